@@ -201,6 +201,9 @@ class HandshakeError(RemoteError):
     may_pass: bool = False
     """Whether the peer may answer another try otherwise: the two are connected already, or about to
     be, the peer has too many connections, or it has not answered."""
+    unanswered: bool = False
+    """Whether the peer's machine has taken the connection, and its process has not answered in
+    time: it is stopped, or held up."""
 
 
 class PartitionNotFoundError(RemoteError):

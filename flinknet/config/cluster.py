@@ -99,9 +99,13 @@ class ClusterConfig:
     """Pause between two heartbeats of a worker. Flink: heartbeat.interval (10 s)."""
 
     heartbeat_timeout_ms: float = 30_000.0
-    """Silence after which a worker counts as lost. Long, because a user function that blocks the
-    loop also blocks the heartbeat; a worker that ends is noticed at once. Flink: heartbeat.timeout
-    (50 s)."""
+    """Silence after which a worker counts as lost: its process is stopped, or its machine is gone.
+    User code that holds up its event loop does not silence it: a process beside it speaks for it
+    then. A worker that ends is noticed at once. Flink: heartbeat.timeout (50 s)."""
+
+    task_stuck_timeout_ms: float = 0.0
+    """How long user code may hold up a worker's event loop before the worker counts as lost; 0 for
+    any time. For functions that may never return."""
 
     coordinator_timeout_ms: float = 30_000.0
     """Silence of the coordinator after which a worker ends and a client's call fails, beyond the
@@ -275,6 +279,7 @@ class ClusterConfig:
             self,
             0,
             "cause_grace_ms",
+            "task_stuck_timeout_ms",
             "collect_records_max",
             "attempts_retained",
             "statistics_channels_max",

@@ -340,8 +340,10 @@ class NetworkConfig:
 
     heartbeat_timeout_ms: float = 60_000.0
     """A peer that has sent nothing, or taken nothing of what it was sent, for this long is given up
-    and its connection lost; 0 never gives up. Longer than any user function may block the peer's
-    event loop. Flink: heartbeat.timeout (50 s)."""
+    and its connection lost. Longer than any user function may block the peer's event loop. 0 never
+    gives up a peer that is there and silent, and no writer gives up a consumer that has not come:
+    another component finds the processes that hang. So it is among the workers of a cluster,
+    whatever stands here. Flink: heartbeat.timeout (50 s)."""
 
     close_timeout_ms: float = 2_000.0
     """Time for a closing worker's peers to take what it has already written, before it is cut

@@ -221,7 +221,9 @@ class Handshake:
     def expire(self) -> None:
         """The deadline has passed; another try may find the peer awake."""
         timeout_s = self._limits.handshake_timeout_ms / 1000
-        self._give_up(f"{self._peer} did not complete the handshake within {timeout_s:g} s")
+        self._give_up(
+            f"{self._peer} did not complete the handshake within {timeout_s:g} s", unanswered=True
+        )
 
     def lost(self) -> None:
         """The socket is gone, as it is if the peer has not begun to serve, or has no room; harmless
@@ -229,9 +231,10 @@ class Handshake:
         if self.state.is_open:
             self._give_up(f"{self._peer} closed the connection during the handshake")
 
-    def _give_up(self, reason: str) -> None:
+    def _give_up(self, reason: str, *, unanswered: bool = False) -> None:
         error = HandshakeError(reason)
         error.may_pass = True
+        error.unanswered = unanswered
         self._fail(error)
 
     # -- the messages -----------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 Theory of operation. Whoever waits has its own deadline, ``rendezvous_timeout_ms`` from when it
 began to; the dial itself goes on until it has a connection, is refused for a reason that will not
-pass (another job, another secret), or nobody waits for it any more. A worker that is not there yet,
-that is full, that hangs up or does not answer is tried again, after a pause that doubles up to
-``connect_backoff_max_ms``. Each pause is cut by up to half at random, so that many that were
-refused together do not come back together. A pause ends early when the peer has connected to this
-side.
+pass (another job, another secret), or nobody waits for it any more. With a ``heartbeat_timeout_ms``
+of 0 a worker that is there and does not answer is waited for beyond the deadline.
+
+A worker that is not there yet, that is full, that hangs up or does not answer is tried again, after
+a pause that doubles up to ``connect_backoff_max_ms``. Each pause is cut by up to half at random, so
+that many that were refused together do not come back together. A pause ends early when the peer has
+connected to this side.
 
 Once nobody waits there is no further try, but the one that has begun goes on to its end: the peer
 may count on the connection before this side has heard that it stands, and whoever needs the peer
@@ -26,6 +28,7 @@ from collections.abc import Awaitable, Callable
 from flinknet.config import NetworkConfig
 from flinknet.connection.session import Session
 from flinknet.errors import HandshakeError, RemoteTransportError
+from flinknet.net.patience import patient_timeout
 
 __all__ = ["Dial"]
 
@@ -55,6 +58,7 @@ class Dial:
         self._loop = loop
         self._timeout_s = config.rendezvous_timeout_ms / 1000
         self._notice_s = config.rendezvous_notice_ms / 1000
+        self._never_gives_up = not config.heartbeat_timeout_ms
         self._backoff_s = config.connect_backoff_ms / 1000
         self._backoff_max_s = config.connect_backoff_max_ms / 1000
         self._tries = 0
@@ -75,7 +79,7 @@ class Dial:
             self._notice = self._loop.call_later(self._notice_s, self._tell)
         self._waiting.append(who)
         try:
-            async with asyncio.timeout(self._timeout_s or None):
+            async with patient_timeout(self._timeout_s or None, self._waits_for_answer):
                 return await asyncio.shield(self._task)
         except TimeoutError:
             raise RemoteTransportError(
@@ -86,6 +90,11 @@ class Dial:
             self._waiting.remove(who)
             if not self._waiting:
                 self._nobody_waits()
+
+    def _waits_for_answer(self) -> bool:
+        """Whether the peer is there and silent, and this side never gives such a peer up."""
+        failure = self._failure
+        return self._never_gives_up and isinstance(failure, HandshakeError) and failure.unanswered
 
     def _nobody_waits(self) -> None:
         if self._notice is not None:

@@ -22,6 +22,7 @@ from flinknet.connection.session import Session
 from flinknet.errors import HandshakeError
 from flinknet.net.address import is_loopback, join_address
 from flinknet.net.link_protocol import LinkProtocol, LinkSender, SessionMaker, end_stream
+from flinknet.net.patience import PatientTimer
 from flinknet.wire.handshake_messages import Verdict
 
 __all__ = ["PeerProtocol", "PeerRegistrar"]
@@ -78,7 +79,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._linked: LinkProtocol | None = None
         self._memory = bytearray(_HANDSHAKE_READ_BYTES)
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: PatientTimer | None = None
 
     @property
     def session(self) -> Session | None:
@@ -112,7 +113,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
             self.peer = join_address(peername[0], peername[1])
             self.is_loopback = is_loopback(peername[0])
         self.handshake = self._registrar.begin_handshake(self)
-        self._timer = self._loop.call_at(self.handshake.deadline, self._time_out)
+        self._timer = PatientTimer(self._loop, self.handshake.deadline, self._time_out)
         self._registrar.on_connected(self)
         if self.in_handshake and not self._transport.is_closing():  # it may be turned away already
             self._transport.write(self.handshake.start())

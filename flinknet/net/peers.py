@@ -42,11 +42,12 @@ from flinknet.connection.handshake import Handshake
 from flinknet.connection.link import Link
 from flinknet.connection.peer_budget import ReaderQuota
 from flinknet.connection.session import Session
-from flinknet.errors import ClosedResourceError, RemoteTransportError
+from flinknet.errors import ClosedResourceError, HandshakeError, RemoteTransportError
 from flinknet.metrics.environment_statistics import PeerDirectoryStatistics, RefusedPeers
 from flinknet.net.address import split_address
 from flinknet.net.busy_poll import BusyPoll
 from flinknet.net.dial import Dial
+from flinknet.net.patience import patient_timeout
 from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.pending_handshakes import PendingHandshakes
 from flinknet.partition.registry import PartitionRegistry
@@ -133,17 +134,22 @@ class PeerDirectory:
         log.debug("%s: dialling", address)
         self._dialling[protocol] = address
         try:
-            async with asyncio.timeout(self._config.connect_timeout_ms / 1000):
+            async with patient_timeout(self._config.connect_timeout_ms / 1000):
                 await self._connect(protocol, host, port)
                 return await protocol.established
         except TimeoutError:
             if protocol.session is not None:
                 return protocol.session  # made in this very turn, and perhaps in use
             protocol.abort()
-            raise RemoteTransportError(
+            reason = (
                 f"connecting to {address} took longer than {self._config.connect_timeout_ms:g} ms "
                 f"(connect_timeout_ms): is its worker stopped, or its event loop blocked?"
-            ) from None
+            )
+            if protocol.handshake is None:
+                raise RemoteTransportError(reason) from None
+            error = HandshakeError(reason)
+            error.may_pass = error.unanswered = True
+            raise error from None
         except asyncio.CancelledError:
             if protocol.session is None:
                 protocol.abort()

@@ -7,9 +7,10 @@ One timer serves all requests, local and of peers, and runs only while one waits
 from __future__ import annotations
 
 import logging
-from asyncio import AbstractEventLoop, TimerHandle
+from asyncio import AbstractEventLoop
 from collections.abc import Sequence
 
+from flinknet.net.patience import PatientTimer
 from flinknet.partition.registry import PartitionRegistry, PartitionRequester
 
 __all__ = ["RequestTimer"]
@@ -26,7 +27,7 @@ class RequestTimer:
     def __init__(self, loop: AbstractEventLoop, registry: PartitionRegistry) -> None:
         self._loop = loop
         self._registry = registry
-        self._timer: TimerHandle | None = None
+        self._timer: PatientTimer | None = None
         registry.on_waiting = self._arm
 
     def _arm(self) -> None:
@@ -34,7 +35,7 @@ class RequestTimer:
             return
         deadline = self._registry.next_deadline()
         if deadline is not None:
-            self._timer = self._loop.call_at(deadline, self._expire)
+            self._timer = PatientTimer(self._loop, deadline, self._expire)
 
     def _expire(self) -> None:
         self._timer = None

@@ -6,17 +6,20 @@ wait (for memory, or at its end for the consumers to have processed everything) 
 has not had a reader, two timers run until that wait is over: one line in the log says who waits for
 whom, and at the deadline the partition's readers are given up, which the writer raises. A wait
 while every subpartition has, or has had, its reader costs nothing here and has no deadline: that is
-backpressure.
+backpressure. With a ``heartbeat_timeout_ms`` of 0, which never gives a silent peer up, there is no
+deadline either: the consumer's worker may be held up.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from asyncio import AbstractEventLoop
 from collections.abc import Awaitable
+from functools import partial
 
 from flinknet.buffer.availability import Availability, Wait, WaitReason
 from flinknet.config import NetworkConfig
+from flinknet.net.patience import PatientTimer
 from flinknet.partition.result_partition import ResultPartition
 
 __all__ = ["WriterRendezvous"]
@@ -27,9 +30,10 @@ log = logging.getLogger("flinknet.rendezvous")
 class WriterRendezvous:
     """Bounds the waits of an environment's writers."""
 
-    def __init__(self, loop: AbstractEventLoop, config: NetworkConfig) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, config: NetworkConfig) -> None:
         self._loop = loop
-        self._timeout_s = config.rendezvous_timeout_ms / 1000
+        gives_up = config.heartbeat_timeout_ms > 0
+        self._timeout_s = config.rendezvous_timeout_ms / 1000 if gives_up else 0.0
         self._notice_s = config.rendezvous_notice_ms / 1000
         self._told: set[ResultPartition] = set()
 
@@ -44,13 +48,12 @@ class WriterRendezvous:
         return bounded_wait
 
     async def _wait_for_readers(self, partition: ResultPartition, waiting: Awaitable[None]) -> None:
-        timers = []
+        timers: list[asyncio.TimerHandle | PatientTimer] = []
         if self._notice_s:
             timers.append(self._loop.call_later(self._notice_s, self._tell, partition))
         if self._timeout_s:
-            timers.append(
-                self._loop.call_later(self._timeout_s, partition.give_up_readers, self._timeout_s)
-            )
+            give_up = partial(partition.give_up_readers, self._timeout_s)
+            timers.append(PatientTimer(self._loop, self._loop.time() + self._timeout_s, give_up))
         try:
             await waiting
         finally:

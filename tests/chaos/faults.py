@@ -90,7 +90,7 @@ class Stop(Fault):
         os.kill(pid, signal.SIGSTOP)
         undo = ExitStack()
         undo.callback(_continue, pid)
-        silent = rf"{name}.*(no heartbeat|has taken none|has been silent|nothing heard)"
+        silent = rf"{name}.*(no sign of life|has taken none|has been silent|nothing heard)"
         if name == COORDINATOR:
             silent = r"the cluster is lost: .*coordinator|lost the coordinator"
         return Effect(f"SIGSTOP {name}", silent, spoils=True, undo=undo)

@@ -46,7 +46,7 @@ def test_a_worker_that_hangs_is_noticed_by_its_silence(tmp_path: Path, job: str)
         os.kill(worker, signal.SIGSTOP)
         status, output = run.wait()
         assert status == 1
-        assert f"worker worker-0 (pid {worker}) was lost: no heartbeat for 1000 ms" in output
+        assert f"worker worker-0 (pid {worker}) was lost: no sign of life for 1000 ms" in output
         assert run.wait_for_orphans() == [], "a stopped process does not hear SIGTERM"
 
 

@@ -6,7 +6,6 @@ is uploaded over HTTP connections of their own, so that neither delays a heartbe
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -31,6 +30,7 @@ from flinknet.errors import (
     RemoteProtocolError,
     RemoteTransportError,
 )
+from flinknet.net.patience import patient_timeout
 from flinknet.task.deployment import SubtaskDescriptor, descriptors_of_fields
 
 __all__ = ["ControlLink", "Deployment", "unanswered"]
@@ -72,7 +72,9 @@ class ControlLink:
             f"http://{self._coordinator}",
             headers=authorization_headers(self._token),
             connector=aiohttp.TCPConnector(limit=_CONNECTIONS_MAX, force_close=True),
-            timeout=aiohttp.ClientTimeout(total=self._timeout_ms / 1000),
+            timeout=aiohttp.ClientTimeout(
+                total=None
+            ),  # this side may be held up, and counts itself
         )
         return self
 
@@ -94,7 +96,7 @@ class ControlLink:
         any more, or does not answer within ``coordinator_timeout_ms``.
         """
         try:
-            async with asyncio.timeout(self._timeout_ms / 1000):
+            async with patient_timeout(self._timeout_ms / 1000):
                 return await self._register(message)
         except TimeoutError:
             raise RemoteTransportError(self.unanswered()) from None
@@ -179,7 +181,10 @@ class ControlLink:
     async def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
         assert self._session is not None
         try:
-            async with self._session.request(method, path, data=body) as response:
+            async with (
+                patient_timeout(self._timeout_ms / 1000),
+                self._session.request(method, path, data=body) as response,
+            ):
                 content = await response.read()
                 if response.status >= 400:
                     raise JobError((await response.json())["error"]["message"])

@@ -279,6 +279,10 @@ class Coordinator:
         self.dispatcher.take_result(record, attempt, subtask, result, self.now())
         self._settle()
 
+    def take_pulse(self, worker_id: str) -> None:
+        """A worker's process lives, and user code holds its event loop up."""
+        self.dispatcher.workers.lives(worker_id, self.now())
+
     async def keep_result(
         self, record: JobRecord, attempt: AttemptRecord, subtask: SubtaskKey, body: bytes
     ) -> None:

@@ -159,6 +159,7 @@ class Dispatcher:
             now=now,
             heartbeat_interval_s=config.heartbeat_interval_ms / 1000,
             heartbeat_timeout_s=config.heartbeat_timeout_ms / 1000,
+            stuck_timeout_s=config.task_stuck_timeout_ms / 1000,
             lost_retained=config.lost_workers_remembered,
         )
         self._jobs: dict[str, JobRecord] = {}

@@ -12,9 +12,11 @@ be mistaken for news::
 - DISCONNECT: its control connection closes, which the kernel does before anybody knows why. That
   makes the loss a SUSPICION (``failure.py``).
 - EXIT: the launcher says how the process ended; FALL_SILENT: nothing was heard of it for
-  ``heartbeat_timeout_ms``. Either makes the loss a CAUSE, which nothing changes any more.
+  ``heartbeat_timeout_ms``, or its event loop has not turned for ``task_stuck_timeout_ms``. Either
+  makes the loss a CAUSE, which nothing changes any more.
 
-Every message counts as a sign of life. A coordinator that was itself stopped must not blame its
+Every message counts as a sign of life, and so does its pulse (``worker/pulse.py``), which comes
+while user code holds its event loop up. A coordinator that was itself stopped must not blame its
 workers for its own absence (``presence.py``): that is credited to every worker.
 
 Of the lost ones the last are kept, so many as the caller says: a cluster that runs for long loses
@@ -48,7 +50,7 @@ class WorkerEvent(Enum):
 
     DISCONNECT = "its control connection has closed"
     EXIT = "its process has ended"
-    FALL_SILENT = "its heartbeats have not come for too long"
+    FALL_SILENT = "there was no sign of life for too long, or it was held up for too long"
 
 
 class WorkerState(Enum):
@@ -87,6 +89,8 @@ class WorkerRecord:
     """Where it serves /metrics; empty if it does not."""
     heard_at: float
     """When the last message came, in the caller's clock."""
+    lives_at: float
+    """When the last sign of life came, a message or its pulse."""
     state: WorkerState = WorkerState.REGISTERED
     loss: FailureCause | None = None
     occupied: dict[AttemptKey, int] = field(default_factory=dict)
@@ -119,14 +123,17 @@ class WorkerRegistry:
         now: float,
         heartbeat_interval_s: float,
         heartbeat_timeout_s: float,
+        stuck_timeout_s: float,
         lost_retained: int,
     ) -> None:
-        """``lost_retained`` of the lost workers are remembered."""
+        """``lost_retained`` of the lost workers are remembered; with a ``stuck_timeout_s`` of 0 a
+        worker's event loop may be held up for any time."""
         self._lost_retained = lost_retained
         self._lost: deque[str] = deque()
         self.forgotten = 0
         """Lost workers that are not remembered any more."""
         self._timeout = heartbeat_timeout_s
+        self._stuck_timeout = stuck_timeout_s
         self._presence = Presence(now=now, interval_s=heartbeat_interval_s)
         self._workers: dict[str, WorkerRecord] = {}
 
@@ -169,13 +176,22 @@ class WorkerRegistry:
             slots=message.slots,
             metrics_address=message.metrics_address,
             heard_at=now,
+            lives_at=now,
         )
         self._workers[worker.worker_id] = worker
         return worker
 
     def heard(self, worker_id: str, now: float) -> None:
-        """Note a sign of life."""
-        self._workers[worker_id].heard_at = now
+        """A message of a worker has come."""
+        worker = self._workers[worker_id]
+        worker.heard_at = worker.lives_at = now
+
+    def lives(self, worker_id: str, now: float) -> None:
+        """A worker's pulse has come: its process is there, and its event loop is held up. Nothing
+        happens if that worker never registered, or is forgotten."""
+        worker = self._workers.get(worker_id)
+        if worker is not None:
+            worker.lives_at = now
 
     def occupy(self, worker_id: str, attempt: AttemptKey, slots: int) -> None:
         """Give slots of a worker to a job attempt."""
@@ -213,16 +229,29 @@ class WorkerRegistry:
         return self._lose(worker_id, WorkerEvent.EXIT, how)
 
     def tick(self, now: float) -> list[FailureCause]:
-        """Find the workers that have been silent for too long; call at ``next_tick`` or earlier."""
+        """Lose the workers that have been silent, or held up, for too long, and return why; call
+        at ``next_tick`` or earlier."""
         away = self._presence.tick(now)
-        for worker in self._workers.values():
+        causes: list[FailureCause | None] = []
+        for worker in list(self._workers.values()):
             worker.heard_at += away
-        reason = (
-            f"no heartbeat for {self._timeout * 1000:.0f} ms (it hangs, is stopped, or a user "
-            "function blocks its event loop for longer than cluster.heartbeat_timeout_ms)"
-        )
-        silent = [w for w in self.registered() if now - w.heard_at >= self._timeout]
-        causes = [self._lose(w.worker_id, WorkerEvent.FALL_SILENT, reason) for w in silent]
+            worker.lives_at += away
+            if worker.is_lost:
+                continue
+            if now - worker.lives_at >= self._timeout:
+                reason = (
+                    f"no sign of life for {self._timeout * 1000:.0f} ms "
+                    "(cluster.heartbeat_timeout_ms): its process is stopped, or its machine is "
+                    "gone or cannot be reached"
+                )
+            elif self._stuck_timeout and now - worker.heard_at >= self._stuck_timeout:
+                reason = (
+                    f"user code has held its event loop up for {self._stuck_timeout * 1000:.0f} ms "
+                    "(cluster.task_stuck_timeout_ms)"
+                )
+            else:
+                continue
+            causes.append(self._lose(worker.worker_id, WorkerEvent.FALL_SILENT, reason))
         return [cause for cause in causes if cause is not None]
 
     @property

@@ -7,6 +7,7 @@
     PUT  /api/v1/jobs/{job}/attempts/{attempt}/subtasks/{vertex}/{index}/result
     GET  /api/v1/jobs/{job}/attempts/{attempt}/committables
     PUT  /api/v1/workers/{worker}/answers/{request}          to a control message with a number
+    PUT  /api/v1/workers/{worker}/pulse                      it lives, and user code holds it up
 
 A request for an attempt that is not the job's present one is a conflict (409): it is late; and so
 is an answer that nobody waits for any more. Regions that were restarted alone are of the present
@@ -51,6 +52,7 @@ class Attempts(Workers, Protocol):
         subtask: SubtaskKey,
         result: dict[str, Any],
     ) -> None: ...
+    def take_pulse(self, worker_id: str) -> None: ...
 
 
 class WorkerRoutes:
@@ -68,6 +70,7 @@ class WorkerRoutes:
             web.get(_ATTEMPT + "/committables", self._committables),
             web.put(result, self._take_result),
             web.put(r"/api/v1/workers/{worker}/answers/{request:\d+}", self._take_answer),
+            web.put("/api/v1/workers/{worker}/pulse", self._take_pulse),
         ]
 
     async def _worker(self, request: web.Request) -> web.StreamResponse:
@@ -114,6 +117,10 @@ class WorkerRoutes:
         worker_id, number = request.match_info["worker"], int(request.match_info["request"])
         if not self._coordinator.answers.take(worker_id, number, body):
             raise web.HTTPConflict(text=f"nobody waits for answer {number}")
+        return web.json_response({})
+
+    async def _take_pulse(self, request: web.Request) -> web.Response:
+        self._coordinator.take_pulse(request.match_info["worker"])
         return web.json_response({})
 
     def _check_is_present(self, attempt: AttemptRecord, subtask: SubtaskKey, number: int) -> None:

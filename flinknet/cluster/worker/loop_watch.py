@@ -12,6 +12,7 @@ nobody could look.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import threading
 import time
@@ -25,8 +26,14 @@ from flinknet.texts import text_of
 
 __all__ = ["LoopWatch"]
 
+log = logging.getLogger("flinknet.worker")
+
 PAUSE_S = 0.1
 """Between two looks: what holds a loop up for less than twice that is not seen."""
+
+TOLD_AFTER_S = 10.0
+"""For so long one task holds the loop up before the log says so, once each time: code that is slow
+in the ordinary way is told of by the diagnosis alone."""
 
 CALLS_TOLD_MAX = 5
 """Calls of a stack that are told, the innermost first."""
@@ -60,14 +67,26 @@ class LoopWatch:
 
     def _watch(self) -> None:
         self._ask()
-        self._times.look(time.monotonic(), has_turned=True)
+        turned_at = time.monotonic()
+        told = False
+        self._times.look(turned_at, has_turned=True)
         while not self._ended.wait(PAUSE_S):
+            now = time.monotonic()
             if self._answered.is_set():
-                self._times.look(time.monotonic(), has_turned=True)
+                turned_at, told = now, False
+                self._times.look(now, has_turned=True)
                 self._ask()
-            else:
-                task, stack = self._seen()
-                self._times.look(time.monotonic(), has_turned=False, task=task, stack=stack)
+                continue
+            task, stack = self._seen()
+            self._times.look(now, has_turned=False, task=task, stack=stack)
+            if not told and now - turned_at >= TOLD_AFTER_S:
+                told = True
+                log.warning(
+                    "%s has held this worker up for %.0f s, and all that runs in it: %s",
+                    task or "code outside of any task",
+                    now - turned_at,
+                    stack,
+                )
 
     def _ask(self) -> None:
         self._answered.clear()

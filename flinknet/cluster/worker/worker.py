@@ -19,8 +19,9 @@ another one may come in its place: for so long it tries to join that. One that h
 refuses it, since it counts it as lost.
 
 Heartbeats share the event loop with the subtasks. They cannot starve behind subtasks, which yield
-at least once per buffer, but a user function that blocks the loop also holds them back: a pause of
-up to ``ClusterConfig.heartbeat_timeout_ms`` does no harm.
+at least once per buffer, but a user function that blocks the loop also holds them back. Then a
+process beside this one says that it lives (``pulse.py``). Workers do not judge each other by their
+heartbeats, which user code may hold back as well: the coordinator finds the one that hangs.
 
 The cluster token comes in the environment, see ``credentials.py``. What user code prints goes to
 the process's standard output, which the launcher passes on.
@@ -35,13 +36,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
 from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import (
     TOKEN_VARIABLE,
+    authorization_headers,
     cluster_id,
     data_plane_secret,
     take_token,
@@ -75,6 +77,7 @@ from flinknet.cluster.worker.answers import Answers, Request
 from flinknet.cluster.worker.garbage_collection import GarbageCollection
 from flinknet.cluster.worker.job_attempt import JobAttempt
 from flinknet.cluster.worker.metrics_server import serve_metrics
+from flinknet.cluster.worker.pulse import Pulse
 from flinknet.cluster.worker.settlement import settle_sinks
 from flinknet.cluster.worker.state_backends import StateBackends
 from flinknet.cluster.worker.worker_metrics import WorkerMetrics
@@ -152,9 +155,11 @@ class Worker:
         state_backends: StateBackends | None = None,
         job_metrics: MetricsConfig | None = None,
         output: KeptOutput | None = None,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
         """Without a ``garbage_collection`` Python's collector is left alone. ``output`` is what is
-        told of this process when somebody asks."""
+        told of this process when somebody asks. ``beat`` is called with each heartbeat."""
+        self._beat = beat
         self._state_backends = state_backends or StateBackends(StateConfig())
         self._checkpointing = checkpointing
         self._job_metrics = job_metrics
@@ -303,6 +308,7 @@ class Worker:
 
     async def _send_heartbeats(self, registered: Registered) -> None:
         while True:
+            self._beat()
             await self._link.send(Heartbeat())
             await asyncio.sleep(registered.heartbeat_interval_ms / 1000)
 
@@ -365,7 +371,8 @@ async def work(
         worker_id=worker_id,
         job=cluster_id(token),
         secret=data_plane_secret(token),
-        config=config.network,
+        # Never give a peer up that user code holds up: the coordinator finds those that hang.
+        config=replace(config.network, heartbeat_timeout_ms=0.0),
     )
     link = ControlLink(coordinator, token, config.cluster)
     async with AsyncExitStack() as stack:
@@ -373,6 +380,14 @@ async def work(
         if config.cluster.garbage_collection == "short" and not COMPILES_PYTHON:
             garbage_collection = GarbageCollection()
             stack.enter_context(garbage_collection.kept_short())
+        pulse = Pulse(
+            coordinator,
+            worker_id,
+            authorization_headers(token),
+            config.cluster.heartbeat_interval_ms / 1000,
+        )
+        stack.callback(pulse.close)
+        await asyncio.to_thread(pulse.start)
         await stack.enter_async_context(environment)
         await stack.enter_async_context(link)
         state_backends = StateBackends(config.state)
@@ -387,6 +402,7 @@ async def work(
             state_backends,
             config.metrics,
             output,
+            pulse.beat,
         )
         labels = worker_labels(worker_id, environment.address)
         async with serve_metrics(

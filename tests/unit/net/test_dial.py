@@ -13,6 +13,7 @@ from flinknet.config import NetworkConfig, WireLimits
 from flinknet.connection.session import Session
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.errors import ConfigurationError, HandshakeError, RemoteTransportError
+from flinknet.net import patience
 from flinknet.net.dial import Dial
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.partition.registry import wire_partition_id
@@ -88,6 +89,26 @@ async def test_what_will_not_pass_is_not_tried_again() -> None:
     with pytest.raises(HandshakeError, match="another job"):
         await tries.dial.wait("a gate")
     assert tries.pauses == []
+
+
+async def test_a_worker_that_is_held_up_is_waited_for_where_no_peer_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beyond the deadline, which counts again once nothing listens there."""
+    monkeypatch.setattr(patience, "LATE_S", 0.01)
+    silent = HandshakeError("it has not answered")
+    silent.may_pass = silent.unanswered = True
+    for heartbeat_timeout_ms in (0.0, 60_000.0):
+        tries = Tries(rendezvous_timeout_ms=1.0, heartbeat_timeout_ms=heartbeat_timeout_ms)
+        tries.failure = silent
+        waiting = await tries.begin_to_wait()
+        tries.goes_on.set()
+        if not heartbeat_timeout_ms:
+            await asyncio.sleep(0.05)  # many deadlines: the wait must not end
+            assert not waiting.done()
+            tries.failure = ConnectionRefusedError("refused")
+        with pytest.raises(RemoteTransportError, match="rendezvous_timeout_ms"):
+            await waiting
 
 
 async def test_a_longest_pause_below_the_first_is_refused() -> None:

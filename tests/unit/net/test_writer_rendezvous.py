@@ -35,6 +35,18 @@ async def read_all(environment: NetworkEnvironment, address: str, subpartition: 
             pass
 
 
+async def test_where_no_peer_is_given_up_a_writer_waits_for_a_consumer_that_is_held_up() -> None:
+    """Far beyond the deadline of others."""
+    config = quick(**SHORT, heartbeat_timeout_ms=0.0)
+    async with NetworkEnvironment(config=config) as environment:
+        writing = asyncio.create_task(write_for_ever(environment))
+        await asyncio.wait([writing], timeout=5 * SHORT["rendezvous_timeout_ms"] / 1000)
+        assert not writing.done()
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+
+
 @pytest.mark.parametrize("what", ["is blocked", "finishes"])
 async def test_a_writer_that_nobody_ever_reads_from_fails_at_its_deadline(
     what: str, caplog: pytest.LogCaptureFixture

@@ -28,7 +28,11 @@ def result(collected: bytes = b"") -> dict[str, Any]:
 @pytest.fixture
 def attempt() -> AttemptRecord:
     registry = WorkerRegistry(
-        now=0.0, heartbeat_interval_s=1.0, heartbeat_timeout_s=10.0, lost_retained=9
+        now=0.0,
+        heartbeat_interval_s=1.0,
+        heartbeat_timeout_s=10.0,
+        stuck_timeout_s=0.0,
+        lost_retained=9,
     )
     registry.register(Register("worker-0", 1, "127.0.0.1:1000", 4), 0.0)
     placement = Placement.of_job(SHAPE, "job", 3, registry.registered())

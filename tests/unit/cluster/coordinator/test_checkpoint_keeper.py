@@ -269,7 +269,7 @@ class Attempt:
 
     def __init__(self, top: Path, number: int = 0) -> None:
         self.record = job(top)
-        worker = WorkerRecord("worker-0", 1, "127.0.0.1:1", 9, "", 0.0)
+        worker = WorkerRecord("worker-0", 1, "127.0.0.1:1", 9, "", 0.0, 0.0)
         self.attempt = self.record.begin_attempt([worker], 0.0)
         for _ in range(number):
             execution = self.attempt.execution

@@ -356,7 +356,7 @@ def test_a_silent_worker_fails_its_job(cluster: Cluster) -> None:
     assert cluster.now == CONFIG.heartbeat_timeout_ms / 1000
     assert record.execution.cause is not None
     assert record.execution.cause.worker_id == "worker-1"
-    assert "no heartbeat" in record.execution.cause.message
+    assert "no sign of life" in record.execution.cause.message
 
 
 def test_slots_of_a_subtask_that_never_ends_stay_taken(cluster: Cluster) -> None:

@@ -19,7 +19,11 @@ CONFIG = ClusterConfig(cancel_timeout_ms=5_000.0, attempts_retained=2)
 @pytest.fixture
 def workers() -> tuple[WorkerRecord, ...]:
     registry = WorkerRegistry(
-        now=0.0, heartbeat_interval_s=1.0, heartbeat_timeout_s=10.0, lost_retained=9
+        now=0.0,
+        heartbeat_interval_s=1.0,
+        heartbeat_timeout_s=10.0,
+        stuck_timeout_s=0.0,
+        lost_retained=9,
     )
     registry.register(Register("worker-0", 1, "127.0.0.1:1000", 4), 0.0)
     return registry.registered()

@@ -15,7 +15,11 @@ from tests.unit.cluster.graphs import keyed_graph, two_pipelines
 
 def workers(*ids: str, slots: int = 2) -> tuple[WorkerRecord, ...]:
     registry = WorkerRegistry(
-        now=0.0, heartbeat_interval_s=1.0, heartbeat_timeout_s=10.0, lost_retained=9
+        now=0.0,
+        heartbeat_interval_s=1.0,
+        heartbeat_timeout_s=10.0,
+        stuck_timeout_s=0.0,
+        lost_retained=9,
     )
     for number, worker_id in enumerate(ids):
         registry.register(Register(worker_id, number, f"127.0.0.1:{1000 + number}", slots), 0.0)

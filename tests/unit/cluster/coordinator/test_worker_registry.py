@@ -23,9 +23,18 @@ RETAINED = 3
 
 
 @pytest.fixture
-def registry() -> WorkerRegistry:
+def stuck_timeout_s() -> float:
+    return 0.0
+
+
+@pytest.fixture
+def registry(stuck_timeout_s: float) -> WorkerRegistry:
     registry = WorkerRegistry(
-        now=0.0, heartbeat_interval_s=INTERVAL, heartbeat_timeout_s=TIMEOUT, lost_retained=RETAINED
+        now=0.0,
+        heartbeat_interval_s=INTERVAL,
+        heartbeat_timeout_s=TIMEOUT,
+        stuck_timeout_s=stuck_timeout_s,
+        lost_retained=RETAINED,
     )
     registry.register(Register("worker-0", 100, "127.0.0.1:1000", 2), now=0.0)
     registry.register(Register("worker-1", 101, "127.0.0.1:1001", 3), now=0.0)
@@ -112,7 +121,7 @@ def test_a_silent_worker_is_lost_after_the_timeout(registry: WorkerRegistry) -> 
     assert worker.is_lost
     assert worker.loss is not None
     assert worker.loss.gravity is Gravity.CAUSE
-    assert "no heartbeat for 10000 ms" in worker.loss.message
+    assert "no sign of life for 10000 ms" in worker.loss.message
     assert "cluster.heartbeat_timeout_ms" in worker.loss.message
     assert [worker.worker_id for worker in registry.registered()] == ["worker-0"]
 
@@ -123,6 +132,32 @@ def test_a_pause_shorter_than_the_timeout_is_no_loss(registry: WorkerRegistry) -
     registry.heard("worker-0", TIMEOUT - INTERVAL / 2)
     registry.heard("worker-1", TIMEOUT - INTERVAL / 2)
     assert registry.tick(TIMEOUT) == []
+
+
+def beats_alone(registry: WorkerRegistry, until: float) -> list[str]:
+    """Tick, with worker-0 heard and only the pulse of worker-1, up to a time; what was lost."""
+    lost, now = [], 0.0
+    while now < until:
+        now = registry.next_tick
+        registry.heard("worker-0", now)
+        registry.lives("worker-1", now)
+        registry.lives("worker-9", now)  # a stranger's is nothing
+        lost += [cause.message for cause in registry.tick(now)]
+    return lost
+
+
+def test_a_worker_that_user_code_holds_up_lives(registry: WorkerRegistry) -> None:
+    assert beats_alone(registry, 100 * TIMEOUT) == []
+    assert tick_until(registry, 100 * TIMEOUT, 101 * TIMEOUT, alive=["worker-0"]) == [
+        f"worker-1@{101 * TIMEOUT:g}"
+    ]
+
+
+@pytest.mark.parametrize("stuck_timeout_s", [3 * TIMEOUT])
+def test_the_user_may_limit_how_long_code_holds_a_worker_up(registry: WorkerRegistry) -> None:
+    (lost,) = beats_alone(registry, 4 * TIMEOUT)
+    assert "held its event loop up for 30000 ms (cluster.task_stuck_timeout_ms)" in lost
+    assert registry.get("worker-0") in registry.registered()
 
 
 def test_the_absence_of_the_coordinator_is_not_blamed_on_workers(registry: WorkerRegistry) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 
 import pytest
@@ -30,6 +31,24 @@ async def test_who_blocks_a_loop_is_named_with_the_place() -> None:
     assert held_up.task == "greedy"
     assert held_up.seconds > 0
     assert "test_loop_watch.py:" in held_up.stack
+
+
+async def test_the_log_says_once_what_holds_a_loop_up_for_long(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(loop_watch, "TOLD_AFTER_S", 0.02)
+    watch = LoopWatch()
+
+    async def greedy() -> None:
+        seen = 0.0
+        while seen < 0.1:
+            seen = sum(one.seconds for one in watch.held_up() if one.task == "greedy")
+
+    with watch.watching(), caplog.at_level(logging.WARNING, "flinknet.worker"):
+        await asyncio.create_task(greedy(), name="greedy")
+    (record,) = caplog.records
+    assert record.getMessage().startswith("greedy has held this worker up for 0 s")
+    assert "test_loop_watch.py:" in record.getMessage()
 
 
 async def test_a_loop_that_turns_is_asked_and_answers() -> None:
