@@ -104,9 +104,10 @@ class PartitionRegistry:
         self._consumers: dict[bytes, tuple[str, ...]] = {}
         """Of partitions that name them, the worker of each subpartition."""
         self._topics: dict[bytes, Callable[[], ResultPartition]] = {}
-        self._waiting: dict[int, _Waiting] = {}
+        # Ordered ones find their first in constant time, however many before it were deleted.
+        self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
         self._waiting_for: dict[bytes, dict[int, _Waiting]] = {}
-        self._not_overdue: dict[int, _Waiting] = {}
+        self._not_overdue: OrderedDict[int, _Waiting] = OrderedDict()
         self.on_waiting: Callable[[], None] = _nobody_keeps_time
 
     def register(self, partition: ResultPartition, consumers: Sequence[str] | None = None) -> None:
@@ -293,5 +294,5 @@ class PartitionRegistry:
             self._gone.popitem(last=False)
 
 
-def _first(waiting: dict[int, _Waiting]) -> _Waiting:
+def _first(waiting: OrderedDict[int, _Waiting]) -> _Waiting:
     return next(iter(waiting.values()))
