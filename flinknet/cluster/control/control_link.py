@@ -72,9 +72,8 @@ class ControlLink:
             f"http://{self._coordinator}",
             headers=authorization_headers(self._token),
             connector=aiohttp.TCPConnector(limit=_CONNECTIONS_MAX, force_close=True),
-            timeout=aiohttp.ClientTimeout(
-                total=None
-            ),  # this side may be held up, and counts itself
+            # One of aiohttp's would count the time in which this side is held up.
+            timeout=aiohttp.ClientTimeout(total=None),
         )
         return self
 

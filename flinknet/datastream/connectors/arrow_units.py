@@ -215,9 +215,11 @@ def _columns_with_few_texts(
         return []
     # The metadata of a column that is damaged or encrypted aborts the process when pyarrow is asked
     # for it. Its reader raises for such a column, so one row of each is read first.
-    parquet = pyarrow.parquet.ParquetFile(opened, metadata=metadata, buffer_size=_PROBE_BYTES)
-    for group in groups:
-        next(parquet.iter_batches(1, row_groups=[group], columns=list(texts.values())), None)
+    with pyarrow.parquet.ParquetFile(
+        opened, metadata=metadata, buffer_size=_PROBE_BYTES
+    ) as parquet:
+        for group in groups:
+            next(parquet.iter_batches(1, row_groups=[group], columns=list(texts.values())), None)
     chosen = [metadata.row_group(group) for group in groups]
     return [
         name
