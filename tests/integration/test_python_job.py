@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +65,23 @@ numbers.key_by(lambda number: number % 10).reduce(lambda one, other: one + other
 env.execute("for what it prints")
 """
 
+WITH_MODULES_OF_ITS_OWN = """
+import sys
+sys.path.insert(0, "archive.zip")
+sys.path.append("later")
+from flinknet.datastream import StreamExecutionEnvironment
+import archived
+
+def seen(number):
+    import found_later
+    return archived.NAME, found_later.NAME, sys.path
+
+env = StreamExecutionEnvironment()
+with env.from_collection([1]).map(seen).execute_and_collect() as found:
+    [(first, second, path)] = found
+print(first, second, path == sys.path)
+"""
+
 
 def write(directory: Path, program: str) -> None:
     (directory / "job.py").write_text(program)
@@ -106,6 +124,16 @@ def test_a_program_with_an_event_loop_of_its_own(tmp_path: Path) -> None:
         "process": "worker-0",
         "message": "doubling 21",
     }
+
+
+def test_workers_find_modules_where_the_program_does(tmp_path: Path) -> None:
+    """In archives and relative places too, and in the same order."""
+    with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
+        archive.writestr("archived.py", "NAME = 'archived'")
+    (tmp_path / "later").mkdir()
+    (tmp_path / "later" / "found_later.py").write_text("NAME = 'later'")
+    run = run_program(tmp_path, WITH_MODULES_OF_ITS_OWN, FLINKNET_CONFIG="cluster.toml")
+    assert run.stdout == "archived later True\n", run.stderr
 
 
 def test_a_terminal_sees_progress_and_a_summary(tmp_path: Path) -> None:

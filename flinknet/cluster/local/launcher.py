@@ -2,11 +2,17 @@
 
 Theory of operation
 -------------------
-A child gets this process's environment and import path, and in the environment the cluster token,
-the hash seed (``hash_seed.py``) and the whole configuration. It is a child from its start until
+A child gets this process's environment, and in it the cluster token, the hash seed
+(``hash_seed.py``) and the whole configuration. It is a child from its start until
 ``stop`` has waited for it: SIGTERM, after ``stop_timeout_ms`` SIGKILL. If this process is itself
 killed, ``parent_watch.py`` ends the children. What user code has started in a worker ends with the
 worker, in each of these cases (``process_group.py``).
+
+A child imports its own modules before it searches a directory of the program: a file of the user
+called ``attr.py`` must not take the place of the library. So ``-P`` keeps the working directory out
+of the child's ``sys.path``, and what only the program's path has goes to the end. Once a worker has
+imported its modules it takes the program's path as it is, because its jobs import what the program
+imports. The coordinator runs no user code and keeps its own.
 
 The launcher does not look after what it has started: that is ``watcher.py``.
 """
@@ -14,9 +20,9 @@ The launcher does not look after what it has started: that is ``watcher.py``.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
-import sysconfig
 from collections.abc import Callable, Coroutine, Mapping
 from operator import attrgetter
 from pathlib import Path
@@ -32,6 +38,22 @@ from flinknet.config.loading import VARIABLE_PREFIX, options
 from flinknet.interpreter import COMPILES_PYTHON
 
 __all__ = ["Launcher", "finish_stopping"]
+
+_START = """\
+import importlib, json, sys
+home, takes_path, *path = json.loads(sys.argv.pop(2))
+own = sys.path if home in sys.path else [home, *sys.path]
+sys.path[:] = [*own, *(place for place in path if place not in own)]
+main = importlib.import_module(sys.argv.pop(1) + ".__main__").main
+if takes_path:
+    sys.path[:] = path
+sys.exit(main())
+"""
+"""What a child runs. Its arguments are the package of the process, and a list in JSON: where the
+program has flinknet, whether the child takes the program's path, and that path."""
+
+_HOME = str(Path(__file__).parents[3])
+"""Where this program has found the package: a directory, or an archive."""
 
 _PYPY_NURSERY = "PYPY_GC_NURSERY"
 """Where PyPy looks, before anything of flinknet runs, for how large its nursery is."""
@@ -134,9 +156,10 @@ class Launcher:
         on_printed: Callable[[str], None],
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> ChildProcess:
+        start = json.dumps([_HOME, name != COORDINATOR, *_import_path()])
         child = await ChildProcess.start(
             name,
-            (sys.executable, "-m", module, "--watch-parent", *arguments),
+            (sys.executable, "-P", "-c", _START, module, start, "--watch-parent", *arguments),
             environment={**self._environment(), **variables},
             on_output=lambda line: self._on_output(name, line),
             on_printed=on_printed,
@@ -145,7 +168,7 @@ class Launcher:
         return child
 
     def _environment(self) -> dict[str, str]:
-        """This process's environment, with the token, the seed, the configuration and the path."""
+        """This process's environment, with the token, the seed and the configuration."""
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -162,7 +185,6 @@ class Launcher:
             **configured,
             TOKEN_VARIABLE: self._token,
             SEED_VARIABLE: str(self._config.cluster.hash_seed),
-            "PYTHONPATH": os.pathsep.join(_import_path()),
             "PYTHONUNBUFFERED": "1",
         }
 
@@ -185,11 +207,5 @@ async def finish_stopping(stopping: Coroutine[None, None, None], kill: Callable[
 
 
 def _import_path() -> list[str]:
-    """Where this program finds its own modules; the interpreter's own places are every child's."""
-    standard = sysconfig.get_path("stdlib")
-    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    return [
-        path
-        for path in sys.path
-        if path and path not in installed and not path.startswith(standard) and Path(path).is_dir()
-    ]
+    """Where this program finds modules; Python itself ignores entries that are no text."""
+    return [place for place in sys.path if isinstance(place, str)]

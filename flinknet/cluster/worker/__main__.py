@@ -6,4 +6,7 @@ import sys
 
 from flinknet.cluster.worker.worker import main
 
-sys.exit(main())
+__all__ = ["main"]
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,30 @@ async def test_coordinator_and_worker_find_each_other(monkeypatch: pytest.Monkey
     finally:
         await launcher.stop()
     assert not any(map(is_running, launcher.pids().values()))
+
+
+async def test_no_file_of_the_user_takes_the_place_of_a_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither from the working directory nor from another directory of the program's path."""
+    own, working = tmp_path / "own", tmp_path / "working"
+    ran = tmp_path / "ran"
+    for directory in (own, working):
+        directory.mkdir()
+        for module in ("attr", "aiohttp", "msgpack", "prometheus_client", "tomllib"):
+            (directory / f"{module}.py").write_text(f"open({str(ran)!r}, 'a').write(__file__)")
+    monkeypatch.chdir(working)
+    monkeypatch.setattr(sys, "path", [str(own), *sys.path])
+    config = FlinknetConfig(cluster=ClusterConfig(workers=1))
+    launcher, events = Launcher(config, new_token(), ignore), Events()
+    try:
+        await launcher.start_coordinator(events.put_nowait)
+        address = (await events.expect("listening"))["address"]
+        await launcher.start_worker(0, address)
+        await events.expect("ready")
+    finally:
+        await launcher.stop()
+    assert not ran.exists()
 
 
 async def test_plain_python_is_asked_for_in_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
