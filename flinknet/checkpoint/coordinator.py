@@ -58,6 +58,7 @@ from flinknet.checkpoint.pending_checkpoint import (
     SubtaskId,
     SubtaskReport,
 )
+from flinknet.checkpoint.unfinished_subtasks import UnfinishedSubtasks
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.errors import LocalProtocolError
 from flinknet.wire.checkpoint_options import CheckpointKind
@@ -147,15 +148,10 @@ class CheckpointCoordinator:
         """The checkpoint of this job that was completed last. An attempt continues from one before
         it if its files turn out to be damaged."""
         self._periodic = periodic
-        self._inputs = {vertex: frozenset(read) for vertex, read in inputs.items()}
+        self._unfinished = UnfinishedSubtasks(inputs)
         self._epoch_s = epoch_s
         self._next_id = first_id
         self._pending: dict[int, PendingCheckpoint] = {}
-        self._subtasks: tuple[SubtaskId, ...] = ()
-        self._finished: set[SubtaskId] = set()
-        self._awaiting: dict[SubtaskId, int] = {}
-        """Those that end with the next checkpoint, and the newest one that each had taken part in
-        when it had emitted its last record."""
         self._attempt = AttemptState.IDLE
         self._due_at = 0.0
         self._is_hastened = False
@@ -190,9 +186,7 @@ class CheckpointCoordinator:
         """Every subtask of an attempt runs; those in ``finished`` have been restored as such, and
         may say so again."""
         self._become(AttemptEvent.RUN)
-        self._subtasks = tuple(subtasks)
-        self._finished = set(finished)
-        self._awaiting.clear()
+        self._unfinished.begin(subtasks, finished)
         self._has_stopped = False
         self._begin_intervals(now)
 
@@ -210,10 +204,7 @@ class CheckpointCoordinator:
         """These subtasks begin again, and those of them in ``finished`` are restored as such: what
         they said before is void, and what they say from now on counts."""
         self._become(AttemptEvent.RESTART)
-        again = set(subtasks)
-        self._finished = (self._finished - again) | (again & set(finished))
-        for subtask in again:
-            self._awaiting.pop(subtask, None)
+        self._unfinished.restart(subtasks, finished)
 
     def resume(self, now: float) -> None:
         """Every subtask runs again, or has ended since it began again."""
@@ -242,17 +233,16 @@ class CheckpointCoordinator:
     def subtask_awaits(self, subtask: SubtaskId, taken: int) -> list[Order]:
         """A subtask has emitted its last record, and those that read it have read everything: it
         ends when a checkpoint behind ``taken`` is complete."""
-        if self._attempt is AttemptState.IDLE or subtask in self._finished:
+        if self._attempt is AttemptState.IDLE:
             return []
-        self._awaiting[subtask] = taken
+        new_roots = self._unfinished.await_final(subtask, taken)
         self._hasten()
-        return self._trigger_new_roots()
+        return self._trigger_new_roots(new_roots)
 
     def subtask_finished(self, subtask: SubtaskId, taken: int = -1) -> list[Order]:
         """A subtask has come to its end, having captured its state up to checkpoint ``taken``: of
         those the acknowledgement is still to come, and counts."""
-        self._finished.add(subtask)
-        self._awaiting.pop(subtask, None)
+        new_roots = self._unfinished.finish(subtask)
         self._hasten()
         orders: list[Order] = []
         for checkpoint in self.pending:
@@ -262,7 +252,7 @@ class CheckpointCoordinator:
             checkpoint.subtask_finished(subtask)
             if checkpoint.state is not before:
                 orders.append(Complete(checkpoint))
-        return orders + self._trigger_new_roots()
+        return orders + self._trigger_new_roots(new_roots)
 
     # -- what is asked for
 
@@ -271,7 +261,7 @@ class CheckpointCoordinator:
 
         LocalProtocolError if not all subtasks run, or the job already ends with a savepoint.
         """
-        if not self.is_running or not self._roots():
+        if not self.is_running or not self._unfinished.roots():
             raise LocalProtocolError(
                 "a savepoint needs a job whose subtasks all run: try again when it does"
             )
@@ -363,7 +353,7 @@ class CheckpointCoordinator:
             return None
         if self.config.unaligned and len(self._pending) > periodic:
             return None
-        if len(self._finished) == len(self._subtasks):
+        if self._unfinished.is_empty:
             return None
         if self._ended_at is None or self._is_hastened:
             return self._due_at
@@ -385,8 +375,8 @@ class CheckpointCoordinator:
         checkpoint = PendingCheckpoint(
             self._next_id,
             kind,
-            (subtask for subtask in self._subtasks if subtask not in self._finished),
-            self._finished,
+            self._unfinished,
+            self._unfinished.finished,
             triggered_at=now,
             timestamp_ms=round((self._epoch_s + now) * 1000),
         )
@@ -396,7 +386,7 @@ class CheckpointCoordinator:
         if checkpoint.can_be_subsumed:
             self._due_at = now + self._interval_s
             self._is_hastened = False
-        return self._have_begin(checkpoint, self._roots())
+        return self._have_begin(checkpoint, self._unfinished.roots())
 
     def _have_begin(
         self, checkpoint: PendingCheckpoint, subtasks: tuple[SubtaskId, ...]
@@ -404,29 +394,13 @@ class CheckpointCoordinator:
         checkpoint.triggered.update(subtasks)
         return Trigger(checkpoint.checkpoint_id, checkpoint.timestamp_ms, checkpoint.kind, subtasks)
 
-    @property
-    def _unfinished(self) -> list[SubtaskId]:
-        return [subtask for subtask in self._subtasks if subtask not in self._finished]
-
-    def _roots(self) -> tuple[SubtaskId, ...]:
-        """Those to whom no barrier comes: whose inputs have ended, or who have none."""
-        emitting = {
-            vertex for vertex, index in self._unfinished if (vertex, index) not in self._awaiting
-        }
-        return tuple(
-            subtask
-            for subtask in self._unfinished
-            if subtask in self._awaiting or not self._inputs[subtask[0]] & emitting
-        )
-
-    def _trigger_new_roots(self) -> list[Order]:
+    def _trigger_new_roots(self, roots: Iterable[SubtaskId]) -> list[Order]:
         """A subtask has ended that may have done so before it could pass a barrier on: have those
         behind it begin themselves, who are the last that could wait for it."""
         orders: list[Order] = []
-        roots = set(self._roots())
         for checkpoint in self.pending:
             if checkpoint.state is CheckpointState.PENDING:
-                new = roots & checkpoint.missing - checkpoint.triggered
+                new = checkpoint.missing.intersection(roots) - checkpoint.triggered
                 if new:
                     orders.append(self._have_begin(checkpoint, tuple(sorted(new))))
         return orders
@@ -435,12 +409,11 @@ class CheckpointCoordinator:
         """Nobody is to wait for the rest of an interval in which nothing else happens: once all
         who have not finished wait for a checkpoint, and none is under way that they wait for, one
         is due."""
-        waiting = [self._awaiting.get(subtask) for subtask in self._unfinished]
-        taken = [number for number in waiting if number is not None]
-        if not self.is_running or not taken or len(taken) < len(waiting):
+        newest = self._unfinished.newest_awaited
+        if not self.is_running or newest is None:
             return
         awaited = any(
-            checkpoint.can_be_subsumed and checkpoint.checkpoint_id > max(taken)
+            checkpoint.can_be_subsumed and checkpoint.checkpoint_id > newest
             for checkpoint in self.pending
         )
         if not awaited:
@@ -491,6 +464,7 @@ class CheckpointCoordinator:
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts do not add up."""
+        self._unfinished.check_invariants()
         for checkpoint_id, checkpoint in self._pending.items():
             checkpoint.check_invariants()
             assert checkpoint_id == checkpoint.checkpoint_id < self._next_id, "numbered wrongly"

@@ -35,6 +35,12 @@ class PatientTimer:
         self._unless = unless
         self._handle = loop.call_at(when, self._due)
 
+    def set_again(self, when: float) -> None:
+        """Call at ``when``, and not at the time before, if it has not called yet."""
+        self._handle.cancel()
+        self._when = when
+        self._handle = self._loop.call_at(when, self._due)
+
     def _due(self) -> None:
         now = self._loop.time()
         late_s = now - self._when
@@ -52,23 +58,23 @@ class PatientTimer:
 @asynccontextmanager
 async def patient_timeout(
     seconds: float | None, unless: Callable[[], bool] = lambda: False
-) -> AsyncIterator[None]:
+) -> AsyncIterator[Callable[[], None]]:
     """Cancel what is inside after so many seconds in which the loop turned, but not while
-    ``unless`` is true; None for never.
+    ``unless`` is true; None for never. Yields a function that makes the time begin anew.
 
     Raises TimeoutError, as ``asyncio.timeout`` does.
     """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(None) as timeout:
-        timer = None
-        if seconds is not None:
+        if seconds is None:
+            yield lambda: None
+            return
 
-            def expire() -> None:
-                timeout.reschedule(loop.time())
+        def expire() -> None:
+            timeout.reschedule(loop.time())
 
-            timer = PatientTimer(loop, loop.time() + seconds, expire, unless)
+        timer = PatientTimer(loop, loop.time() + seconds, expire, unless)
         try:
-            yield
+            yield lambda: timer.set_again(loop.time() + seconds)
         finally:
-            if timer is not None:
-                timer.cancel()
+            timer.cancel()

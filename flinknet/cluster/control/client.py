@@ -36,6 +36,7 @@ from flinknet.errors import (
 )
 from flinknet.metrics.plain import from_plain
 from flinknet.metrics.worker_statistics import SubtaskTotals, WorkerStatistics
+from flinknet.net.patience import patient_timeout
 
 __all__ = ["CoordinatorClient", "OnProgress"]
 
@@ -92,7 +93,9 @@ class CoordinatorClient:
         self._session = aiohttp.ClientSession(
             f"http://{self._coordinator}",
             headers=authorization_headers(self._token),
-            connector=aiohttp.TCPConnector(force_close=True),
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            # One of aiohttp's would count the time in which this side is held up.
+            timeout=aiohttp.ClientTimeout(total=None),
         )
         return self
 
@@ -277,9 +280,11 @@ class CoordinatorClient:
 
     async def _ask(self, method: str, path: str, body: bytes | None, wait_ms: float) -> Any:
         assert self._session is not None
-        timeout = aiohttp.ClientTimeout(total=(self._timeout_ms + wait_ms) / 1000)
         try:
-            async with self._session.request(method, path, data=body, timeout=timeout) as response:
+            async with (
+                patient_timeout((self._timeout_ms + wait_ms) / 1000),
+                self._session.request(method, path, data=body) as response,
+            ):
                 self._has_answered = True
                 if response.status >= 400:
                     raise _refusal(response.status, await response.json())

@@ -1,11 +1,17 @@
 """A worker's end of the control plane: one websocket for messages, HTTP beside it for bulk.
 
-The websocket carries only small messages, see ``messages.py``; a deployment is fetched and a result
-is uploaded over HTTP connections of their own, so that neither delays a heartbeat.
+The websocket carries only small messages, see ``messages.py``; a deployment is fetched and results
+are uploaded over HTTP connections of their own, so that neither delays a heartbeat.
+
+A request waits for its turn before its time-out begins, and the time-out begins anew with each
+piece of a body that goes or comes: it counts the silence of the coordinator, and nothing else.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -22,6 +28,7 @@ from flinknet.cluster.control.messages import (
     decode,
     encode,
 )
+from flinknet.cluster.control.subtask_result import pack_results
 from flinknet.config import ClusterConfig
 from flinknet.errors import (
     ConfigurationError,
@@ -35,8 +42,11 @@ from flinknet.task.deployment import SubtaskDescriptor, descriptors_of_fields
 
 __all__ = ["ControlLink", "Deployment", "unanswered"]
 
-_CONNECTIONS_MAX = 4
-"""One for messages; the others take deployments and results in turn."""
+_REQUESTS_MAX = 3
+"""At a time, beside the websocket: deployments, results and answers take turns."""
+
+_PIECE_BYTES = 256 * 1024
+"""Of a body that is sent: the event loop turns, and the time-out begins anew, between two."""
 
 
 class Deployment(NamedTuple):
@@ -65,13 +75,14 @@ class ControlLink:
         self._timeout_ms = config.coordinator_timeout_ms
         self._session: aiohttp.ClientSession | None = None
         self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._turns = asyncio.Semaphore(_REQUESTS_MAX)
 
     async def __aenter__(self) -> Self:
         # A connection for each call, as in client.py.
         self._session = aiohttp.ClientSession(
             f"http://{self._coordinator}",
             headers=authorization_headers(self._token),
-            connector=aiohttp.TCPConnector(limit=_CONNECTIONS_MAX, force_close=True),
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
             # One of aiohttp's would count the time in which this side is held up.
             timeout=aiohttp.ClientTimeout(total=None),
         )
@@ -165,29 +176,41 @@ class ControlLink:
         body = msgpack.unpackb(await self._request("GET", path))
         return body["graph"], body["committables"]
 
-    async def upload_result(self, descriptor: SubtaskDescriptor, body: bytes) -> None:
-        """Hand in the result of a finished subtask; JobError if the coordinator refuses it."""
-        path = (
-            f"/api/v1/jobs/{descriptor.job_id}/attempts/{descriptor.attempt}"
-            f"/subtasks/{descriptor.vertex}/{descriptor.index}/result"
-        )
-        await self._request("PUT", path, body)
+    async def upload_results(
+        self, job_id: str, attempt: int, worker_id: str, results: Mapping[tuple[int, int], bytes]
+    ) -> dict[tuple[int, int], str]:
+        """Hand in the results of finished subtasks, by vertex and index. Return why the coordinator
+        refuses some of them, if it does; JobError if it refuses them all."""
+        path = f"/api/v1/jobs/{job_id}/attempts/{attempt}/results/{worker_id}"
+        refused = msgpack.unpackb(await self._request("PUT", path, pack_results(results)))
+        return {(vertex, index): reason for vertex, index, reason in refused}
 
     async def upload_answer(self, worker_id: str, request: int, body: bytes) -> None:
         """Answer a request that has a number; JobError if nobody waits for it any more."""
         await self._request("PUT", f"/api/v1/workers/{worker_id}/answers/{request}", body)
 
     async def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        async with self._turns:
+            return await self._request_in_turn(method, path, body)
+
+    async def _request_in_turn(self, method: str, path: str, body: bytes | None) -> bytes:
         assert self._session is not None
         try:
-            async with (
-                patient_timeout(self._timeout_ms / 1000),
-                self._session.request(method, path, data=body) as response,
-            ):
-                content = await response.read()
-                if response.status >= 400:
-                    raise JobError((await response.json())["error"]["message"])
-                return content
+            async with patient_timeout(self._timeout_ms / 1000) as begin_anew:
+                data, headers = None, {}
+                if body is not None:
+                    data = _in_pieces(body, begin_anew)
+                    headers["Content-Length"] = str(len(body))
+                async with self._session.request(
+                    method, path, data=data, headers=headers
+                ) as response:
+                    content = bytearray()
+                    async for piece in response.content.iter_any():
+                        begin_anew()
+                        content += piece
+                    if response.status >= 400:
+                        raise JobError(json.loads(content)["error"]["message"])
+                    return bytes(content)
         except TimeoutError as error:
             raise LocalTransportError(self.unanswered()) from error
         except aiohttp.ClientConnectionError as error:
@@ -197,6 +220,12 @@ class ControlLink:
             ) from error
         except aiohttp.ClientError as error:
             raise LocalTransportError(f"{method} {path} to the coordinator: {error}") from error
+
+
+async def _in_pieces(body: bytes, begin_anew: Callable[[], None]) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), _PIECE_BYTES):
+        begin_anew()
+        yield body[start : start + _PIECE_BYTES]
 
 
 def unanswered(coordinator: str, timeout_ms: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import cast
 
 from aiohttp import web
@@ -28,11 +29,20 @@ _SHUTDOWN_S = 1.0
 class HttpServer:
     """Serves one application. ``start``, and in the end ``close``."""
 
-    def __init__(self, application: web.Application, config: ClusterConfig) -> None:
+    def __init__(
+        self,
+        application: web.Application,
+        config: ClusterConfig,
+        peer_was_held_up: Callable[[float], bool] = lambda within_s: False,
+    ) -> None:
+        """``peer_was_held_up`` says whether user code held up the event loop of a known peer in the
+        last seconds: then no connection is cut off, since none says whose it is."""
         self._loop = asyncio.get_running_loop()
+        self._peer_was_held_up = peer_was_held_up
+        self._request_timeout_s = config.http_request_timeout_ms / 1000
         self._connections: HttpConnections[_Connection] = HttpConnections(
             connections_max=config.http_connections_max,
-            request_timeout_s=config.http_request_timeout_ms / 1000,
+            request_timeout_s=self._request_timeout_s,
         )
         self._by_handler: dict[asyncio.Protocol, _Connection] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -114,8 +124,9 @@ class HttpServer:
     def _reap(self) -> None:
         self._timer = None
         now = self._loop.time()
+        was_held_up = self._peer_was_held_up(self._request_timeout_s)
         for connection in self._connections.overdue(now):
-            if connection.has_written():
+            if connection.has_written() or was_held_up:
                 self._connections.progress(connection, now)
             else:
                 self._connections.lose(connection)

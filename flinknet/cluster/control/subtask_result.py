@@ -4,12 +4,14 @@ its two-phase sinks have prepared.
 The coordinator reads the counters and bounds the size; collected records and committables stay
 opaque bytes to it (they are Python objects of the job, pickled). The records are read by the client
 that submitted the job, the committables by the worker that commits them.
+
+A worker sends the results of several subtasks together (``pack_results``).
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgpack
@@ -20,7 +22,14 @@ from flinknet.task.pickler import dumps
 from flinknet.task.subtask import SubtaskResult
 from flinknet.texts import text_of
 
-__all__ = ["check_collected_bytes", "decode_result", "encode_result", "merge_by_sink"]
+__all__ = [
+    "check_collected_bytes",
+    "decode_result",
+    "encode_result",
+    "merge_by_sink",
+    "pack_results",
+    "unpack_results",
+]
 
 
 def encode_result(result: SubtaskResult, collect_bytes_max: int) -> bytes:
@@ -74,6 +83,27 @@ def decode_result(body: bytes) -> dict[str, Any]:
     if not isinstance(result, dict) or {k: type(v) for k, v in result.items()} != expected:
         raise ConfigurationError("the request's body is no result: its fields are wrong")
     return result
+
+
+def pack_results(results: Mapping[tuple[int, int], bytes]) -> bytes:
+    """Return the results of several subtasks, by vertex and index, as one body."""
+    body: bytes = msgpack.packb([[*subtask, result] for subtask, result in results.items()])
+    return body
+
+
+def unpack_results(body: bytes) -> dict[tuple[int, int], bytes]:
+    """Return what ``pack_results`` has packed; ConfigurationError if this is no such body."""
+    try:
+        rows = msgpack.unpackb(body)
+        results = {(vertex, index): result for vertex, index, result in rows}
+    except Exception as error:
+        raise ConfigurationError(f"the request's body holds no results: {error}") from error
+    if any(
+        (type(vertex), type(index), type(result)) != (int, int, bytes)
+        for (vertex, index), result in results.items()
+    ):
+        raise ConfigurationError("the request's body holds no results: its fields are wrong")
+    return results
 
 
 def check_collected_bytes(collected_bytes: int, collect_bytes_max: int) -> None:

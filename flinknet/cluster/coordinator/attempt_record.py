@@ -51,6 +51,8 @@ class AttemptRecord:
     counters: dict[SubtaskKey, IOMetrics] = field(default_factory=dict)
     results: dict[SubtaskKey, dict[str, Any]] = field(default_factory=dict, repr=False)
     """What each finished subtask uploaded: counters, metrics, collected records (opaque bytes)."""
+    collected_bytes: int = 0
+    """Bytes of collected records that are held for the client."""
     committables: dict[SubtaskKey, bytes] = field(default_factory=dict, repr=False)
     """What its two-phase sinks have prepared (opaque bytes)."""
     finished_at: dict[SubtaskKey, float] = field(default_factory=dict)
@@ -95,8 +97,9 @@ class AttemptRecord:
         self.placement = placement
         self.restored_finished -= restart.subtasks
         self.restored_finished |= restart.restored.finished & restart.subtasks
-        for made in (self.counters, self.results, self.committables, self.finished_at):
-            for subtask in restart.subtasks:
+        for subtask in restart.subtasks:
+            self._drop_result(subtask)
+            for made in (self.counters, self.committables, self.finished_at):
                 made.pop(subtask, None)
 
     def end(self, now: float) -> None:
@@ -120,18 +123,22 @@ class AttemptRecord:
 
     def note_result(self, subtask: SubtaskKey, result: dict[str, Any]) -> None:
         """Take in what a finished subtask uploaded."""
+        self._drop_result(subtask)
         self.committables[subtask] = result.pop("committables")
         self.results[subtask] = result
+        self.collected_bytes += len(result["collected"])
         self.counters[subtask] = IOMetrics(*(result[counter] for counter in IO_METRICS))
-
-    def collected_bytes(self) -> int:
-        """Bytes of collected records that are held for the client."""
-        return sum(len(result["collected"]) for result in self.results.values())
 
     def forget_collected(self) -> None:
         """Drop the collected records: they are handed out once."""
         for result in self.results.values():
             result["collected"] = b""
+        self.collected_bytes = 0
+
+    def _drop_result(self, subtask: SubtaskKey) -> None:
+        result = self.results.pop(subtask, None)
+        if result is not None:
+            self.collected_bytes -= len(result["collected"])
 
     def prepared(self) -> list[bytes]:
         """What the two-phase sinks of all subtasks have prepared, in order of the subtasks."""

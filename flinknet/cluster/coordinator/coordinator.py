@@ -21,9 +21,10 @@ import signal
 import sys
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from flinknet.checkpoint.failure_reason import CheckpointFailure
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE, take_token
@@ -268,32 +269,48 @@ class Coordinator:
         self.dispatcher.cancel(record, self.now())
         self._settle()
 
-    def take_result(
+    def take_results(
         self,
         record: JobRecord,
         attempt: AttemptRecord,
-        subtask: SubtaskKey,
-        result: dict[str, object],
-    ) -> None:
-        """A subtask has finished; JobError if the job collects too many bytes."""
-        self.dispatcher.take_result(record, attempt, subtask, result, self.now())
+        number: int,
+        results: Mapping[SubtaskKey, dict[str, Any]],
+    ) -> dict[SubtaskKey, str]:
+        """Subtasks that were deployed under ``number`` have finished. Return which results are
+        refused, and why: the job collects too many bytes, or the subtask begins again."""
+        refused = {}
+        for subtask, result in results.items():
+            try:
+                if attempt.execution.number_of(subtask) != number:
+                    raise JobError(f"subtask {subtask} begins again under another number")
+                self.dispatcher.take_result(record, attempt, subtask, result, self.now())
+            except JobError as error:
+                refused[subtask] = text_of(error)
         self._settle()
+        return refused
+
+    def one_was_held_up(self, within_s: float) -> bool:
+        """Return whether user code held up a worker's event loop in the last seconds."""
+        return self.dispatcher.workers.one_was_held_up(self.now() - within_s)
 
     def take_pulse(self, worker_id: str) -> None:
         """A worker's process lives, and user code holds its event loop up."""
         self.dispatcher.workers.lives(worker_id, self.now())
 
-    async def keep_result(
-        self, record: JobRecord, attempt: AttemptRecord, subtask: SubtaskKey, body: bytes
+    async def keep_results(
+        self, record: JobRecord, attempt: AttemptRecord, results: Mapping[SubtaskKey, bytes]
     ) -> None:
-        """Write down what a finished subtask has uploaded, before it is taken; JobError if that
+        """Write down what finished subtasks have uploaded, before it is taken; JobError if that
         cannot be. Of one that had finished in an earlier attempt, that attempt's counts."""
-        if self._store is None or record.result_before(subtask) is not None:
+        kept = {
+            subtask: body
+            for subtask, body in results.items()
+            if record.result_before(subtask) is None
+        }
+        if self._store is None or not kept:
             return
         try:
-            await asyncio.to_thread(
-                self._store.write_result, record.job_id, attempt.number, subtask, body
-            )
+            await asyncio.to_thread(self._store.write_results, record.job_id, attempt.number, kept)
         except OSError as error:
             raise JobError(f"the coordinator cannot keep a result: {error}") from error
 
@@ -446,7 +463,7 @@ async def serve(
     if has_launcher:
         launcher = _Launcher(coordinator, loop, config.state_directory if owns_state else None)
         watch_parent(launcher.hear, launcher.ended)
-    server = HttpServer(control_plane(coordinator, token), config)
+    server = HttpServer(control_plane(coordinator, token), config, coordinator.one_was_held_up)
     try:
         address = await server.start(
             config.host, config.coordinator_port, "cluster.coordinator_port"

@@ -316,7 +316,7 @@ class Dispatcher:
         if attempt.ended_at is not None:
             return
         check_collected_bytes(
-            attempt.collected_bytes() + len(result["collected"]), self._config.collect_bytes_max
+            attempt.collected_bytes + len(result["collected"]), self._config.collect_bytes_max
         )
         taken = result.pop("checkpoint_taken")
         before = record.result_before(subtask)
@@ -495,7 +495,7 @@ class Dispatcher:
     def _order(
         self, record: JobRecord, attempt: AttemptRecord, orders: Iterable[Order], now: float
     ) -> None:
-        job_id, parts = record.job_id, attempt.execution.parts
+        job_id, execution = record.job_id, attempt.execution
         for order in orders:
             match order:
                 case Trigger():
@@ -504,16 +504,16 @@ class Dispatcher:
                     request = record.savepoints.get(checkpoint_id)
                     if request is not None:
                         request.failed(record.checkpoints.history.why_failed(checkpoint_id))
-                    for worker_id, number in parts:
+                    for worker_id, number in execution.parts:
                         self._send(worker_id, AbortCheckpoint(job_id, number, checkpoint_id))
                 case Complete() | Discard():
                     self._keep(record, attempt, order)
                 case FailJob(explanation):
                     cause = FailureCause.of_coordinator(os.getpid(), explanation)
-                    self._carry_out(record, attempt, attempt.execution.fail(cause, now), now)
+                    self._carry_out(record, attempt, execution.fail(cause, now), now)
                 case NotifyCompleted(checkpoint_id, kind):
                     commits = kind.stops or not kind.is_savepoint
-                    for worker_id, number in parts:
+                    for worker_id, number in execution.parts:
                         message = CompleteCheckpoint(job_id, number, checkpoint_id, commits)
                         self._send(worker_id, message)
 

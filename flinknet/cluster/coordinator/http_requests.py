@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.errors import ConfigurationError
+from flinknet.net.patience import patient_timeout
 from flinknet.texts import printable
 
 __all__ = ["WAIT_MS_MAX", "chosen", "named_job", "read_body", "whole_number"]
@@ -26,10 +26,13 @@ def named_job(request: web.Request, dispatcher: Dispatcher) -> JobRecord:
     return record
 
 
-async def read_body(request: web.Request, timeout_ms: float) -> bytes:
-    """The whole body; 408 if it takes longer than ``timeout_ms``."""
+async def read_body(
+    request: web.Request, timeout_ms: float, unless: Callable[[], bool] = lambda: False
+) -> bytes:
+    """Return the whole body; 408 if it takes longer than ``timeout_ms`` in which this process
+    could read it, but not while ``unless`` is true."""
     try:
-        async with asyncio.timeout(timeout_ms / 1000):
+        async with patient_timeout(timeout_ms / 1000, unless):
             return await request.read()
     except TimeoutError:
         raise web.HTTPRequestTimeout(

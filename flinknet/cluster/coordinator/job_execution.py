@@ -98,8 +98,15 @@ class JobExecution:
         self._cause_grace = cause_grace_s
         self._cancel_timeout = cancel_timeout_s
         self._worker_of = {key: worker for worker, keys in assignment.items() for key in keys}
-        self._states = dict.fromkeys(self._worker_of, SubtaskState.DEPLOYING)
         self._numbers = dict.fromkeys(self._worker_of, attempt)
+        self._by_part: dict[Part, list[SubtaskKey]]
+        """Which subtasks each part has: an index of the two above."""
+        self._index_parts()
+        self._states = dict.fromkeys(self._worker_of, SubtaskState.DEPLOYING)
+        self._counts = Counter(self._states.values())
+        """How many subtasks are in each state, so that one that ends looks at no other."""
+        self._failed: set[SubtaskKey] = set()
+        """Those that have failed since regions were given up last."""
         self._unopened: set[Part] = {
             (worker, attempt) for worker, keys in assignment.items() if keys
         }
@@ -114,7 +121,7 @@ class JobExecution:
     @property
     def workers(self) -> tuple[str, ...]:
         """The workers that have part in this attempt."""
-        return tuple(dict.fromkeys([*self._worker_of.values(), *self._helpers]))
+        return tuple(dict.fromkeys([*(worker for worker, _ in self._by_part), *self._helpers]))
 
     @property
     def holders(self) -> tuple[str, ...]:
@@ -125,9 +132,7 @@ class JobExecution:
     @property
     def parts(self) -> tuple[Part, ...]:
         """Which workers have part in it, under which numbers."""
-        return tuple(
-            dict.fromkeys((self._worker_of[key], number) for key, number in self._numbers.items())
-        )
+        return tuple(self._by_part)
 
     @property
     def deadline(self) -> float | None:
@@ -138,9 +143,8 @@ class JobExecution:
     @property
     def all_run(self) -> bool:
         """Every subtask runs, or has finished."""
-        states = self._states.values()
         runs = self.state is JobState.RUNNING and not self.failover.given_up
-        return runs and SubtaskState.DEPLOYING not in states
+        return runs and not self._counts[SubtaskState.DEPLOYING]
 
     @property
     def is_ending(self) -> bool:
@@ -219,9 +223,10 @@ class JobExecution:
         for worker, keys in assignment.items():
             for key in keys:
                 self._worker_of[key], self._numbers[key] = worker, number
-                self._states[key] = SubtaskState.DEPLOYING
+                self._set_state(key, SubtaskState.DEPLOYING)
             self._unopened.add((worker, number))
             self._holders.add((worker, number))
+        self._index_parts()
         return [(worker, Deploy(self.job_id, number)) for worker in assignment]
 
     def opened(self, worker_id: str, number: int) -> Commands:
@@ -254,7 +259,7 @@ class JobExecution:
 
     def open_failed(self, worker_id: str, number: int, cause: FailureCause, now: float) -> Commands:
         """A worker could not open its subtasks; it will run none of them."""
-        mine = self._subtasks_of(worker_id, number)
+        mine = self._by_part.get((worker_id, number), [])
         self._move_all(mine, SubtaskEvent.FAIL)
         if all(map(self.failover.is_given_up, mine)):
             return self._advance(now)
@@ -268,9 +273,10 @@ class JobExecution:
 
         RemoteProtocolError if it dropped subtasks that nobody asked it to cancel.
         """
-        mine = self._subtasks_of(worker_id, number)
+        mine = self._by_part.get((worker_id, number), [])
         if subtasks:
-            mine = [key for key in subtasks if key in mine]
+            asked = set(subtasks)
+            mine = [key for key in mine if key in asked]
         else:
             self._holders.discard((worker_id, number))
         if self._may_be_cancelled and any(map(self._runs_unasked, mine)):
@@ -359,6 +365,7 @@ class JobExecution:
             return self._fail_all(now)
         held = [key for key in self.failover.subtasks_of(regions) if self._is_held(key)]
         self.failover.give_up(regions, held, self.cause, now, now + self._cancel_timeout)
+        self._failed.clear()
         self.cause = self._deadline = None
         return [*self._cancels_of(held), *self._advance(now)]
 
@@ -369,10 +376,9 @@ class JobExecution:
     def _broken(self) -> frozenset[str]:
         """The regions that cannot go on. What was deployed together begins together, so that as
         long as it is not open one of them takes the others with it."""
-        failed = [key for key, state in self._states.items() if state is SubtaskState.FAILED]
-        regions = self.failover.regions_of(failed)
+        regions = self.failover.regions_of(self._failed)
         unopened = {number for _, number in self._unopened}
-        for number in unopened & {self._numbers[key] for key in failed}:
+        for number in unopened & {self._numbers[key] for key in self._failed}:
             regions |= self.failover.regions_of(self._subtasks_of(number=number))
             self._unopened = {part for part in self._unopened if part[1] != number}
         return regions
@@ -387,23 +393,18 @@ class JobExecution:
             by_part.setdefault((self._worker_of[key], self._numbers[key]), []).append(key)
         cancels: Commands = []
         for (worker, number), keys in by_part.items():
-            is_all = len(keys) == len(self._subtasks_of(worker, number))
+            is_all = len(keys) == len(self._by_part[worker, number])
             rows = [] if is_all else [list(key) for key in keys]
             cancels.append((worker, Cancel(self.job_id, number, rows)))
         return cancels
 
     def _cancel_pending(self, now: float) -> Commands:
         self.failover.end()
-        pending = {
-            (self._worker_of[key], self._numbers[key])
-            for key, state in self._states.items()
-            if state.is_pending
-        }
         self._deadline = now + self._cancel_timeout
         cancels: Commands = [
             (worker, Cancel(self.job_id, number))
-            for worker, number in self.parts
-            if (worker, number) in pending
+            for (worker, number), keys in self._by_part.items()
+            if any(self._states[key].is_pending for key in keys)
         ]
         return cancels + self._advance(now)
 
@@ -413,9 +414,15 @@ class JobExecution:
         """The subtasks on a worker, or under a number, or both."""
         return [
             key
-            for key, worker in self._worker_of.items()
-            if worker_id in (None, worker) and number in (None, self._numbers[key])
+            for (worker, other), keys in self._by_part.items()
+            if worker_id in (None, worker) and number in (None, other)
+            for key in keys
         ]
+
+    def _index_parts(self) -> None:
+        self._by_part = {}
+        for key, worker in self._worker_of.items():
+            self._by_part.setdefault((worker, self._numbers[key]), []).append(key)
 
     def _runs_unasked(self, key: SubtaskKey) -> bool:
         return self._states[key].is_pending and not self.failover.is_given_up(key)
@@ -425,8 +432,17 @@ class JobExecution:
         state = self._states[subtask]
         if not state.takes(event):
             return False
-        self._states[subtask] = subtask_state.TRANSITIONS[state, event]
+        self._set_state(subtask, subtask_state.TRANSITIONS[state, event])
         return True
+
+    def _set_state(self, subtask: SubtaskKey, state: SubtaskState) -> None:
+        self._counts[self._states[subtask]] -= 1
+        self._counts[state] += 1
+        self._states[subtask] = state
+        if state is SubtaskState.FAILED:
+            self._failed.add(subtask)
+        else:
+            self._failed.discard(subtask)
 
     def _move_all(self, subtasks: Sequence[SubtaskKey], event: SubtaskEvent) -> bool:
         """Whether the event still changed any of them that was not given up."""
@@ -437,7 +453,7 @@ class JobExecution:
         """Go on to the end as far as subtasks and workers let it."""
         if self._waits_for_cause or self.failover.given_up:
             return []
-        if any(state.is_pending for state in self._states.values()):
+        if any(count and state.is_pending for state, count in self._counts.items()):
             return []
         if self.state.takes(JobEvent.FINISH):
             self._become(JobEvent.FINISH)

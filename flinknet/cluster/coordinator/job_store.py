@@ -8,7 +8,8 @@ Theory of operation
     jobs/JOB/submission                 the job as its client sent it; without its functions once
                                         it has ended
     jobs/JOB/state                      where it stands, see ``job_books.py``
-    jobs/JOB/result-ATTEMPT-VERTEX-INDEX    what a finished subtask uploaded
+    jobs/JOB/results-ATTEMPT-NUMBER     what finished subtasks uploaded together; numbered as they
+                                        were written
 
 A file is written under another name, made durable, and only then takes the place of the one before;
 then the directory is made durable. So a file is there as a whole, or as it was. (A directory that
@@ -17,8 +18,8 @@ has written is written.) Each is in an envelope (``checkpoint/envelope.py``): on
 damaged, foreign or newer is refused with its name, and so is its job alone.
 
 The state is written after the submission, and removed before all else: a job without one was never
-acknowledged, or is forgotten, and what is left of it goes. Of a subtask's results that of the last
-attempt counts.
+acknowledged, or is forgotten, and what is left of it goes. Of a subtask's results the last one of
+the last attempt counts.
 
 The files hold what the job's client has sent, code included: only their owner can read them.
 """
@@ -32,6 +33,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,7 +45,7 @@ __all__ = ["JobStore", "StoredJob"]
 
 _MARK = b"flinkjob"
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
-_RESULT = re.compile(r"result-([0-9]+)-([0-9]+)-([0-9]+)")
+_RESULTS = re.compile(r"results-([0-9]+)-([0-9]+)")
 _BYTES_MAX = 1 << 32
 """Beyond what cluster.job_bytes_max and cluster.collect_bytes_max let in."""
 
@@ -68,6 +70,8 @@ class JobStore:
         it is ``durable``, a loss of power may leave anything."""
         self._jobs = directory / "jobs"
         self._durable = durable
+        self._numbers: dict[str, Iterator[int]] = {}
+        """For the files with results of each job."""
         try:
             self._jobs.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -100,7 +104,7 @@ class JobStore:
                 shutil.rmtree(directory)
             else:
                 try:
-                    found.append(_read_job(directory))
+                    found.append(self._read_job(directory))
                 except (CheckpointCorruptedError, OSError) as error:
                     log.error("job %s is not resumed: %s", directory.name, error)
         return found
@@ -121,24 +125,38 @@ class JobStore:
         """Write down where a job stands."""
         self._replace(self._directory(job_id) / "state", dict(state))
 
-    def write_result(self, job_id: str, attempt: int, subtask: SubtaskKey, result: bytes) -> None:
-        """Write down what a finished subtask has uploaded; may run in any thread."""
-        vertex, index = subtask
-        name = f"result-{attempt}-{vertex}-{index}"
-        self._replace(self._directory(job_id) / name, {"result": result})
+    def write_results(self, job_id: str, attempt: int, results: Mapping[SubtaskKey, bytes]) -> None:
+        """Write down what finished subtasks have uploaded; may run in any thread."""
+        number = next(self._numbers.setdefault(job_id, count()))
+        rows = [[*subtask, result] for subtask, result in results.items()]
+        self._replace(self._directory(job_id) / f"results-{attempt}-{number}", {"results": rows})
 
     def remove_results(self, job_id: str) -> None:
         """Remove what the subtasks of a job have uploaded; what cannot be removed goes with the
         job."""
         with suppress(OSError):
-            for path, *_ in _results(self._directory(job_id)):
+            for _, path in _results(self._directory(job_id)):
                 path.unlink()
 
     def remove(self, job_id: str) -> None:
         """Forget a job."""
         directory = self._directory(job_id)
+        self._numbers.pop(job_id, None)
         (directory / "state").unlink(missing_ok=True)
         shutil.rmtree(directory, ignore_errors=True)
+
+    def _read_job(self, directory: Path) -> StoredJob:
+        submission = _read(directory / "submission").get("submission")
+        if not isinstance(submission, bytes):
+            raise CheckpointCorruptedError(f"{directory / 'submission'} holds no job")
+        results: dict[SubtaskKey, bytes] = {}
+        newest = -1
+        for (_, number), path in sorted(_results(directory)):
+            newest = max(newest, number)
+            for vertex, index, result in _read(path)["results"]:
+                results[vertex, index] = result
+        self._numbers[directory.name] = count(newest + 1)
+        return StoredJob(directory.name, submission, _read(directory / "state"), results)
 
     def _directory(self, job_id: str) -> Path:
         return self._jobs / job_id
@@ -157,25 +175,13 @@ class JobStore:
             _make_durable(path.parent)
 
 
-def _read_job(directory: Path) -> StoredJob:
-    submission = _read(directory / "submission").get("submission")
-    if not isinstance(submission, bytes):
-        raise CheckpointCorruptedError(f"{directory / 'submission'} holds no job")
-    last: dict[SubtaskKey, tuple[int, Path]] = {}
-    for path, attempt, subtask in _results(directory):
-        if subtask not in last or attempt > last[subtask][0]:
-            last[subtask] = attempt, path
-    results = {subtask: _read(path)["result"] for subtask, (_, path) in last.items()}
-    return StoredJob(directory.name, submission, _read(directory / "state"), results)
-
-
-def _results(directory: Path) -> Iterator[tuple[Path, int, SubtaskKey]]:
-    """The files of results, with attempt and subtask."""
+def _results(directory: Path) -> Iterator[tuple[tuple[int, int], Path]]:
+    """Yield the files of results, by attempt and number."""
     for path in directory.iterdir():
-        found = _RESULT.fullmatch(path.name)
+        found = _RESULTS.fullmatch(path.name)
         if found is not None:
-            attempt, vertex, index = map(int, found.groups())
-            yield path, attempt, (vertex, index)
+            attempt, number = map(int, found.groups())
+            yield (attempt, number), path
 
 
 def _read(path: Path) -> dict[str, Any]:

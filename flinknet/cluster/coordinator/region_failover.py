@@ -81,8 +81,8 @@ class RegionFailover:
 
     def concerns_some(self, regions: frozenset[str]) -> bool:
         """Whether a failure of these leaves others that need not be restarted."""
-        others = self._regions.keys() - regions - self.given_up
-        return self.enabled and bool(regions) and bool(others)
+        is_all = len(regions) + len(self.given_up) == len(self._regions)
+        return self.enabled and bool(regions) and not is_all
 
     def give_up(
         self,

@@ -91,6 +91,8 @@ class WorkerRecord:
     """When the last message came, in the caller's clock."""
     lives_at: float
     """When the last sign of life came, a message or its pulse."""
+    pulsed_at: float = float("-inf")
+    """When its pulse came last, which comes while its event loop is held up."""
     state: WorkerState = WorkerState.REGISTERED
     loss: FailureCause | None = None
     occupied: dict[AttemptKey, int] = field(default_factory=dict)
@@ -149,6 +151,16 @@ class WorkerRegistry:
         """One worker, or None if that id never registered, or is forgotten."""
         return self._workers.get(worker_id)
 
+    def is_there(self, worker_id: str) -> bool:
+        """Return whether this worker has registered and is not lost."""
+        worker = self._workers.get(worker_id)
+        return worker is not None and not worker.is_lost
+
+    def one_was_held_up(self, since: float) -> bool:
+        """Return whether the pulse of a worker that is there has come since that time: user code
+        held its event loop up."""
+        return any(worker.pulsed_at >= since for worker in self.registered())
+
     def register(self, message: Register, now: float) -> WorkerRecord:
         """Add a worker; ConfigurationError if the id is that of another, which may be lost, if it
         offers no slot, or if it hashes text in another way."""
@@ -191,7 +203,7 @@ class WorkerRegistry:
         happens if that worker never registered, or is forgotten."""
         worker = self._workers.get(worker_id)
         if worker is not None:
-            worker.lives_at = now
+            worker.lives_at = worker.pulsed_at = now
 
     def occupy(self, worker_id: str, attempt: AttemptKey, slots: int) -> None:
         """Give slots of a worker to a job attempt."""

@@ -4,10 +4,14 @@
 
     GET  /api/v1/worker              the websocket of messages.py
     GET  /api/v1/jobs/{job}/attempts/{attempt}/deployment/{worker}
-    PUT  /api/v1/jobs/{job}/attempts/{attempt}/subtasks/{vertex}/{index}/result
+    PUT  /api/v1/jobs/{job}/attempts/{attempt}/results/{worker}    of finished subtasks, in msgpack;
+                                     the answer says which are refused, and why
     GET  /api/v1/jobs/{job}/attempts/{attempt}/committables
     PUT  /api/v1/workers/{worker}/answers/{request}          to a control message with a number
     PUT  /api/v1/workers/{worker}/pulse                      it lives, and user code holds it up
+
+The body of a worker's request may take any time while the worker is there: its user code may hold
+it up, and the registry finds out if it is lost.
 
 A request for an attempt that is not the job's present one is a conflict (409): it is late; and so
 is an answer that nobody waits for any more. Regions that were restarted alone are of the present
@@ -16,12 +20,13 @@ attempt, under numbers of their own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgpack
 from aiohttp import web
 
-from flinknet.cluster.control.subtask_result import decode_result
+from flinknet.cluster.control.subtask_result import decode_result, unpack_results
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.http_requests import named_job, read_body
@@ -42,16 +47,16 @@ class Attempts(Workers, Protocol):
     dispatcher: Dispatcher
     answers: Inquiries[bytes]
 
-    async def keep_result(
-        self, record: JobRecord, attempt: AttemptRecord, subtask: SubtaskKey, body: bytes
+    async def keep_results(
+        self, record: JobRecord, attempt: AttemptRecord, results: Mapping[SubtaskKey, bytes]
     ) -> None: ...
-    def take_result(
+    def take_results(
         self,
         record: JobRecord,
         attempt: AttemptRecord,
-        subtask: SubtaskKey,
-        result: dict[str, Any],
-    ) -> None: ...
+        number: int,
+        results: Mapping[SubtaskKey, dict[str, Any]],
+    ) -> dict[SubtaskKey, str]: ...
     def take_pulse(self, worker_id: str) -> None: ...
 
 
@@ -63,12 +68,11 @@ class WorkerRoutes:
 
     def routes(self) -> list[web.RouteDef]:
         """What to add to an application."""
-        result = _ATTEMPT + r"/subtasks/{vertex:\d+}/{index:\d+}/result"
         return [
             web.get("/api/v1/worker", self._worker),
             web.get(_ATTEMPT + "/deployment/{worker}", self._deployment),
             web.get(_ATTEMPT + "/committables", self._committables),
-            web.put(result, self._take_result),
+            web.put(_ATTEMPT + "/results/{worker}", self._take_results),
             web.put(r"/api/v1/workers/{worker}/answers/{request:\d+}", self._take_answer),
             web.put("/api/v1/workers/{worker}/pulse", self._take_pulse),
         ]
@@ -95,25 +99,25 @@ class WorkerRoutes:
         record, attempt = self._named_attempt(request)
         return _msgpack({"graph": record.submission.graph, "committables": attempt.prepared()})
 
-    async def _take_result(self, request: web.Request) -> web.Response:
+    async def _take_results(self, request: web.Request) -> web.Response:
         record, attempt = self._named_attempt(request)
-        subtask = int(request.match_info["vertex"]), int(request.match_info["index"])
         number = int(request.match_info["attempt"])
-        attempt.execution.worker_of(subtask)
-        timeout_ms = self._coordinator.config.http_request_timeout_ms
-        body = await read_body(request, timeout_ms)
-        result = decode_result(body)
-        self._check_is_present(attempt, subtask, number)
+        bodies = unpack_results(await self._read_body(request))
+        results = {subtask: decode_result(body) for subtask, body in bodies.items()}
+        present = {
+            subtask: body
+            for subtask, body in bodies.items()
+            if attempt.execution.number_of(subtask) == number
+        }
         if attempt.ended_at is None:
-            await self._coordinator.keep_result(record, attempt, subtask, body)
+            await self._coordinator.keep_results(record, attempt, present)
         if attempt.ended_at is not None:
             raise web.HTTPConflict(text=f"attempt {attempt.number} of the job has ended")
-        self._check_is_present(attempt, subtask, number)
-        self._coordinator.take_result(record, attempt, subtask, result)
-        return web.json_response({})
+        refused = self._coordinator.take_results(record, attempt, number, results)
+        return _msgpack([[*subtask, reason] for subtask, reason in refused.items()])
 
     async def _take_answer(self, request: web.Request) -> web.Response:
-        body = await read_body(request, self._coordinator.config.http_request_timeout_ms)
+        body = await self._read_body(request)
         worker_id, number = request.match_info["worker"], int(request.match_info["request"])
         if not self._coordinator.answers.take(worker_id, number, body):
             raise web.HTTPConflict(text=f"nobody waits for answer {number}")
@@ -123,9 +127,10 @@ class WorkerRoutes:
         self._coordinator.take_pulse(request.match_info["worker"])
         return web.json_response({})
 
-    def _check_is_present(self, attempt: AttemptRecord, subtask: SubtaskKey, number: int) -> None:
-        if attempt.execution.number_of(subtask) != number:
-            raise web.HTTPConflict(text=f"subtask {subtask} begins again under another number")
+    async def _read_body(self, request: web.Request) -> bytes:
+        timeout_ms = self._coordinator.config.http_request_timeout_ms
+        workers, worker_id = self._coordinator.dispatcher.workers, request.match_info["worker"]
+        return await read_body(request, timeout_ms, lambda: workers.is_there(worker_id))
 
     def _named_attempt(self, request: web.Request) -> tuple[JobRecord, AttemptRecord]:
         record = named_job(request, self._coordinator.dispatcher)

@@ -47,6 +47,7 @@ from flinknet.cluster.control.messages import (
 from flinknet.cluster.control.subtask_result import encode_result
 from flinknet.cluster.worker.checkpoint_places import CheckpointPlaces
 from flinknet.cluster.worker.checkpoint_responder import CheckpointMessages
+from flinknet.cluster.worker.result_uploads import ResultUploads
 from flinknet.cluster.worker.state_backends import AttemptBackends, StateBackends
 from flinknet.config import CheckpointingConfig, ClusterConfig, MetricsConfig, StateConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
@@ -129,6 +130,7 @@ class JobAttempt:
         self._backends: AttemptBackends | None = None
         self._metrics = metrics
         self._messages = CheckpointMessages(job_id, attempt, link)
+        self._uploads = ResultUploads(link, job_id, attempt, environment.worker_id)
         self.state = AttemptState.OPENING
 
     def run(self) -> None:
@@ -202,6 +204,7 @@ class JobAttempt:
             async with asyncio.TaskGroup() as group:
                 self._start(group)
                 self._group = group
+                self._uploads.begin(group)
         except _OpenFailedError as failure:
             await self._report(failure.error, None)
         finally:
@@ -233,10 +236,13 @@ class JobAttempt:
         """Let go of subtasks once they have ended, and say so of those that were asked for."""
         if tasks:
             await asyncio.wait(tasks.values())
-        gone = [one for one in self._subtasks if (one[0].vertex, one[0].index) in tasks]
-        for one in gone:
-            one[1].close()
-            self._subtasks.remove(one)
+        goes_on = []
+        for descriptor, subtask in self._subtasks:
+            if (descriptor.vertex, descriptor.index) in tasks:
+                subtask.close()
+            else:
+                goes_on.append((descriptor, subtask))
+        self._subtasks = goes_on
         self._collect_garbage()
         await self._link.send(Released(self._job_id, self._attempt, rows))
 
@@ -313,7 +319,7 @@ class JobAttempt:
         try:
             result = await subtask.run()
             body = encode_result(result, self._config.collect_bytes_max)
-            await self._link.upload_result(descriptor, body)
+            await self._uploads.hand_in((descriptor.vertex, descriptor.index), body)
         except BaseException as error:
             # User code may raise anything, a stray CancelledError or SystemExit included.
             task = asyncio.current_task()

@@ -76,6 +76,17 @@ def test_the_time_in_which_the_loop_was_held_up_does_not_count() -> None:
     assert called == [129.0]
 
 
+def test_a_timer_that_is_set_again_forgets_the_time_before() -> None:
+    loop = Loop()
+    one, called = timer(loop, 5.0)
+    loop.turn(4.0)
+    one.set_again(9.0)
+    loop.turn(8.0)
+    assert called == []
+    loop.turn(9.5)
+    assert called == [9.5]
+
+
 def test_a_timer_waits_while_another_component_judges() -> None:
     loop, judged = Loop(), True
     _, called = timer(loop, 5.0, lambda: judged)

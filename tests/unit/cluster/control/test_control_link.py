@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -90,3 +92,80 @@ async def test_a_coordinator_whose_connection_breaks_during_a_call_is_named() ->
                 match=rf"^the connection to the coordinator at {host}:{port} was lost during GET /",
             ):
                 await link.fetch_committables("job", 0)
+
+
+@asynccontextmanager
+async def slow_coordinator(
+    answer: Callable[[web.Request], Awaitable[web.StreamResponse]],
+) -> AsyncIterator[str]:
+    application = web.Application(client_max_size=1 << 30)
+    application.add_routes([web.route("*", "/{path:.*}", answer)])
+    runner = web.AppRunner(application, shutdown_timeout=0.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        yield f"{host}:{port}"
+    finally:
+        await runner.cleanup()
+
+
+BRIEF = replace(CONFIG, coordinator_timeout_ms=1000.0, heartbeat_interval_ms=10.0)
+
+
+async def turns_beyond_the_timeout() -> AsyncIterator[float]:
+    """Yield in each turn of the event loop, for longer than the time-out, which part of that has
+    passed."""
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    until = begun + 1.2 * BRIEF.coordinator_timeout_ms / 1000
+    while (now := loop.time()) < until:
+        await asyncio.sleep(0)
+        yield (now - begun) / (until - begun)
+
+
+async def test_a_timeout_counts_neither_the_wait_for_a_turn_nor_an_answer_that_moves() -> None:
+    """Three requests are under way for longer than the time-out, and others wait for them."""
+    under_way = most = 0
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if most <= 3 and under_way == most:
+            async for _ in turns_beyond_the_timeout():
+                await response.write(b" ")
+        under_way -= 1
+        return response
+
+    async with (
+        slow_coordinator(answer) as address,
+        ControlLink(address, new_token(), BRIEF) as link,
+    ):
+        await asyncio.gather(
+            *(link.upload_answer("worker-0", number, b"body") for number in range(9))
+        )
+    assert most == 3
+
+
+async def test_a_timeout_does_not_count_the_time_in_which_a_body_is_sent() -> None:
+    """As long as the coordinator takes some of it now and then."""
+    size = 32 << 20
+    body = bytes(size)
+
+    async def answer(request: web.Request) -> web.Response:
+        rest = size
+        async for passed in turns_beyond_the_timeout():
+            if rest > size * (1 - passed):
+                rest -= len(await request.content.read(1 << 18))
+        while rest:
+            rest -= len(await request.content.read(rest))
+        return web.Response()
+
+    async with (
+        slow_coordinator(answer) as address,
+        ControlLink(address, new_token(), BRIEF) as link,
+    ):
+        await link.upload_answer("worker-0", 1, body)

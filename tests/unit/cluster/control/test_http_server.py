@@ -61,6 +61,31 @@ async def test_a_connection_that_asks_for_nothing_is_reaped(sent: bytes) -> None
         assert answer.endswith(b"ok\n") == sent.endswith(b"\r\n\r\n")
 
 
+async def test_a_connection_is_not_reaped_while_a_worker_is_held_up() -> None:
+    """It may be that worker's, which cannot ask, nor fetch an answer."""
+    application = web.Application()
+    is_held_up = True
+    asked: list[float] = []
+
+    def peer_was_held_up(within_s: float) -> bool:
+        asked.append(within_s)
+        return is_held_up
+
+    server = HttpServer(application, QUICK, peer_was_held_up)
+    try:
+        address = await server.start("127.0.0.1", 0, "port")
+        async with connected(address) as (reader, _):
+            closed = asyncio.create_task(until_closed(reader))
+            while len(asked) < 3:
+                assert not closed.done()
+                await asyncio.sleep(0)
+            is_held_up = False
+            assert await closed == b""
+            assert set(asked) == {QUICK.http_request_timeout_ms / 1000}
+    finally:
+        await server.close()
+
+
 async def test_a_head_that_comes_byte_by_byte_does_not_keep_a_connection() -> None:
     """However many bytes come (slow loris)."""
     async with (

@@ -15,6 +15,8 @@ from flinknet.cluster.control.subtask_result import (
     decode_result,
     encode_result,
     merge_by_sink,
+    pack_results,
+    unpack_results,
 )
 from flinknet.errors import ConfigurationError, JobError, SerializationError
 from flinknet.metrics.io_metrics import IO_METRICS
@@ -48,6 +50,19 @@ def test_records_are_joined_by_sink_in_order_of_the_subtasks() -> None:
         for collected in ({"one": [1, 2]}, {}, {"two": [9], "one": [3]})
     ]
     assert merge_by_sink(uploads) == {"one": [1, 2, 3], "two": [9]}
+
+
+def test_results_of_several_subtasks_survive_their_bytes() -> None:
+    results = {(0, 3): b"one", (12, 4095): b""}
+    assert unpack_results(pack_results(results)) == results
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xc1", *map(msgpack.packb, ([1], [[1, 2]], [["0", 1, b""]], [[0, 1, "text"]]))]
+)
+def test_a_body_that_holds_no_results_is_refused(body: bytes) -> None:
+    with pytest.raises(ConfigurationError, match="the request's body holds no results"):
+        unpack_results(body)
 
 
 def test_too_many_bytes_name_the_option_and_the_way_out() -> None:

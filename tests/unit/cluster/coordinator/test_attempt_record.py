@@ -78,9 +78,9 @@ def test_results_are_one_row_per_subtask_that_has_one(attempt: AttemptRecord) ->
         (1, 1, b"two"),
     ]
     assert attempt.prepared() == [b"prepared", b"prepared"]
-    assert attempt.collected_bytes() == 6
+    assert attempt.collected_bytes == 6
     attempt.forget_collected()
-    assert attempt.collected_bytes() == 0
+    assert attempt.collected_bytes == 0
 
 
 @pytest.mark.parametrize(("finishes", "collected_bytes"), [(True, 9), (False, 0)])
@@ -94,7 +94,7 @@ def test_at_the_end_only_a_finished_attempt_keeps_what_it_collected(
     attempt.execution.cancel(now=3.0)
     attempt.execution.released("worker-0", 3, [], now=3.0)
     attempt.end(now=3.0)
-    assert attempt.collected_bytes() == collected_bytes
+    assert attempt.collected_bytes == collected_bytes
     assert attempt.prepared() == []
     status = attempt.status(now=9.0)
     assert (status["attempt"], status["seconds"]) == (3, 2.0)
@@ -116,6 +116,7 @@ def test_what_regions_have_made_that_begin_again_does_not_count(attempt: Attempt
     restart = RegionRestart(4, frozenset({SINK, OTHER_SINK}), 7.0, point)
     attempt.restart(restart, attempt.placement)
     assert not attempt.results
+    assert attempt.collected_bytes == 0
     assert attempt.restored_finished == {SOURCE, SINK}
     assert (attempt.number, attempt.last_number) == (3, 4)
     assert [attempt.has(number) for number in (2, 3, 4, 5)] == [False, True, True, False]

@@ -52,10 +52,13 @@ async def finish_subtasks(
     graph, descriptors, *_ = await link.fetch_deployment(job_id, 0, worker_id)
     assert JobGraph.from_bytes(graph).name == "sums"
     await expect(link, Run)
+    results = {}
     for descriptor in descriptors:
         is_sink = descriptor.name.startswith("Reduce")
         result = SubtaskResult(1, 2, 3, 4, 5, 6, 7, {"Collect": collected} if is_sink else {}, {})
-        await link.upload_result(descriptor, encode_result(result, CONFIG.collect_bytes_max))
+        place = descriptor.vertex, descriptor.index
+        results[place] = encode_result(result, CONFIG.collect_bytes_max)
+    assert await link.upload_results(job_id, 0, worker_id, results) == {}
     await link.send(Released(job_id, 0))
     return descriptors
 
@@ -92,7 +95,9 @@ async def test_a_job_goes_through(served: ServedCoordinator, member: aiohttp.Cli
         )
         late = encode_result(SubtaskResult(0, 0, 0, 0, 0, 0, 0, {}, {}), CONFIG.collect_bytes_max)
         with pytest.raises(JobError, match="has ended"):
-            await first.upload_result(descriptors[0], late)
+            await first.upload_results(
+                job_id, 0, "worker-0", {(descriptors[0].vertex, descriptors[0].index): late}
+            )
     assert states[-1] == "FINISHED"
     assert (result.state, result.name) == ("FINISHED", "sums")
     assert result.collected == {"Collect": ["from 0", "from 1"]}

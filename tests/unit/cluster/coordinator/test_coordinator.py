@@ -90,13 +90,13 @@ async def test_a_result_is_kept_before_it_is_taken(tmp_path: Path) -> None:
         record = served.coordinator.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
         directory = tmp_path / "jobs" / record.job_id
-        await served.coordinator.keep_result(record, record.present, (0, 0), b"body")
-        assert (directory / "result-0-0-0").exists()
+        await served.coordinator.keep_results(record, record.present, {(0, 0): b"body"})
+        assert (directory / "results-0-0").exists()
         served.coordinator.forget_result(record)
-        assert not (directory / "result-0-0-0").exists()
+        assert not (directory / "results-0-0").exists()
         shutil.rmtree(directory)
         with pytest.raises(JobError, match="the coordinator cannot keep a result: "):
-            await served.coordinator.keep_result(record, record.present, (0, 0), b"body")
+            await served.coordinator.keep_results(record, record.present, {(0, 0): b"body"})
 
 
 async def test_time_stands_still_for_one_that_is_closed() -> None:

@@ -48,6 +48,7 @@ from flinknet.errors import (
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.task.graph import CheckpointedOutput
 from flinknet.wire.checkpoint_options import CheckpointKind
+from tests.counted_work import counted_work
 from tests.unit.cluster.graphs import keyed_graph, two_pipelines
 
 CONFIG = ClusterConfig(
@@ -74,7 +75,7 @@ CHECKPOINTING = JobCheckpointingConfig(10_000.0, timeout_ms=5_000.0)
 class Cluster:
     """A dispatcher with two workers of two slots, and what it wants them to do."""
 
-    def __init__(self, restart: RestartStrategy = NO_RESTART) -> None:
+    def __init__(self, restart: RestartStrategy = NO_RESTART, slots: int = 2) -> None:
         self.restart = restart
         self.checkpointing: JobCheckpointingConfig | None = None
         self.now = 0.0
@@ -88,7 +89,7 @@ class Cluster:
             epoch_s=1000.0,
         )
         for number, worker_id in enumerate(WORKERS):
-            message = Register(worker_id, 100 + number, f"127.0.0.1:{1000 + number}", 2)
+            message = Register(worker_id, 100 + number, f"127.0.0.1:{1000 + number}", slots)
             self.dispatcher.register(message, self.now)
 
     def keep(self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard) -> None:
@@ -388,12 +389,12 @@ def test_collected_records_of_a_failed_job_are_dropped(cluster: Cluster) -> None
     record = cluster.running()
     result = {**RESULT, "collected": bytes(100)}
     cluster.dispatcher.take_result(record, record.present, (1, 1), result, cluster.now)
-    assert record.present.collected_bytes() == 100
+    assert record.present.collected_bytes == 100
     cluster.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
     for worker_id in WORKERS:
         cluster.say(worker_id, Released(record.job_id, 0))
     assert record.execution.state is JobState.FAILED
-    assert record.present.collected_bytes() == 0
+    assert record.present.collected_bytes == 0
 
 
 def test_results_are_one_row_per_subtask_in_order(cluster: Cluster) -> None:
@@ -638,7 +639,7 @@ def test_late_messages_of_an_earlier_attempt_change_nothing(
     retrying.dispatcher.take_result(record, earlier, (0, 0), result, now)
     assert ([attempt.status(now) for attempt in record.attempts], record.status(now)) == before
     assert (retrying.sent, retrying.free_slots()) == ([], free)
-    assert earlier.collected_bytes() == 0
+    assert earlier.collected_bytes == 0
 
 
 def test_a_worker_that_has_not_let_go_of_an_attempt_keeps_its_slots_during_the_next(
@@ -699,8 +700,8 @@ def test_slots_come_back_of_a_job_that_is_forgotten(cluster: Cluster) -> None:
 class Checkpointed(Cluster):
     """A cluster whose jobs take a checkpoint every 10 seconds, and are restarted at once."""
 
-    def __init__(self) -> None:
-        super().__init__(FixedDelayRestart(attempts=9, delay_ms=0.0))
+    def __init__(self, slots: int = 2) -> None:
+        super().__init__(FixedDelayRestart(attempts=9, delay_ms=0.0), slots)
         self.checkpointing = CHECKPOINTING
         self.orders: list[tuple[int, Complete | Discard]] = []
         self.sought = 0
@@ -1383,3 +1384,45 @@ def test_a_part_does_not_begin_again_while_the_job_is_being_cancelled(
     for worker_id in WORKERS:
         cluster.say(worker_id, Released(record.job_id, 0))
     assert record.state is JobState.CANCELED
+
+
+END_OF_SUBTASKS = ["finish", "finish last first", "await, then finish", "fail", "be cancelled"]
+
+
+@pytest.mark.parametrize("how", END_OF_SUBTASKS)
+def test_the_work_at_the_end_of_a_subtask_does_not_grow_with_their_number(how: str) -> None:
+    """While a checkpoint is under way and while none is: eight times the subtasks may cost eight
+    times the work, and no more than a little beyond."""
+    few, many = (work_of_ending(parallelism, how) for parallelism in (40, 320))
+    assert many < 9 * few
+
+
+def work_of_ending(parallelism: int, how: str) -> int:
+    cluster = Checkpointed(slots=parallelism)
+    record = cluster.running(parallelism)
+    job_id, execution = record.job_id, record.execution
+    cluster.pass_time(11.0)
+    assert len(record.checkpoints.pending) == 1
+    subtasks = list(execution.subtask_states())
+    sinks = [subtask for subtask in subtasks if subtask[0] > 0]
+    if how == "finish last first":
+        subtasks.reverse()
+    result = {**RESULT, "collected": b"."}
+    cause = FailureCause(Gravity.CAUSE, "worker-0", 100, "ValueError", "boom").to_dict()
+    with counted_work() as work:
+        if how.startswith("await"):
+            for subtask in sinks:
+                cluster.say(execution.worker_of(subtask), AwaitCheckpoint(job_id, 0, *subtask, -1))
+        if how == "fail":
+            for subtask in subtasks:
+                cluster.say(execution.worker_of(subtask), Failed(job_id, 0, *subtask, cause))
+        elif how == "be cancelled":
+            cluster.dispatcher.cancel(record, cluster.now)
+        else:
+            for subtask in subtasks:
+                cluster.dispatcher.take_result(record, record.present, subtask, dict(result), 12.0)
+        for worker_id in WORKERS:
+            cluster.say(worker_id, Released(job_id, 0))
+    record.checkpoints.check_invariants()
+    assert execution.state.is_terminal
+    return work.lines

@@ -112,7 +112,7 @@ class Life:
         for subtask in subtasks:
             result = {**RESULT, "collected": collected, "committables": b"%d-%d" % subtask}
             number = record.present.number
-            self.store.write_result(record.job_id, number, subtask, msgpack.packb(result))
+            self.store.write_results(record.job_id, number, {subtask: msgpack.packb(result)})
             self.dispatcher.take_result(record, record.present, subtask, result, self.now)
 
     def release(self, record: JobRecord) -> None:

@@ -43,18 +43,32 @@ def test_what_was_written_is_found_again(
 def test_of_a_subtasks_results_the_last_one_counts(store: JobStore) -> None:
     store.write_job(JOB, b"job", {})
     for attempt in (9, 10, 2):
-        store.write_result(JOB, attempt, (0, 1), b"%d" % attempt)
-    store.write_result(JOB, 2, (1, 0), b"two")
+        store.write_results(JOB, attempt, {(0, 1): b"%d" % attempt, (2, 0): b"both"})
+    store.write_results(JOB, 2, {(1, 0): b"two"})
     (stored,) = store.load()
-    assert stored.results == {(0, 1): b"10", (1, 0): b"two"}
+    assert stored.results == {(0, 1): b"10", (1, 0): b"two", (2, 0): b"both"}
     store.remove_results(JOB)
     (stored,) = store.load()
     assert stored.results == {}
 
 
+def test_of_results_in_one_attempt_the_last_one_counts_and_the_others_stay(tmp_path: Path) -> None:
+    """A part of the attempt has begun again; another coordinator goes on writing in between."""
+    for last in range(12):
+        store = JobStore(tmp_path)
+        store.load()
+        if not last:
+            store.write_job(JOB, b"job", {})
+        store.write_results(JOB, 0, {(0, 0): b"%d" % last, (1, last): b"other"})
+        (stored,) = store.load()
+        store.close()
+        others = {(1, index): b"other" for index in range(last + 1)}
+        assert stored.results == {(0, 0): b"%d" % last, **others}
+
+
 def test_nobody_else_can_read_it(store: JobStore, tmp_path: Path) -> None:
     store.write_job(JOB, b"job", {})
-    store.write_result(JOB, 0, (0, 0), b"result")
+    store.write_results(JOB, 0, {(0, 0): b"result"})
     paths = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
     assert len(paths) == 4
     assert {path.stat().st_mode & 0o777 for path in paths} == {0o600}
@@ -71,14 +85,14 @@ def test_what_was_never_acknowledged_or_is_forgotten_goes(store: JobStore, tmp_p
     assert not (tmp_path / "state" / "jobs" / JOB).exists()
 
 
-@pytest.mark.parametrize("name", ["submission", "state", "result-0-0-0"])
+@pytest.mark.parametrize("name", ["submission", "state", "results-0-0"])
 @pytest.mark.parametrize("how", ["torn", "a bit"])
 def test_a_damaged_file_is_named_and_the_other_jobs_go_on(
     store: JobStore, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, how: str
 ) -> None:
     for job_id in (JOB, OTHER):
         store.write_job(job_id, b"job", {})
-        store.write_result(job_id, 0, (0, 0), b"result")
+        store.write_results(job_id, 0, {(0, 0): b"result"})
     damaged = tmp_path / "state" / "jobs" / JOB / name
     change(damaged, how)
     with caplog.at_level(logging.ERROR):

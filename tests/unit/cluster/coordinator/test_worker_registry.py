@@ -142,6 +142,8 @@ def beats_alone(registry: WorkerRegistry, until: float) -> list[str]:
         registry.heard("worker-0", now)
         registry.lives("worker-1", now)
         registry.lives("worker-9", now)  # a stranger's is nothing
+        assert registry.one_was_held_up(since=now) == registry.is_there("worker-1")
+        assert not registry.one_was_held_up(since=now + 1.0)
         lost += [cause.message for cause in registry.tick(now)]
     return lost
 
