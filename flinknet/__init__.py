@@ -48,6 +48,7 @@ from flinknet.records.partitioner import (
 )
 from flinknet.records.reader import EventHandler, RecordBatch, RecordReader
 from flinknet.records.writer import RecordWriter
+from flinknet.task.pyflink_imports import explain_imports
 from flinknet.version import __version__
 from flinknet.wire.events import Event
 
@@ -96,6 +97,8 @@ __all__ = [
     "UnknownLocation",
     "__version__",
 ]
+
+explain_imports()
 
 
 def __getattr__(name: str) -> Any:

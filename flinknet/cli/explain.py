@@ -22,6 +22,7 @@ from flinknet.cli.console import table_console
 from flinknet.cli.explanation_table import explanation, summary
 from flinknet.cli.job_file import first_job
 from flinknet.cluster.local.preflight import explain_job
+from flinknet.config.loading import with_flink_options
 
 __all__ = ["explain"]
 
@@ -47,7 +48,8 @@ def explain(
     loaded = cluster_config(config, workers, slots, event_loop)
     with output_redirected(as_json):
         graph = first_job(job, arguments or [])
-    memory = explain_job(graph, loaded)
+    config_of_job = with_flink_options(loaded, dict(graph.cluster_options))
+    memory = explain_job(graph, config_of_job)
     if as_json:
         print(json.dumps(memory.to_dict(), indent=2))
     else:

@@ -12,6 +12,7 @@ from types import TracebackType
 
 from flinknet.cluster.control.job_result import JobResult
 from flinknet.cluster.local.job_control import JobControl
+from flinknet.config import FlinknetConfig
 from flinknet.datastream.executor import Executor, finish_started, set_executor
 from flinknet.errors import ConfigurationError, FlinknetError, JobFileError
 from flinknet.task.graph import JobGraph
@@ -25,8 +26,14 @@ _NOT_LOADED = (SyntaxError, ImportError)
 """The place and a line say it all: nothing of the file has computed anything yet."""
 
 
-def run_job_file(path: Path, arguments: Sequence[str], executor: Executor) -> None:
-    """Run ``path`` as Python runs a script, with ``arguments``; its jobs go to ``executor``.
+def run_job_file(
+    path: Path,
+    arguments: Sequence[str],
+    executor: Executor,
+    config: FlinknetConfig | None = None,
+) -> None:
+    """Run ``path`` as Python runs a script, with ``arguments``; its jobs go to ``executor``, whose
+    clusters are configured by ``config``.
 
     The file is ``__main__`` while it runs, which makes its functions and classes travel to the
     workers by value: they need not find the file. What it imports from its own directory they do
@@ -39,7 +46,7 @@ def run_job_file(path: Path, arguments: Sequence[str], executor: Executor) -> No
     saved_arguments, saved_path = sys.argv, sys.path.copy()
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.resolve().parent))
-    set_executor(executor)
+    set_executor(executor, config)
     try:
         runpy.run_path(str(path), run_name="__main__")
         finish_started()

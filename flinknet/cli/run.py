@@ -56,15 +56,16 @@ def run(
     Each execute() of the file runs on a cluster of its own. Exit status: 0 all jobs finished, 1 a
     job failed, 2 refused before anything was started, 130 Ctrl-C.
     """
+    loaded = cluster_config(config, workers, slots, event_loop, log_level)
     runner = _Runner(
-        cluster_config(config, workers, slots, event_loop, log_level),
+        loaded,
         as_json=as_json,
         from_checkpoint=from_checkpoint,
         allow_non_restored_state=allow_non_restored_state,
     )
     try:
         with output_redirected(as_json):
-            run_job_file(job, arguments or [], runner.execute)
+            run_job_file(job, arguments or [], runner.execute, loaded)
         if not runner.jobs:
             raise ConfigurationError(no_job(job))
     except KeyboardInterrupt:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flinknet.common import (
     JobClient,
 )
+from flinknet.task.pyflink_differences import not_here
 
 __all__ = [
     "JobClient",
 ]
+
+if not TYPE_CHECKING:  # or every name would pass for one of its own
+    __getattr__ = not_here(__name__)

@@ -9,6 +9,8 @@ section, annotation and the unit at the end of its name say how it may be writte
     [cluster]                                       FLINKNET_CLUSTER_STOP_TIMEOUT_MS=5s
     stop_timeout_ms = 5000
 
+A file may name options as Flink does, too (``flink_options.py``).
+
 Each value keeps its origin, so that ``flinknet config show`` and every error can name it.
 """
 
@@ -19,6 +21,7 @@ import math
 import re
 import reprlib
 import tomllib
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
@@ -30,9 +33,16 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from flinknet.compiled_modules import PURE_VARIABLE
 from flinknet.config import FlinknetConfig
+from flinknet.config.flink_options import (
+    FLINK_OPTIONS,
+    check_known,
+    is_of_a_job,
+    read_option,
+    warn_without_meaning,
+)
 from flinknet.errors import ConfigurationError
 
-__all__ = ["Option", "Origin", "Settings", "load_settings", "options"]
+__all__ = ["Option", "Origin", "Settings", "load_settings", "options", "with_flink_options"]
 
 VARIABLE_PREFIX = "FLINKNET_"
 FILE_VARIABLE = "FLINKNET_CONFIG"
@@ -53,7 +63,7 @@ NOT_OPTIONS = frozenset(
 class Origin:
     """Where a value comes from. ``source`` is the file's path or the variable's name, else None."""
 
-    kind: Literal["default", "file", "environment", "flag"]
+    kind: Literal["default", "file", "environment", "flag", "option"]
     source: str | None = None
 
     def __str__(self) -> str:
@@ -199,6 +209,27 @@ def load_settings(
     return Settings(_build(FlinknetConfig, "", values, origins), MappingProxyType(origins))
 
 
+def with_flink_options(config: FlinknetConfig, written: Mapping[str, str]) -> FlinknetConfig:
+    """Return the configuration with options by Flink's names, all of ``FLINK_OPTIONS``.
+
+    Raises ConfigurationError for a value of the wrong type or out of range.
+    """
+    if not written:
+        return config
+    values: dict[str, object] = {name: attrgetter(name)(config) for name in options()}
+    origins = dict.fromkeys(options(), Origin("default"))
+    for key, text in written.items():
+        name = FLINK_OPTIONS[key].name
+        try:
+            values[name] = options()[name].parse(read_option(key, text))
+        except ValueError:
+            accepted = options()[name].accepted
+            raise ConfigurationError(f"{key} is {text!r}: write {accepted}") from None
+        origins[name] = Origin("option", key)
+    built: FlinknetConfig = _build(FlinknetConfig, "", values, origins)
+    return built
+
+
 def _build(
     section: type[Any], prefix: str, values: Mapping[str, object], origins: Mapping[str, Origin]
 ) -> Any:
@@ -214,9 +245,13 @@ def _build(
     try:
         return section(**arguments)
     except ConfigurationError as error:
-        named = [name for name in given if re.search(rf"\b{name}\b", str(error))]
+        named = [
+            name
+            for name in given
+            if origins[prefix + name].kind != "default" and re.search(rf"\b{name}\b", str(error))
+        ]
         causes = ", ".join(f"{prefix}{name}: {origins[prefix + name]}" for name in named)
-        raise ConfigurationError(f"{error} ({causes})") from None
+        raise ConfigurationError(f"{error} ({causes})" if causes else str(error)) from None
 
 
 # -- sources: each yields (option name, value as written, origin), with known names only
@@ -231,8 +266,48 @@ def _from_file(path: Path) -> Iterator[tuple[str, object, Origin]]:
     except ValueError as error:  # TOMLDecodeError or UnicodeDecodeError
         raise ConfigurationError(f"configuration file {path} is not valid TOML: {error}") from error
     for name, written in _flatten(table, ""):
+        if name not in options() or isinstance(written, dict):
+            of_flink = dict(_leaves(name, written))
+            if of_flink and all(key in FLINK_OPTIONS or _is_flinks(key) for key in of_flink):
+                yield from _from_flink_options(of_flink, path)
+                continue
         _require_option(name, f"in {path}", is_section=isinstance(written, dict))
         yield name, written, Origin("file", str(path))
+
+
+def _from_flink_options(
+    of_flink: Mapping[str, object], path: Path
+) -> Iterator[tuple[str, object, Origin]]:
+    for key, written in of_flink.items():
+        if key in FLINK_OPTIONS:
+            text = str(written).lower() if isinstance(written, bool) else str(written)
+            yield FLINK_OPTIONS[key].name, read_option(key, text), Origin("file", f"{path}, {key}")
+        elif is_of_a_job(key):
+            warnings.warn(
+                f"the option {key} in {path} does nothing there: the program sets it for its jobs, "
+                "by a Configuration",
+                stacklevel=2,
+            )
+        else:
+            warn_without_meaning(key, stacklevel=1)
+
+
+def _is_flinks(key: str) -> bool:
+    if is_of_a_job(key):
+        return True
+    try:
+        check_known(key, FLINK_OPTIONS)
+    except ConfigurationError:
+        return False
+    return key.partition(".")[0] not in _sections()
+
+
+def _leaves(name: str, written: object) -> Iterator[tuple[str, object]]:
+    if isinstance(written, dict):
+        for key, one in written.items():
+            yield from _leaves(f"{name}.{key}", one)
+    else:
+        yield name, written
 
 
 def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+from contextlib import suppress
+from pathlib import Path
 
 from flinknet.errors import ConfigurationError
 
-__all__ = ["temporary_directory"]
+__all__ = ["make_socket_directory", "temporary_directory"]
+
+_SOCKET_PATH_BYTES_MAX = 103
+"""What macOS takes for the path of a Unix socket; Linux takes four bytes more."""
+
+_SHORT_DIRECTORIES = ("/tmp", "/var/tmp", "/dev/shm")
+"""Where a socket can be if TMPDIR is too long, as job schedulers and test runners set it."""
 
 
 def temporary_directory() -> str:
@@ -19,3 +28,25 @@ def temporary_directory() -> str:
             f"there is no directory for temporary files ({error.strerror}): name one that this "
             "user may write in the environment variable TMPDIR"
         ) from error
+
+
+def make_socket_directory(prefix: str, name: str) -> Path:
+    """Make a directory that only this user may enter, for a Unix socket called ``name`` in it.
+
+    It is in the directory for temporary files, or in a shorter one if the socket's path would be
+    longer than the system allows. Raises ConfigurationError if there is none.
+    """
+    chosen = temporary_directory()
+    places = [chosen, os.environ.get("XDG_RUNTIME_DIR", ""), *_SHORT_DIRECTORIES]
+    for place in filter(None, places):
+        with suppress(OSError):  # it is not there, or this user may not write it
+            directory = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+            if len(os.fsencode(directory / name)) <= _SOCKET_PATH_BYTES_MAX:
+                return directory
+            directory.rmdir()
+    raise ConfigurationError(
+        f"no directory is short enough for a Unix socket, whose path may have "
+        f"{_SOCKET_PATH_BYTES_MAX} bytes: the one for temporary files is {chosen}, and none of "
+        f"{', '.join(_SHORT_DIRECTORIES)} can be written. Name a shorter one in the environment "
+        "variable TMPDIR"
+    )

@@ -161,6 +161,7 @@ from flinknet.task.window_functions import (
     WindowFunction,
 )
 from flinknet.task.windows import (
+    CountWindow,
     EventTimeSessionWindows,
     GlobalWindow,
     GlobalWindows,
@@ -208,6 +209,7 @@ __all__ = [
     "ContinuousProcessingTimeTrigger",
     "CountEvictor",
     "CountTrigger",
+    "CountWindow",
     "CsvSink",
     "CsvSource",
     "DataStream",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from flinknet.datastream.streams import DataStream
 from flinknet.errors import ConfigurationError
@@ -45,8 +45,15 @@ class AsyncDataStream:
         in_thread: bool = False,
     ) -> DataStream:
         """Emit results as they come."""
-        operator = _operator(async_function, timeout, capacity, NO_RETRY_STRATEGY, in_thread)
-        return _replaced(data_stream, operator, output_type, ordered=False)
+        return _replaced(
+            data_stream,
+            async_function,
+            timeout,
+            capacity,
+            output_type,
+            method="unordered_wait",
+            in_thread=in_thread,
+        )
 
     @staticmethod
     def unordered_wait_with_retry(
@@ -60,8 +67,16 @@ class AsyncDataStream:
         in_thread: bool = False,
     ) -> DataStream:
         """Emit results as they come, and make requests again as the strategy says."""
-        operator = _operator(async_function, timeout, capacity, async_retry_strategy, in_thread)
-        return _replaced(data_stream, operator, output_type, ordered=False)
+        return _replaced(
+            data_stream,
+            async_function,
+            timeout,
+            capacity,
+            output_type,
+            async_retry_strategy,
+            method="unordered_wait_with_retry",
+            in_thread=in_thread,
+        )
 
     @staticmethod
     def ordered_wait(
@@ -74,8 +89,15 @@ class AsyncDataStream:
         in_thread: bool = False,
     ) -> DataStream:
         """Emit results in the order of their records."""
-        operator = _operator(async_function, timeout, capacity, NO_RETRY_STRATEGY, in_thread)
-        return _replaced(data_stream, operator, output_type, ordered=True)
+        return _replaced(
+            data_stream,
+            async_function,
+            timeout,
+            capacity,
+            output_type,
+            method="ordered_wait",
+            in_thread=in_thread,
+        )
 
     @staticmethod
     def ordered_wait_with_retry(
@@ -90,8 +112,16 @@ class AsyncDataStream:
     ) -> DataStream:
         """Emit results in the order of their records, and make requests again as the strategy
         says."""
-        operator = _operator(async_function, timeout, capacity, async_retry_strategy, in_thread)
-        return _replaced(data_stream, operator, output_type, ordered=True)
+        return _replaced(
+            data_stream,
+            async_function,
+            timeout,
+            capacity,
+            output_type,
+            async_retry_strategy,
+            method="ordered_wait_with_retry",
+            in_thread=in_thread,
+        )
 
 
 def _operator(
@@ -125,11 +155,63 @@ def _operator(
     return partial(AsyncWaitOperator, function, *settings, in_thread=in_thread)
 
 
+_Method = Literal[
+    "ordered_wait", "ordered_wait_with_retry", "unordered_wait", "unordered_wait_with_retry"
+]
+
+
 def _replaced(
     stream: DataStream,
-    operator: partial[AsyncWaitOperator],
+    function: AsyncFunction | Callable[[Any], Any],
+    timeout: Time | Duration,
+    capacity: int,
     output_type: TypeInformation | None,
+    strategy: AsyncRetryStrategy = NO_RETRY_STRATEGY,
     *,
-    ordered: bool,
+    method: _Method,
+    in_thread: bool,
 ) -> DataStream:
+    """Return the stream of results; ConfigurationError if an argument cannot be."""
+    retries = method.endswith("_with_retry")
+    _check_order(
+        method,
+        {
+            "data_stream": stream,
+            "async_function": function,
+            "timeout": timeout,
+            **({"async_retry_strategy": strategy} if retries else {}),
+            "capacity": capacity,
+            "output_type": output_type,
+        },
+    )
+    operator = _operator(function, timeout, capacity, strategy, in_thread)
+    ordered = method.startswith("ordered")
     return stream.transform("async wait operator", partial(operator, ordered=ordered), output_type)
+
+
+_KINDS: tuple[tuple[str, Any], ...] = (
+    ("data_stream", DataStream),
+    ("timeout", Time | Duration),
+    ("async_retry_strategy", AsyncRetryStrategy),
+    ("output_type", TypeInformation),
+    ("async_function", AsyncFunction | Callable),
+)
+"""Of each parameter the values that can only be for it; the first one that fits counts."""
+
+
+def _check_order(method: str, arguments: dict[str, Any]) -> None:
+    """Refuse a value that stands where another parameter is; the order is easily mixed up, as
+    Flink's Java has another one."""
+    for parameter, value in arguments.items():
+        fitting = next((name for name, kind in _KINDS if isinstance(value, kind)), "")
+        kind = type(value).__name__
+        if not fitting and parameter == "data_stream":
+            meant = "which is no stream"
+        elif fitting in ("", parameter):
+            continue
+        else:
+            meant = f"which is for {fitting}" if fitting in arguments else "which it does not take"
+        raise ConfigurationError(
+            f"{method} was given a value of type {kind} for {parameter}, {meant}: the order is "
+            f"{', '.join(arguments)}"
+        )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flinknet.datastream import (
     ExponentialBackoffDelayRetryStrategy,
     FixedDelayRetryStrategy,
     NoRetryStrategy,
     RetryPredicate,
 )
+from flinknet.task.pyflink_differences import not_here
 
 __all__ = [
     "ExponentialBackoffDelayRetryStrategy",
@@ -15,3 +18,6 @@ __all__ = [
     "NoRetryStrategy",
     "RetryPredicate",
 ]
+
+if not TYPE_CHECKING:  # or every name would pass for one of its own
+    __getattr__ = not_here(__name__)

@@ -18,7 +18,6 @@ import atexit
 import shutil
 import socket
 import socketserver
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -26,11 +25,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 from itertools import repeat
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from flinknet.config.temporary_directory import temporary_directory
+from flinknet.config.temporary_directory import make_socket_directory
 from flinknet.datastream.program_sink import ProgramSink
 from flinknet.errors import JobFailedError
 from flinknet.task.record_frames import read_frame
@@ -75,9 +73,7 @@ class CollectedRecords(Iterator[Any]):
         self._is_closed = False
         self._has_ended = False
         self._job: JobClient | None = None
-        self._directory = Path(
-            tempfile.mkdtemp(prefix="flinknet-collect-", dir=temporary_directory())
-        )
+        self._directory = make_socket_directory("flinknet-collect-", "records")
         path = str(self._directory / "records")
         records = self
 

@@ -1,17 +1,26 @@
 """A job's settings by Flink's names: PyFlink's Configuration, and what of it is there.
 
-Each option that means something here has its line in ``_OPTIONS``; every other one is refused by
-name, as a setting that does nothing would be taken for one that works.
+Options of a job have their line in ``_OPTIONS``, those of a cluster in
+``flinknet/config/flink_options.py``. One of Flink's that does nothing here is taken with a warning,
+as a setting that does nothing would be taken for one that works. Any other name is refused.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from enum import Enum
 from typing import Any, TypeAlias
 
+from flinknet.config.flink_options import (
+    FLINK_OPTIONS,
+    buffer_timeout,
+    check_known,
+    milliseconds,
+    read_option,
+    truth_value,
+    warn_without_meaning,
+)
+from flinknet.config.restart_strategy import ATTEMPTS_UNLIMITED
 from flinknet.datastream.checkpoint_config import CheckpointingMode, ExternalizedCheckpointRetention
 from flinknet.datastream.restart_strategies import RestartStrategies
 from flinknet.datastream.state_backends import EmbeddedRocksDBStateBackend, HashMapStateBackend
@@ -62,7 +71,7 @@ class Configuration(PyFlinkNames):
 
     def get_boolean(self, key: str, default_value: bool) -> bool:
         """Return an option as a truth value, or the default."""
-        return _boolean(self._values[key]) if key in self._values else default_value
+        return truth_value(self._values[key]) if key in self._values else default_value
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
         """Set an option."""
@@ -111,32 +120,6 @@ class Configuration(PyFlinkNames):
         return f"Configuration({self._values})"
 
 
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("choose true or false")
-    return text.lower() == "true"
-
-
-_UNITS_MS = {
-    unit: milliseconds
-    for milliseconds, units in (
-        (1, ("", "ms", "milli", "millis", "millisecond", "milliseconds")),
-        (1_000, ("s", "sec", "secs", "second", "seconds")),
-        (60_000, ("m", "min", "minute", "minutes")),
-        (3_600_000, ("h", "hour", "hours")),
-        (86_400_000, ("d", "day", "days")),
-    )
-    for unit in units
-}
-
-
-def _milliseconds(text: str) -> int:
-    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
-    if found is None or found[2] not in _UNITS_MS:
-        raise ValueError("choose a time, as 500 ms or 10 s")
-    return int(found[1]) * _UNITS_MS[found[2]]
-
-
 Environment: TypeAlias = Any
 """A StreamExecutionEnvironment, which imports this module."""
 
@@ -144,13 +127,13 @@ Set = Callable[[Environment, str], Any]
 
 
 def _chaining(environment: Environment, text: str) -> None:
-    if not _boolean(text):
+    if not truth_value(text):
         environment.disable_operator_chaining()
 
 
 def _object_reuse(environment: Environment, text: str) -> None:
     config = environment.get_config()
-    if _boolean(text):
+    if truth_value(text):
         config.enable_object_reuse()
     else:
         config.disable_object_reuse()
@@ -180,8 +163,19 @@ def _member(kind: type[Enum]) -> Callable[[str], Any]:
 
 
 def _buffer_timeout(environment: Environment, text: str) -> None:
-    environment.set_buffer_timeout(-1 if text == "-1" else _milliseconds(text))
+    environment.set_buffer_timeout(buffer_timeout(text))
 
+
+def _buffer_timeout_enabled(environment: Environment, text: str) -> None:
+    if not truth_value(text):
+        environment.set_buffer_timeout(-1)
+
+
+_LAST = ("execution.buffer-timeout.enabled",)
+"""Options that take back what others say."""
+
+_PROGRAM = 3
+"""The frame of the program above ``configure``."""
 
 _CHECKPOINTING = "execution.checkpointing."
 
@@ -192,23 +186,24 @@ _OPTIONS: Mapping[str, Set] = {
     "pipeline.operator-chaining": _chaining,
     "pipeline.operator-chaining.enabled": _chaining,
     "pipeline.auto-watermark-interval": lambda env, text: (
-        env.get_config().set_auto_watermark_interval(_milliseconds(text))
+        env.get_config().set_auto_watermark_interval(milliseconds(text))
     ),
     "metrics.latency.interval": lambda env, text: env.get_config().set_latency_tracking_interval(
-        _milliseconds(text)
+        milliseconds(text)
     ),
     "execution.runtime-mode": lambda env, text: env.set_runtime_mode(
         _member(RuntimeExecutionMode)(text)
     ),
     "execution.buffer-timeout": _buffer_timeout,
+    "execution.buffer-timeout.enabled": _buffer_timeout_enabled,
     "execution.buffer-timeout.interval": _buffer_timeout,
     "state.backend": _state_backend,
     "state.backend.type": _state_backend,
-    f"{_CHECKPOINTING}interval": _of_checkpoints("set_checkpoint_interval", _milliseconds),
+    f"{_CHECKPOINTING}interval": _of_checkpoints("set_checkpoint_interval", milliseconds),
     f"{_CHECKPOINTING}mode": _of_checkpoints("set_checkpointing_mode", _member(CheckpointingMode)),
-    f"{_CHECKPOINTING}timeout": _of_checkpoints("set_checkpoint_timeout", _milliseconds),
+    f"{_CHECKPOINTING}timeout": _of_checkpoints("set_checkpoint_timeout", milliseconds),
     f"{_CHECKPOINTING}min-pause": _of_checkpoints(
-        "set_min_pause_between_checkpoints", _milliseconds
+        "set_min_pause_between_checkpoints", milliseconds
     ),
     f"{_CHECKPOINTING}max-concurrent-checkpoints": _of_checkpoints(
         "set_max_concurrent_checkpoints", int
@@ -216,13 +211,15 @@ _OPTIONS: Mapping[str, Set] = {
     f"{_CHECKPOINTING}tolerable-failed-checkpoints": _of_checkpoints(
         "set_tolerable_checkpoint_failure_number", int
     ),
-    f"{_CHECKPOINTING}unaligned": _of_checkpoints("enable_unaligned_checkpoints", _boolean),
-    f"{_CHECKPOINTING}unaligned.enabled": _of_checkpoints("enable_unaligned_checkpoints", _boolean),
+    f"{_CHECKPOINTING}unaligned": _of_checkpoints("enable_unaligned_checkpoints", truth_value),
+    f"{_CHECKPOINTING}unaligned.enabled": _of_checkpoints(
+        "enable_unaligned_checkpoints", truth_value
+    ),
     f"{_CHECKPOINTING}aligned-checkpoint-timeout": _of_checkpoints(
-        "set_aligned_checkpoint_timeout", _milliseconds
+        "set_aligned_checkpoint_timeout", milliseconds
     ),
     f"{_CHECKPOINTING}allow-repeated-output": _of_checkpoints(
-        "set_allow_repeated_output", _boolean
+        "set_allow_repeated_output", truth_value
     ),
     f"{_CHECKPOINTING}dir": _of_checkpoints("set_checkpoint_storage_dir", str),
     "state.checkpoints.dir": _of_checkpoints("set_checkpoint_storage_dir", str),
@@ -233,6 +230,7 @@ _OPTIONS: Mapping[str, Set] = {
 
 _RESTART = "restart-strategy"
 _FIXED, _RATE = f"{_RESTART}.fixed-delay.", f"{_RESTART}.failure-rate."
+_GROWING = f"{_RESTART}.exponential-delay."
 _OF_RESTART = {
     _RESTART,
     f"{_RESTART}.type",
@@ -241,25 +239,36 @@ _OF_RESTART = {
     f"{_RATE}max-failures-per-interval",
     f"{_RATE}failure-rate-interval",
     f"{_RATE}delay",
+    f"{_GROWING}initial-backoff",
+    f"{_GROWING}max-backoff",
+    f"{_GROWING}backoff-multiplier",
+    f"{_GROWING}reset-backoff-threshold",
+    f"{_GROWING}attempts-before-reset-backoff",
 }
 
 
 def configure(environment: Environment, configuration: Configuration) -> None:
-    """Set what the options say. Raises ConfigurationError for one that means nothing here, or has
-    a value that it cannot have; then nothing is set."""
+    """Set what the options say, and warn of those that do nothing here. Raises ConfigurationError
+    for a name that Flink does not have, or a value that the option cannot have."""
     values = configuration.to_dict()
+    known = {*_OPTIONS, *_OF_RESTART, *FLINK_OPTIONS}
     for key in values:
-        if key not in _OPTIONS and key not in _OF_RESTART:
-            near = get_close_matches(key, [*_OPTIONS, *_OF_RESTART], 1)
-            meant = f": did you mean {near[0]}?" if near else ""
-            raise ConfigurationError(f"the option {key} means nothing here{meant}")
-    for key, text in values.items():
+        check_known(key, known)
+    for_cluster = {
+        key: text for key, text in values.items() if key in FLINK_OPTIONS and key not in _OPTIONS
+    }
+    for key, text in for_cluster.items():
+        read_option(key, text)
+    for key, text in sorted(values.items(), key=lambda option: option[0] in _LAST):
+        if key not in known:
+            warn_without_meaning(key, stacklevel=_PROGRAM)
         if key in _OPTIONS:
             try:
                 _OPTIONS[key](environment, text)
             except ValueError as error:
                 raise ConfigurationError(f"{key} is {text!r}: {error}") from error
     _configure_restart(environment, values)
+    environment.cluster_options.update(for_cluster)
 
 
 def _configure_restart(environment: Environment, values: dict[str, str]) -> None:
@@ -270,16 +279,27 @@ def _configure_restart(environment: Environment, values: dict[str, str]) -> None
         environment.set_restart_strategy(RestartStrategies.no_restart())
     elif kind in ("fixed-delay", "fixeddelay"):
         attempts = int(values.get(f"{_FIXED}attempts", "1"))
-        delay_ms = _milliseconds(values.get(f"{_FIXED}delay", "1 s"))
+        delay_ms = milliseconds(values.get(f"{_FIXED}delay", "1 s"))
         environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts, delay_ms))
     elif kind in ("failure-rate", "failurerate"):
         rate = int(values.get(f"{_RATE}max-failures-per-interval", "1"))
-        interval_ms = _milliseconds(values.get(f"{_RATE}failure-rate-interval", "1 min"))
-        delay_ms = _milliseconds(values.get(f"{_RATE}delay", "1 s"))
+        interval_ms = milliseconds(values.get(f"{_RATE}failure-rate-interval", "1 min"))
+        delay_ms = milliseconds(values.get(f"{_RATE}delay", "1 s"))
         environment.set_restart_strategy(
             RestartStrategies.failure_rate_restart(rate, interval_ms, delay_ms)
         )
+    elif kind in ("exponential-delay", "exponentialdelay"):
+        environment.set_restart_strategy(
+            RestartStrategies.exponential_delay_restart(
+                milliseconds(values.get(f"{_GROWING}initial-backoff", "1 s")),
+                milliseconds(values.get(f"{_GROWING}max-backoff", "1 min")),
+                float(values.get(f"{_GROWING}backoff-multiplier", "1.5")),
+                milliseconds(values.get(f"{_GROWING}reset-backoff-threshold", "1 h")),
+                int(values.get(f"{_GROWING}attempts-before-reset-backoff", ATTEMPTS_UNLIMITED)),
+            )
+        )
     else:
         raise ConfigurationError(
-            f"{_RESTART}.type is {kind!r}: choose none, fixed-delay or failure-rate"
+            f"{_RESTART}.type is {kind!r}: choose none, fixed-delay, failure-rate or "
+            "exponential-delay"
         )

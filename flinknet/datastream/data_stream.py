@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flinknet.datastream import (
     BroadcastConnectedStream,
     BroadcastStream,
@@ -11,6 +13,7 @@ from flinknet.datastream import (
     KeyedStream,
     WindowedStream,
 )
+from flinknet.task.pyflink_differences import not_here
 
 __all__ = [
     "BroadcastConnectedStream",
@@ -21,3 +24,6 @@ __all__ = [
     "KeyedStream",
     "WindowedStream",
 ]
+
+if not TYPE_CHECKING:  # or every name would pass for one of its own
+    __getattr__ = not_here(__name__)

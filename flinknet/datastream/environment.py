@@ -122,6 +122,9 @@ class StreamExecutionEnvironment(PyFlinkNames):
         self._restart: RestartStrategy | None = None
         self._checkpoint_config = CheckpointConfig()
         self._state_backend: StateBackend | None = None
+        self.cluster_options: dict[str, str] = {}
+        """Options of the cluster by Flink's names, for clusters that are started for the
+        program's jobs."""
 
     @classmethod
     def get_execution_environment(
@@ -136,8 +139,11 @@ class StreamExecutionEnvironment(PyFlinkNames):
         return cls(configuration)
 
     def configure(self, configuration: Configuration) -> None:
-        """Set options by Flink's names. Raises ConfigurationError for one that means nothing
-        here."""
+        """Set options by Flink's names, those of the job and those of its cluster.
+
+        An option that means nothing here is taken with a warning that says why. Raises
+        ConfigurationError for a name that Flink does not have, and for a wrong value.
+        """
         configure(self, configuration)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
@@ -190,9 +196,11 @@ class StreamExecutionEnvironment(PyFlinkNames):
         self._defaults.buffer_timeout_ms = timeout_millis
         return self
 
-    def get_buffer_timeout(self) -> BufferTimeout | None:
-        """Return the buffer timeout; None if the workers' configuration decides."""
-        return self._defaults.buffer_timeout_ms
+    def get_buffer_timeout(self) -> BufferTimeout:
+        """Return the buffer timeout that holds: the program's, or that of the configuration."""
+        if self._defaults.buffer_timeout_ms is not None:
+            return self._defaults.buffer_timeout_ms
+        return executor.effective_config(self._config).network.buffer_timeout_ms
 
     def register_type(self, *types: type) -> StreamExecutionEnvironment:
         """Let objects of these classes be records, or stand in them: dataclasses, named tuples,
@@ -357,6 +365,7 @@ class StreamExecutionEnvironment(PyFlinkNames):
             checkpointing=checkpointing,
             restart=self._restart or default,
             state_backend=None if self._state_backend is None else self._state_backend.name,
+            cluster_options=tuple(self.cluster_options.items()),
         )
         if clear:
             self._transformations.clear()

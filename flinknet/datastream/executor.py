@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from flinknet.config import FlinknetConfig
+from flinknet.config.flink_options import FLINK_OPTIONS
 from flinknet.config.loading import load_settings
 from flinknet.datastream.job_client import JobClient
 from flinknet.task.graph import JobGraph
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Executor",
+    "effective_config",
     "embedded_config",
     "execute",
     "execute_async",
@@ -35,19 +37,21 @@ __all__ = [
 Executor: TypeAlias = "Callable[[JobGraph, JobControl | None], JobResult]"
 
 _installed: list[Executor] = []
+_installed_config: list[FlinknetConfig] = []
 _started: list[JobClient] = []
 """What the installed executor has in threads."""
 
 
-def set_executor(executor: Executor | None) -> None:
-    """Send the jobs of this process to ``executor``; None returns to embedded local clusters, and
-    cancels those that the executor still has in threads."""
+def set_executor(executor: Executor | None, config: FlinknetConfig | None = None) -> None:
+    """Send the jobs of this process to ``executor``, whose clusters are configured by ``config``;
+    None returns to embedded local clusters, and cancels jobs that the executor has in threads."""
     for client in _started:
         client.cancel()
     for client in _started:
         client.join()
     _started.clear()
     _installed[:] = [] if executor is None else [executor]
+    _installed_config[:] = [] if config is None else [config]
 
 
 def finish_started() -> None:
@@ -87,13 +91,23 @@ def execute_async(graph: JobGraph, config: FlinknetConfig | None = None) -> JobC
     return JobClient(partial(run_job, graph, config, control=control), control)
 
 
+def effective_config(config: FlinknetConfig | None) -> FlinknetConfig:
+    """Return the configuration of the clusters that jobs get; ``config`` is the program's own."""
+    if _installed_config:
+        return _installed_config[0]
+    return config or load_settings(None, os.environ, {}).config
+
+
 def embedded_config(graph: JobGraph) -> FlinknetConfig:
     """Return the configuration of the environment, with more slots per worker if the job needs them
     and nobody has said how many there are."""
     settings = load_settings(None, os.environ, {})
     config = settings.config
     slots = -(-graph.slots_required() // config.cluster.workers)
-    is_given = settings.origins["cluster.slots_per_worker"].kind != "default"
+    option = "cluster.slots_per_worker"
+    is_given = settings.origins[option].kind != "default" or any(
+        FLINK_OPTIONS[key].name == option for key, _ in graph.cluster_options
+    )
     if is_given or slots <= config.cluster.slots_per_worker:
         return config
     return replace(config, cluster=replace(config.cluster, slots_per_worker=slots))

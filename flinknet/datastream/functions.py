@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flinknet.datastream import (
     AggregateFunction,
     AllWindowFunction,
@@ -29,6 +31,7 @@ from flinknet.datastream import (
     TimerService,
     WindowFunction,
 )
+from flinknet.task.pyflink_differences import not_here
 
 __all__ = [
     "AggregateFunction",
@@ -57,3 +60,6 @@ __all__ = [
     "TimerService",
     "WindowFunction",
 ]
+
+if not TYPE_CHECKING:  # or every name would pass for one of its own
+    __getattr__ = not_here(__name__)

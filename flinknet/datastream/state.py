@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flinknet.datastream import (
     AggregatingState,
     AggregatingStateDescriptor,
@@ -18,6 +20,7 @@ from flinknet.datastream import (
     ValueState,
     ValueStateDescriptor,
 )
+from flinknet.task.pyflink_differences import not_here
 
 __all__ = [
     "AggregatingState",
@@ -35,3 +38,6 @@ __all__ = [
     "ValueState",
     "ValueStateDescriptor",
 ]
+
+if not TYPE_CHECKING:  # or every name would pass for one of its own
+    __getattr__ = not_here(__name__)

@@ -83,7 +83,7 @@ from flinknet.task.transformation import (
 from flinknet.task.triggers import CountTrigger, PurgingTrigger
 from flinknet.task.type_information import TupleTypeInfo, TypeInformation, Types, converter
 from flinknet.task.watermark_strategy import WatermarkStrategy
-from flinknet.task.windows import GlobalWindows, WindowAssigner
+from flinknet.task.windows import CountWindows, WindowAssigner
 
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
@@ -604,11 +604,12 @@ class KeyedStream(DataStream):
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream[DataStream]:
         """Cut the records of each key into windows of so many; with ``slide``, one after each so
-        many, of the last ``size``."""
+        many, of the last ``size``. Functions are given a CountWindow, with its number in the
+        key."""
         if slide:
-            last = self.window(GlobalWindows()).evictor(CountEvictor(size))
+            last = self.window(CountWindows()).evictor(CountEvictor(size))
             return last.trigger(CountTrigger(slide))
-        return self.window(GlobalWindows()).trigger(PurgingTrigger(CountTrigger(size)))
+        return self.window(CountWindows()).trigger(PurgingTrigger(CountTrigger(size)))
 
     def process_batch(self, func: ProcessBatchFunction | AnyCallable) -> DataStream:
         """As flat_map, but the function takes a key and the list of its records in a batch.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flinknet.datastream import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     CountTrigger,
+    CountWindow,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindow,
@@ -24,11 +27,13 @@ from flinknet.datastream import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
+from flinknet.task.pyflink_differences import not_here
 
 __all__ = [
     "ContinuousEventTimeTrigger",
     "ContinuousProcessingTimeTrigger",
     "CountTrigger",
+    "CountWindow",
     "EventTimeSessionWindows",
     "EventTimeTrigger",
     "GlobalWindow",
@@ -47,3 +52,6 @@ __all__ = [
     "TumblingProcessingTimeWindows",
     "WindowAssigner",
 ]
+
+if not TYPE_CHECKING:  # or every name would pass for one of its own
+    __getattr__ = not_here(__name__)

@@ -151,6 +151,10 @@ class JobGraph:
     state_backend: StateBackendName | None = None
     """Where keyed state is kept; None takes what the workers' configuration says."""
 
+    cluster_options: tuple[tuple[str, str], ...] = ()
+    """Options of the cluster that the program sets, by Flink's names: they hold for a cluster that
+    is started for this job."""
+
     def slots_by_group(self) -> dict[str, int]:
         """Return how many slots each slot sharing group needs: its highest parallelism."""
         slots: dict[str, int] = {}

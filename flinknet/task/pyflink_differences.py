@@ -1,13 +1,23 @@
 """What of PyFlink's DataStream API is not in flinknet, or is otherwise, and why.
 
-The documentation's table says it, and so does the error of a program that uses it.
+The documentation's table says it, and so does the error of a program that imports or uses it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
 
-__all__ = ["ALL_OF_IT", "BATCH_DIFFERENCE", "DIFFERENCES", "VALUE_DIFFERENCES", "PyFlinkNames"]
+__all__ = [
+    "ALL_OF_IT",
+    "BATCH_DIFFERENCE",
+    "DIFFERENCES",
+    "MODULES",
+    "NO_CONNECTOR",
+    "VALUE_DIFFERENCES",
+    "PyFlinkNames",
+    "not_here",
+]
 
 _JAVA = "never: it is about objects of the Java virtual machine, of which there is none"
 _SERIALIZERS = "never: records say themselves what they are, and have one form on the wire"
@@ -114,9 +124,8 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "ContinuousProcessingTimeTrigger": {
         "register_next_fire_timestamp": "never: it is a step of the trigger's own"
     },
-    "CountSlidingWindowAssigner": {ALL_OF_IT: "otherwise: `count_window` makes global windows"},
-    "CountTumblingWindowAssigner": {ALL_OF_IT: "otherwise: `count_window` makes global windows"},
-    "CountWindow": {ALL_OF_IT: "otherwise: a count window is a `GlobalWindow`, as in Flink's Java"},
+    "CountSlidingWindowAssigner": {ALL_OF_IT: "otherwise: `count_window` of a keyed stream"},
+    "CountTumblingWindowAssigner": {ALL_OF_IT: "otherwise: `count_window` of a keyed stream"},
     "CountWindowSerializer": {ALL_OF_IT: _SERIALIZERS},
     "CustomCheckpointStorage": {ALL_OF_IT: _JAVA},
     "CustomStateBackend": {ALL_OF_IT: _JAVA},
@@ -299,7 +308,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     ),
     "TypeSerializer": {ALL_OF_IT: _SERIALIZERS},
     "WatermarkStrategy": {"with_watermark_alignment": _ALIGNMENT},
-    "Window": {ALL_OF_IT: "otherwise: a `TimeWindow` or a `GlobalWindow`"},
+    "Window": {ALL_OF_IT: "otherwise: a `TimeWindow`, a `CountWindow` or a `GlobalWindow`"},
     "WindowAssigner.WindowAssignerContext": {ALL_OF_IT: _ASSIGNER},
     "WindowedStream": dict.fromkeys(
         ("get_execution_environment", "get_input_type"), "otherwise: ask the stream before it"
@@ -334,6 +343,81 @@ VALUE_DIFFERENCES: dict[str, dict[str, str]] = {
     "RuntimeExecutionMode": {"BATCH": BATCH_DIFFERENCE},
 }
 """Of enumerations, the members that are here and mean something else."""
+
+
+NO_CONNECTOR = (
+    "never: flinknet has no connectors to other systems; a `Source` and a sink of your own call "
+    "the system's client"
+)
+_SQL = (
+    "never: there is no SQL and no Table API; `key_by`, windows and `reduce` of the DataStream API "
+    "do what its queries do"
+)
+_GATEWAY = "never: there is no Java virtual machine to talk to"
+_OPTIONS_BY_KEY = "never: a `Configuration` takes and gives options by key"
+
+MODULES: dict[str, str] = {
+    "pyflink.table": _SQL,
+    "pyflink.shell": "never: an interactive Python or a notebook runs jobs with `execute_async`",
+    "pyflink.ml": "never: Flink's machine learning is a library of its own, for Java",
+    "pyflink.java_gateway": _GATEWAY,
+    "pyflink.pyflink_gateway_server": _GATEWAY,
+    "pyflink.pyflink_callback_server": _GATEWAY,
+    "pyflink.find_flink_home": "never: there is no Flink to be found; `flinknet --version`",
+    "pyflink.fn_execution": _INTERNAL,
+    "pyflink.gen_protos": _INTERNAL,
+    "pyflink.proto": _INTERNAL,
+    "pyflink.serializers": _SERIALIZERS,
+    "pyflink.testing": "otherwise: tests run jobs with `execute_and_collect`",
+    "pyflink.util": _INTERNAL,
+    "pyflink.common.config_options": _OPTIONS_BY_KEY,
+    "pyflink.common.constants": _INTERNAL,
+    "pyflink.common.input_dependency_constraint": _DEPRECATED,
+    "pyflink.common.io": _JAVA,
+    "pyflink.common.job_id": "otherwise: a job's id is text",
+    "pyflink.common.job_status": "otherwise: a job's status is text, in Flink's words",
+    "pyflink.common.serializer": _SERIALIZERS,
+    "pyflink.common.utils": _INTERNAL,
+    "pyflink.datastream.checkpoint_storage": _STORAGE,
+    "pyflink.datastream.slot_sharing_group": _SLOTS,
+    "pyflink.datastream.utils": _INTERNAL,
+    "pyflink.datastream.formats": (
+        "otherwise: `CsvSource`, `JsonLinesSource`, `FileSource` (Parquet, Arrow) and their sinks; "
+        "there is no Avro and no ORC"
+    ),
+    "pyflink.datastream.connectors.base": _CONNECTOR,
+    "pyflink.datastream.connectors.hybrid_source": "otherwise: `union` of the streams of sources",
+    **{
+        f"pyflink.datastream.connectors.{system}": NO_CONNECTOR
+        for system in (
+            "cassandra",
+            "elasticsearch",
+            "jdbc",
+            "kafka",
+            "kinesis",
+            "mongodb",
+            "opensearch",
+            "prometheus",
+            "pulsar",
+            "rabbitmq",
+            "redis",
+        )
+    },
+}
+"""PyFlink's modules that are not here."""
+
+
+def not_here(module: str) -> Callable[[str], NoReturn]:
+    """Return the ``__getattr__`` of a module with PyFlink's name: a class of PyFlink's that
+    is not here says why when it is imported."""
+
+    def missing(name: str) -> NoReturn:
+        why = DIFFERENCES.get(name, {}).get(ALL_OF_IT)
+        if why is not None:
+            raise ImportError(f"PyFlink's {name} is not in flinknet, {why}", name=module)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+
+    return missing
 
 
 class PyFlinkNames:

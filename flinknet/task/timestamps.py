@@ -11,6 +11,7 @@ before the next records. The time in which the operators behind held it back doe
 
 from __future__ import annotations
 
+from operator import length_hint
 from typing import Any
 
 from flinknet.errors import ConfigurationError
@@ -70,10 +71,7 @@ class AssignTimestampsOperator(Operator):
         """What was idle before the operator is of no matter behind it."""
 
     async def _process(self, records: list[Any]) -> None:
-        try:
-            stamped = self._with_timestamps(records)
-        except Exception as error:
-            self.fail(error, on_records(records))
+        stamped = self._with_timestamps(records)
         await self._activate()
         await self._emit(stamped)
         self._generator.on_batch(max(stamp for stamp, _ in stamped), self._now_ms())
@@ -81,18 +79,26 @@ class AssignTimestampsOperator(Operator):
     def _with_timestamps(self, records: list[Any]) -> list[tuple[int, Any]]:
         extract = self._extract
         if extract is None:
-            if any(stamp is None for stamp, _ in records):
-                raise ValueError("a record has no timestamp: give the strategy an assigner")
+            for stamp, value in records:
+                if stamp is None:
+                    missing = ValueError("it has no timestamp: give the strategy an assigner")
+                    self.fail(missing, on_records((value,)))
             return records
-        if self._stamped:
-            stamped = [(extract(value, stamp), value) for stamp, value in records]
-        else:
-            stamped = [(extract(value, None), value) for value in records]
-        for stamp, _ in stamped:
+        taken = iter(records)
+        try:
+            if self._stamped:
+                stamped = [(extract(value, stamp), value) for stamp, value in taken]
+            else:
+                stamped = [(extract(value, None), value) for value in taken]
+        except Exception as error:
+            failed = records[-1 - length_hint(taken)]
+            self.fail(error, on_records((failed[1] if self._stamped else failed,)))
+        for stamp, value in stamped:
             if type(stamp) is not int or not MIN_WATERMARK < stamp < MAX_WATERMARK:
-                raise TypeError(
+                wrong = TypeError(
                     f"the timestamp assigner returned {stamp!r}: return whole milliseconds, an int"
                 )
+                self.fail(wrong, on_records((value,)))
         return stamped
 
     async def _on_timer(self, timestamp_ms: int) -> None:

@@ -57,7 +57,7 @@ from flinknet.task.watermark_valve import MAX_WATERMARK
 from flinknet.task.window_functions import WindowContents, WindowContext
 from flinknet.task.window_state import GlobalStateStore, WindowStateStore
 from flinknet.task.window_timers import WindowTimers
-from flinknet.task.windows import GlobalWindow, TimeWindow, Window, WindowAssigner
+from flinknet.task.windows import CountWindow, GlobalWindow, TimeWindow, Window, WindowAssigner
 from flinknet.wire.events import Watermark
 
 __all__ = ["WindowOperator"]
@@ -69,6 +69,9 @@ Pane = list[Any]
 times of its timers of event time and of the clock."""
 
 KEPT, STATE, EVENT_TIMERS, PROCESSING_TIMERS = range(4)
+
+_SPOKEN = "windows spoken"
+"""In a trigger's memory: how many count windows of the key have spoken."""
 
 Panes = dict[tuple[int, ...], Pane]
 
@@ -433,7 +436,8 @@ class WindowOperator(Operator):
 
     def _place_of(self, key: Any, window: Window) -> WindowContext:
         self._context.process_context.current_key = key
-        self._window_state.enter(window)
+        # Firings of a count window share what functions keep: nothing would ever remove it else.
+        self._window_state.enter(() if isinstance(window, CountWindow) else window)
         return WindowContext(
             window, self.watermark, self.now_ms(), self._window_state, self._global_state
         )
@@ -476,9 +480,16 @@ class WindowOperator(Operator):
         if result.is_fire() and kept:
             elements = self._contents.fire(kept, context.window, context)
             if elements is not None:
-                self._fired.append((context.key, context.window, elements))
+                self._fired.append((context.key, self._window_that_speaks(context), elements))
         if result.is_purge():
             kept.clear()
+
+    def _window_that_speaks(self, context: PaneContext) -> Window:
+        if not self._assigner.counts:
+            return context.window
+        spoken = context.state.get(_SPOKEN, 0)
+        context.state[_SPOKEN] = spoken + 1
+        return CountWindow(spoken)
 
     async def _speak(self) -> None:
         """Call the window function for what has fired, in order."""

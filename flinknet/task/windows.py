@@ -23,6 +23,8 @@ from flinknet.task.triggers import (
 from flinknet.task.watermark_valve import MAX_WATERMARK
 
 __all__ = [
+    "CountWindow",
+    "CountWindows",
     "EventTimeSessionWindows",
     "GlobalWindow",
     "GlobalWindows",
@@ -66,7 +68,18 @@ class GlobalWindow(NamedTuple):
         return MAX_WATERMARK
 
 
-Window = TimeWindow | GlobalWindow
+class CountWindow(NamedTuple):
+    """One of the windows of so many records into which ``count_window`` cuts those of a key."""
+
+    id: int
+    """How many windows of the key have spoken before it."""
+
+    def max_timestamp(self) -> int:
+        """Return the end of time."""
+        return MAX_WATERMARK
+
+
+Window = TimeWindow | GlobalWindow | CountWindow
 
 
 def span_ms(name: str, span: Time | Duration | int) -> int:
@@ -90,6 +103,8 @@ class WindowAssigner(Subscripted, ABC):
 
     is_event_time = True
     """Whether it goes by the records' timestamps; else by the clock."""
+    counts = False
+    """Whether functions are told how many times the window of a key has spoken: a CountWindow."""
     merges = False
     """Whether windows of one key that touch become one."""
 
@@ -239,3 +254,9 @@ class GlobalWindows(WindowAssigner):
 
     def get_default_trigger(self) -> Trigger:
         return NeverTrigger()
+
+
+class CountWindows(GlobalWindows):
+    """One window for everything, each of whose firings is a window to the program's functions."""
+
+    counts = True

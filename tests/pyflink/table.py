@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from flinknet.task.pyflink_differences import ALL_OF_IT, DIFFERENCES, VALUE_DIFFERENCES
+from flinknet.task.pyflink_differences import ALL_OF_IT, DIFFERENCES, MODULES, VALUE_DIFFERENCES
 from tests.pyflink.listing import Api, Methods, read_api
 
 __all__ = ["PAGE", "page"]
@@ -27,18 +27,21 @@ in `flinknet.datastream`.
 
 - *here*: by this name, with these parameters, and it does the same.
 - *otherwise*: there is something for it, by another name or in another shape.
-- *never*: it is not here, for the reason that is given; so says the error of a program that calls
-  it.
+- *never*: it is not here, for the reason that is given; so says the error of a program that imports
+  or calls it.
 
-Connectors to other systems (`pyflink.datastream.connectors`) and formats are left out, but for
-files and number sequences: flinknet has sources and sinks of its own. This page is generated from
-PyFlink's own signatures, and a test compares it with flinknet: `tests/pyflink`.
+Connectors to other systems and formats are left out, but for files and number sequences: flinknet
+has sources and sinks of its own. This page is generated from PyFlink's own signatures, and a test
+compares it with flinknet: `tests/pyflink`.
 """
 
 
 def page(api: Api) -> str:
     """Return the page."""
     lines = [_HEAD.format(version=api["version"])]
+    lines += ["## Modules that are left out", "", "| | |", "|---|---|"]
+    lines += [f"| `{module}` | {why} |" for module, why in sorted(MODULES.items())]
+    lines.append("")
     for module, classes in api["modules"].items():
         lines += [f"## {module}", "", "| | | |", "|---|---|---|"]
         for name, methods in classes.items():

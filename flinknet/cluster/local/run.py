@@ -23,6 +23,7 @@ from flinknet.cluster.local.process_output import (
     print_printed,
 )
 from flinknet.config import FlinknetConfig
+from flinknet.config.loading import with_flink_options
 from flinknet.errors import ConfigurationError
 from flinknet.task.graph import JobGraph
 
@@ -45,6 +46,9 @@ def run_job(
 ) -> JobResult:
     """Run a job on a local cluster of its own and return its result; see ``LocalCluster.execute``.
 
+    Options of the cluster that the program sets (``JobGraph.cluster_options``) replace those of
+    ``config``.
+
     Raises ConfigurationError before anything is started if the job or the cluster cannot work, and
     else the JobError that the job ended with. A job that has to be degraded to fit the network
     memory runs so, and ``on_output`` gets a line about it; ``on_page`` hears where the cluster's
@@ -58,7 +62,8 @@ def run_job(
             "execute() waits for the job, so it cannot be called from a running event loop, as in "
             "a notebook: write `await env.execute_async(...)` there, and `await` the result of it"
         )
-    config, notice = fit_job(graph, config or FlinknetConfig())
+    config = with_flink_options(config or FlinknetConfig(), dict(graph.cluster_options))
+    config, notice = fit_job(graph, config)
     if on_output is None:
         on_output = output_printer(config.cluster)
     if notice is not None:

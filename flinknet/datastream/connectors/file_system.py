@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flinknet.datastream import (
     FileSink,
     FileSource,
@@ -10,6 +12,7 @@ from flinknet.datastream import (
     RollingPolicy,
     StreamFormat,
 )
+from flinknet.task.pyflink_differences import not_here
 
 __all__ = [
     "FileSink",
@@ -19,3 +22,6 @@ __all__ = [
     "RollingPolicy",
     "StreamFormat",
 ]
+
+if not TYPE_CHECKING:  # or every name would pass for one of its own
+    __getattr__ = not_here(__name__)

@@ -7,8 +7,8 @@ from pyflink.common import Time, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import ProcessWindowFunction, StreamExecutionEnvironment, WindowFunction
 from pyflink.datastream.window import (
+    CountWindow,
     EventTimeSessionWindows,
-    GlobalWindow,
     SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
     TimeWindow,
@@ -25,8 +25,8 @@ class Gap(SessionWindowTimeGapExtractor):
         return element[1]
 
 
-class SumOfCount(WindowFunction[tuple, tuple, str, GlobalWindow]):
-    def apply(self, key: str, window: GlobalWindow, inputs: Iterable[tuple]):
+class SumOfCount(WindowFunction[tuple, tuple, str, CountWindow]):
+    def apply(self, key: str, window: CountWindow, inputs: Iterable[tuple]):
         return [("count", key, sum(one[1] for one in inputs))]
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+import socket
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from flinknet.config.temporary_directory import temporary_directory
+from flinknet.config import temporary_directory as chosen
+from flinknet.config.temporary_directory import make_socket_directory, temporary_directory
 from flinknet.errors import ConfigurationError
 
 
@@ -24,3 +27,50 @@ def test_without_one_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(ConfigurationError, match=r"No usable temporary .*variable TMPDIR"):
         temporary_directory()
+
+
+@pytest.fixture
+def long_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory for temporary files: longer than the path of a socket may be."""
+    directory = tmp_path / ("d" * 120)
+    directory.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    return directory
+
+
+def bind(directory: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(directory / "records"))
+
+
+def test_a_socket_has_a_directory_of_its_own() -> None:
+    directory = make_socket_directory("flinknet-test-", "records")
+    try:
+        assert str(directory).startswith(tempfile.gettempdir())
+        assert directory.stat().st_mode & 0o777 == 0o700
+        bind(directory)
+    finally:
+        shutil.rmtree(directory)
+
+
+def test_a_socket_is_elsewhere_if_the_directory_is_too_long(
+    long_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where others may write, too, so that only this user may enter; nothing is left behind."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/nowhere")
+    directory = make_socket_directory("flinknet-test-", "records")
+    try:
+        assert directory.stat().st_mode & 0o777 == 0o700
+        bind(directory)
+    finally:
+        shutil.rmtree(directory)
+    assert list(long_directory.iterdir()) == []
+
+
+def test_without_a_short_directory_it_is_said_what_to_do(
+    long_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(chosen, "_SHORT_DIRECTORIES", ("/nowhere",))
+    with pytest.raises(ConfigurationError, match=r"103 bytes: .*ddd, and none of /nowhere.*TMPDIR"):
+        make_socket_directory("flinknet-test-", "records")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from flinknet.datastream import (
     AsyncFunction,
     AsyncRetryStrategy,
     CollectSink,
+    DataStream,
     Duration,
     StreamExecutionEnvironment,
     Time,
@@ -178,3 +180,45 @@ def test_retries_need_a_strategy_and_an_end() -> None:
     retries = AsyncRetryStrategy.fixed_delay(1, 1, None, None)
     with pytest.raises(ConfigurationError, match="made again need a timeout"):
         AsyncDataStream.unordered_wait_with_retry(numbers, Doubled(), Time.seconds(0), retries)
+
+
+RETRY = AsyncRetryStrategy.fixed_delay(1, 1, None, None)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "message"),
+    [
+        (
+            "ordered_wait_with_retry",
+            lambda stream: (stream, Doubled(), RETRY, MINUTE),
+            "for timeout, which is for async_retry_strategy: .* timeout, async_retry_strategy, cap",
+        ),
+        (
+            "unordered_wait_with_retry",
+            lambda stream: (stream, Doubled(), MINUTE, 10, RETRY),
+            "unordered_wait_with_retry .* for capacity, which is for async_retry_strategy",
+        ),
+        (
+            "ordered_wait",
+            lambda stream: (Doubled(), stream, MINUTE),
+            "of type Doubled for data_stream, which is for async_function",
+        ),
+        (
+            "unordered_wait",
+            lambda stream: (stream, Doubled(), MINUTE, RETRY),
+            "for capacity, which it does not take: the order is .*, timeout, capacity, output_type",
+        ),
+        ("ordered_wait", lambda stream: ([1], Doubled(), MINUTE), "of type list .* is no stream"),
+        (
+            "ordered_wait",
+            lambda stream: (stream, Doubled(), Types.INT(), 5),
+            "for timeout, which is for output_type",
+        ),
+    ],
+)
+def test_an_argument_in_the_place_of_another_is_named(
+    method: str, arguments: Callable[[DataStream], tuple[Any, ...]], message: str
+) -> None:
+    stream = StreamExecutionEnvironment().from_collection([1])
+    with pytest.raises(ConfigurationError, match=message):
+        getattr(AsyncDataStream, method)(*arguments(stream))

@@ -1,16 +1,25 @@
-"""Flink's options: what means something here is set, everything else is refused."""
+"""Flink's options: set, taken with a warning that says why they do nothing, or refused."""
 
 from __future__ import annotations
 
 import pytest
 
-from flinknet.config.restart_strategy import NO_RESTART, FailureRateRestart, FixedDelayRestart
+from flinknet.cluster import run_job
+from flinknet.config import FlinknetConfig, NetworkConfig
+from flinknet.config.loading import with_flink_options
+from flinknet.config.restart_strategy import (
+    NO_RESTART,
+    ExponentialDelayRestart,
+    FailureRateRestart,
+    FixedDelayRestart,
+)
 from flinknet.datastream import (
     CheckpointingMode,
     Configuration,
     EmbeddedRocksDBStateBackend,
     StreamExecutionEnvironment,
 )
+from flinknet.datastream.executor import embedded_config, set_executor
 from flinknet.errors import ConfigurationError
 
 
@@ -82,6 +91,18 @@ def test_options_are_set() -> None:
             FixedDelayRestart(2, 100),
         ),
         ({"restart-strategy.type": "failure-rate"}, FailureRateRestart(1, 60_000, 1_000)),
+        ({"restart-strategy.type": "exponential-delay"}, ExponentialDelayRestart()),
+        (
+            {
+                "restart-strategy.type": "exponential-delay",
+                "restart-strategy.exponential-delay.initial-backoff": "2 s",
+                "restart-strategy.exponential-delay.max-backoff": "1 min",
+                "restart-strategy.exponential-delay.backoff-multiplier": "3",
+                "restart-strategy.exponential-delay.reset-backoff-threshold": "2 h",
+                "restart-strategy.exponential-delay.attempts-before-reset-backoff": "5",
+            },
+            ExponentialDelayRestart(2_000, 60_000, 3, 7_200_000, 5),
+        ),
     ],
 )
 def test_restart_strategies_are_set(options: dict[str, str], strategy: object) -> None:
@@ -95,16 +116,19 @@ def test_restart_strategies_are_set(options: dict[str, str], strategy: object) -
     ("options", "message"),
     [
         ({"paralellism.default": "2"}, "did you mean parallelism.default"),
-        ({"python.executable": "x"}, "means nothing here"),
+        ({"taskmanager.memory.segmnt-size": "2"}, "did you mean taskmanager.memory.segment-size"),
+        ({"my.own.option": "x"}, "my.own.option is none of flinknet's, nor of Flink's"),
+        ({"taskmanager.memory.segment-size": "big"}, "is 'big': choose a size, as 32kb"),
+        ({"web.backpressure.num-samples": "1 s"}, "choose a whole number"),
         ({"parallelism.default": "two"}, "parallelism.default is 'two'"),
         ({"execution.runtime-mode": "TABLE"}, "choose STREAMING, BATCH, AUTOMATIC"),
         ({"execution.checkpointing.interval": "soon"}, "choose a time"),
         ({"pipeline.object-reuse": "yes"}, "choose true or false"),
         ({"state.backend": "disk"}, "choose hashmap or rocksdb"),
-        ({"restart-strategy": "always"}, "choose none, fixed-delay or failure-rate"),
+        ({"restart-strategy": "always"}, "choose none, fixed-delay, failure-rate or exp"),
     ],
 )
-def test_what_means_nothing_is_refused_by_name(options: dict[str, str], message: str) -> None:
+def test_what_is_wrong_is_refused_by_name(options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         StreamExecutionEnvironment().configure(Configuration.from_dict(options))
 
@@ -113,3 +137,71 @@ def test_object_reuse_can_be_taken_back() -> None:
     environment = configured(pipeline_object__reuse="true")
     environment.configure(Configuration().set_boolean("pipeline.object-reuse", False))
     assert not environment.get_config().is_object_reuse_enabled()
+
+
+@pytest.mark.parametrize(
+    ("options", "timeout"),
+    [
+        ({"execution.buffer-timeout": "10 ms"}, 10),
+        ({"execution.buffer-timeout": "-1"}, -1),
+        ({"execution.buffer-timeout.enabled": "false"}, -1),
+        (
+            {
+                "execution.buffer-timeout.enabled": "false",
+                "execution.buffer-timeout.interval": "5 ms",
+            },
+            -1,
+        ),
+        ({"execution.buffer-timeout.enabled": "true"}, "adaptive"),
+    ],
+)
+def test_the_buffer_timeout_is_told(options: dict[str, str], timeout: object) -> None:
+    environment = StreamExecutionEnvironment()
+    environment.configure(Configuration.from_dict(options))
+    assert environment.get_buffer_timeout() == timeout
+
+
+def test_the_buffer_timeout_is_the_configurations_if_the_program_sets_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = FlinknetConfig(network=NetworkConfig(buffer_timeout_ms=7))
+    assert StreamExecutionEnvironment(own).get_buffer_timeout() == 7
+    monkeypatch.setenv("FLINKNET_NETWORK_BUFFER_TIMEOUT_MS", "8")
+    assert StreamExecutionEnvironment().get_buffer_timeout() == 8
+    set_executor(lambda graph, control: None, FlinknetConfig())  # type: ignore[arg-type, return-value]
+    try:
+        assert StreamExecutionEnvironment().get_buffer_timeout() == "adaptive"
+    finally:
+        set_executor(None)
+
+
+def test_options_of_the_cluster_are_those_of_the_job_that_starts_one() -> None:
+    """They replace what is configured elsewhere, and the program's own slots are no default."""
+    environment = configured(
+        taskmanager_memory_segment__size="64kb",
+        taskmanager_network_credit__model="false",
+        web_backpressure_refresh__interval="30000",
+        taskmanager_numberOfTaskSlots="3",
+    )
+    environment.from_collection([1]).print()
+    graph = environment.job_graph()
+    config = with_flink_options(embedded_config(graph), dict(graph.cluster_options))
+    assert config.network.segment_bytes == 65_536
+    assert config.network.flow_control == "off"
+    assert config.cluster.stack_sample_refresh_ms == 30_000
+    assert config.cluster.slots_per_worker == 3
+    assert config.cluster.workers == FlinknetConfig().cluster.workers
+
+
+def test_a_job_that_cannot_be_configured_so_is_refused_before_a_cluster_starts() -> None:
+    environment = configured(taskmanager_memory_segment__size="1")
+    environment.from_collection([1]).print()
+    with pytest.raises(ConfigurationError, match=r"option taskmanager.memory.segment-size"):
+        run_job(environment.job_graph())
+
+
+@pytest.mark.parametrize("key", ["python.executable", "taskmanager.memory.process.size"])
+def test_what_does_nothing_here_is_taken_and_says_why(key: str) -> None:
+    with pytest.warns(UserWarning, match=f"the option {key} does nothing here: ") as said:
+        StreamExecutionEnvironment().configure(Configuration.from_dict({key: "x"}))
+    assert said[0].filename == __file__

@@ -14,6 +14,7 @@ from flinknet.datastream import (
     CollectSink,
     ContinuousEventTimeTrigger,
     CountTrigger,
+    CountWindow,
     DataStream,
     Duration,
     EventTimeSessionWindows,
@@ -217,6 +218,34 @@ async def test_windows_by_count_need_no_time(environment: StreamExecutionEnviron
     keyed = environment.from_collection(range(10)).key_by(lambda value: value % 2)
     keyed.count_window(2).reduce(int.__add__).sink_to(CollectSink()).name("out")
     assert sorted((await run_job(environment)).collected["out"]) == [2, 4, 10, 12]
+
+
+@pytest.mark.parametrize(
+    ("slide", "expected"),
+    [(0, [(0, [1, 2]), (1, [3, 4])]), (1, [(0, [1]), (1, [1, 2]), (2, [2, 3]), (3, [3, 4])])],
+)
+async def test_functions_are_told_which_count_window_it_is(
+    environment: StreamExecutionEnvironment, slide: int, expected: list[Any]
+) -> None:
+    """Numbered within the key, and the same to both kinds of function."""
+
+    def apply(key: int, window: CountWindow, elements: list[int]) -> list[Any]:
+        assert window.max_timestamp() > 0
+        return [(key, window.id, elements)]
+
+    def process(key: int, context: WindowContext, elements: list[int]) -> list[Any]:
+        window = context.window()
+        assert isinstance(window, CountWindow)
+        return [(key, window.id, elements)]
+
+    numbers = environment.from_collection([1, 2, 3, 4, 11, 12, 13, 14])
+    windows = numbers.key_by(lambda value: value // 10).count_window(2, slide)
+    windows.apply(apply).sink_to(CollectSink()).name("apply")
+    windows.process(process).sink_to(CollectSink()).name("process")
+    collected = (await run_job(environment)).collected
+    tens = [(1, id, [10 + one for one in elements]) for id, elements in expected]
+    wanted = sorted([(0, *one) for one in expected] + tens)
+    assert sorted(collected["apply"]) == sorted(collected["process"]) == wanted
 
 
 def test_event_time_windows_need_timestamps(environment: StreamExecutionEnvironment) -> None:

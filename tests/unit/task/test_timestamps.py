@@ -126,3 +126,29 @@ async def test_a_timestamp_is_whole_milliseconds(stamp: Any) -> None:
 def test_only_a_strategy_is_one() -> None:
     with pytest.raises(ConfigurationError, match="needs a WatermarkStrategy, not int"):
         AssignTimestampsOperator(5)  # type: ignore[arg-type]
+
+
+def refusing(value: Any, stamp: Any) -> int | None:
+    """Assign 1, but for a record that cannot be read and one for which there is nothing."""
+    if value == "unreadable":
+        raise ValueError("no")
+    return None if value == "without" else 1
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+@pytest.mark.parametrize("culprit", ["unreadable", "without"])
+@pytest.mark.parametrize("before", [0, 2])
+async def test_an_error_names_the_record(stamped: bool, culprit: str, before: int) -> None:
+    """Whichever of a batch it is."""
+    values = ["good"] * before + [culprit, "other"]
+    batch = [(5, value) if stamped else value for value in values]
+    async with assigning(BY_VALUE.with_timestamp_assigner(refusing), stamped=stamped) as harness:
+        with pytest.raises(JobFailedError, match=f"on a record of type str, '{culprit}'"):
+            await harness.process(*batch)
+
+
+async def test_a_record_without_a_timestamp_is_named() -> None:
+    keep = WatermarkStrategy.for_monotonous_timestamps()
+    async with assigning(keep, stamped=True) as harness:
+        with pytest.raises(JobFailedError, match="on a record of type str, 'c'.*has no timestamp"):
+            await harness.process((3, "a"), (None, "c"))

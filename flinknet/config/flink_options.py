@@ -1,0 +1,334 @@
+"""Flink's options by Flink's names: what each of them is here.
+
+Programs and configuration files that were written for Flink name its options. One that has a
+counterpart here sets it. One that means nothing here is taken too, with a warning that says why,
+because what it is for is done in another way, or is not there. A name that Flink does not know is
+refused: it may be a typing error.
+
+Options of a job (``parallelism.default``, ``execution.checkpointing.interval``) are set in the
+program and have their table in ``flinknet/datastream/configuration.py``.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from flinknet.errors import ConfigurationError
+
+__all__ = [
+    "FLINK_OPTIONS",
+    "WITHOUT_MEANING",
+    "FlinkOption",
+    "buffer_timeout",
+    "check_known",
+    "is_of_a_job",
+    "milliseconds",
+    "read_option",
+    "truth_value",
+    "warn_without_meaning",
+    "why_without_meaning",
+]
+
+_SIMILAR, _SAME = 0.6, 0.93
+"""From here on a name is taken for a typing error of another one: if it is nothing, and if it
+begins as options of Flink's do."""
+
+_UNITS_MS = {
+    unit: factor
+    for factor, units in (
+        (1, ("", "ms", "milli", "millis", "millisecond", "milliseconds")),
+        (1_000, ("s", "sec", "secs", "second", "seconds")),
+        (60_000, ("m", "min", "minute", "minutes")),
+        (3_600_000, ("h", "hour", "hours")),
+        (86_400_000, ("d", "day", "days")),
+    )
+    for unit in units
+}
+_UNITS_BYTES = {
+    unit: 1024**power
+    for power, units in enumerate(
+        (
+            ("", "b", "bytes"),
+            ("k", "kb", "kibibytes"),
+            ("m", "mb", "mebibytes"),
+            ("g", "gb", "gibibytes"),
+            ("t", "tb", "tebibytes"),
+        )
+    )
+    for unit in units
+}
+
+
+def milliseconds(text: str) -> int:
+    """Read a time as Flink does; ValueError says what may be written."""
+    return _quantity(text, _UNITS_MS, "choose a time, as 500 ms or 10 s")
+
+
+def buffer_timeout(text: str) -> int:
+    """Read a time, or -1 for "only full buffers"."""
+    return -1 if text.strip() == "-1" else milliseconds(text)
+
+
+def truth_value(text: str) -> bool:
+    """Read true or false; ValueError says what may be written."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError("choose true or false")
+    return text.lower() == "true"
+
+
+def _bytes(text: str) -> int:
+    return _quantity(text, _UNITS_BYTES, "choose a size, as 32kb or 64 mb")
+
+
+def _seconds(text: str) -> int:
+    return 1_000 * _number(text)
+
+
+def _number(text: str) -> int:
+    return _quantity(text, {"": 1}, "choose a whole number")
+
+
+def _quantity(text: str, units: Mapping[str, int], form: str) -> int:
+    found = re.fullmatch(r"\s*(\d{1,18})\s*([a-z]*)\s*", text.lower())
+    if found is None or found[2] not in units:
+        raise ValueError(form)
+    return int(found[1]) * units[found[2]]
+
+
+def _credit(text: str) -> str:
+    return "credit" if truth_value(text) else "off"
+
+
+class FlinkOption(NamedTuple):
+    """What an option of Flink's is here."""
+
+    name: str
+    """The option's name, as in ``network.segment_bytes``."""
+    read: Callable[[str], object]
+    """Makes a value of what is written for Flink; ValueError says what may be written."""
+
+
+_MEMORY = "taskmanager.network.memory."
+_CHECKPOINTING = "execution.checkpointing."
+
+FLINK_OPTIONS: Mapping[str, FlinkOption] = {
+    "taskmanager.memory.segment-size": FlinkOption("network.segment_bytes", _bytes),
+    "taskmanager.memory.min-segment-size": FlinkOption("network.debloat.segment_bytes_min", _bytes),
+    "taskmanager.memory.network.min": FlinkOption("network.network_memory_bytes", _bytes),
+    "taskmanager.network.credit-model": FlinkOption("network.flow_control", _credit),
+    f"{_MEMORY}buffers-per-channel": FlinkOption("network.buffers_per_channel", _number),
+    f"{_MEMORY}floating-buffers-per-gate": FlinkOption(
+        "network.floating_buffers_per_gate", _number
+    ),
+    f"{_MEMORY}max-buffers-per-channel": FlinkOption(
+        "network.buffers_per_subpartition_max", _number
+    ),
+    f"{_MEMORY}max-overdraft-buffers-per-gate": FlinkOption(
+        "network.overdraft_buffers_per_partition", _number
+    ),
+    f"{_MEMORY}read-buffer.required-per-gate.max": FlinkOption(
+        "network.required_buffers_per_gate_max", _number
+    ),
+    f"{_MEMORY}buffers-request-timeout": FlinkOption(
+        "network.buffers_request_timeout_ms", milliseconds
+    ),
+    f"{_MEMORY}exclusive-buffers-request-timeout-ms": FlinkOption(
+        "network.buffers_request_timeout_ms", milliseconds
+    ),
+    f"{_MEMORY}buffer-debloat.enabled": FlinkOption("network.debloat.enabled", truth_value),
+    f"{_MEMORY}buffer-debloat.period": FlinkOption("network.debloat.period_ms", milliseconds),
+    f"{_MEMORY}buffer-debloat.samples": FlinkOption("network.debloat.samples", _number),
+    f"{_MEMORY}buffer-debloat.target": FlinkOption("network.debloat.target_ms", milliseconds),
+    f"{_MEMORY}buffer-debloat.threshold-percentages": FlinkOption(
+        "network.debloat.threshold_percent", _number
+    ),
+    "taskmanager.network.partition-request-timeout": FlinkOption(
+        "network.rendezvous_timeout_ms", milliseconds
+    ),
+    "taskmanager.network.request-backoff.initial": FlinkOption(
+        "network.connect_backoff_ms", milliseconds
+    ),
+    "taskmanager.network.request-backoff.max": FlinkOption(
+        "network.connect_backoff_max_ms", milliseconds
+    ),
+    "taskmanager.network.netty.client.connectTimeoutSec": FlinkOption(
+        "network.connect_timeout_ms", _seconds
+    ),
+    "io.tmp.dirs": FlinkOption("network.spill_directory", str),
+    "taskmanager.numberOfTaskSlots": FlinkOption("cluster.slots_per_worker", _number),
+    "taskmanager.data.port": FlinkOption("cluster.data_port", _number),
+    "rest.port": FlinkOption("cluster.coordinator_port", _number),
+    "rest.idleness-timeout": FlinkOption("cluster.http_request_timeout_ms", milliseconds),
+    "heartbeat.interval": FlinkOption("cluster.heartbeat_interval_ms", milliseconds),
+    "heartbeat.timeout": FlinkOption("cluster.heartbeat_timeout_ms", milliseconds),
+    "task.cancellation.timeout": FlinkOption("cluster.cancel_timeout_ms", milliseconds),
+    "slot.request.timeout": FlinkOption("cluster.restart_slots_timeout_ms", milliseconds),
+    "high-availability.storageDir": FlinkOption("cluster.state_directory", str),
+    "jobmanager.execution.failover-strategy": FlinkOption("cluster.failover_strategy", str),
+    "jobmanager.execution.attempts-history-size": FlinkOption("cluster.attempts_retained", _number),
+    "web.backpressure.num-samples": FlinkOption("cluster.stack_samples", _number),
+    "web.backpressure.delay-between-samples": FlinkOption(
+        "cluster.stack_sample_delay_ms", milliseconds
+    ),
+    "web.backpressure.refresh-interval": FlinkOption(
+        "cluster.stack_sample_refresh_ms", milliseconds
+    ),
+    "rest.flamegraph.num-samples": FlinkOption("cluster.stack_samples", _number),
+    "rest.flamegraph.delay-between-samples": FlinkOption(
+        "cluster.stack_sample_delay_ms", milliseconds
+    ),
+    "rest.flamegraph.refresh-interval": FlinkOption(
+        "cluster.stack_sample_refresh_ms", milliseconds
+    ),
+    "rest.flamegraph.stack-depth": FlinkOption("cluster.stack_depth_max", _number),
+    "metrics.latency.interval": FlinkOption("metrics.latency_interval_ms", milliseconds),
+    "metrics.latency.granularity": FlinkOption("metrics.latency_granularity", str.lower),
+    "metrics.latency.history-size": FlinkOption("metrics.latency_history_size", _number),
+    "metrics.reporter.prom.port": FlinkOption("cluster.metrics_port", _number),
+    "execution.buffer-timeout": FlinkOption("network.buffer_timeout_ms", buffer_timeout),
+    "execution.buffer-timeout.interval": FlinkOption("network.buffer_timeout_ms", buffer_timeout),
+    f"{_CHECKPOINTING}dir": FlinkOption("checkpointing.directory", str),
+    f"{_CHECKPOINTING}num-retained": FlinkOption("checkpointing.retained", _number),
+    f"{_CHECKPOINTING}data-inline-threshold": FlinkOption("checkpointing.inline_bytes_max", _bytes),
+    "state.checkpoints.dir": FlinkOption("checkpointing.directory", str),
+    "state.checkpoints.num-retained": FlinkOption("checkpointing.retained", _number),
+    "state.storage.fs.memory-threshold": FlinkOption("checkpointing.inline_bytes_max", _bytes),
+    "state.backend": FlinkOption("state.backend", str),
+    "state.backend.type": FlinkOption("state.backend", str),
+    "state.backend.rocksdb.localdir": FlinkOption("state.rocksdb_directory", str),
+    "state.backend.rocksdb.writebuffer.size": FlinkOption(
+        "state.rocksdb_write_buffer_bytes", _bytes
+    ),
+    "state.backend.rocksdb.block.cache-size": FlinkOption(
+        "state.rocksdb_block_cache_bytes", _bytes
+    ),
+}
+
+_ONE_SIZE = "network memory has one size, taskmanager.memory.network.min"
+_NO_JVM = "there is no Java virtual machine, and a process takes what it needs"
+_BLOCKING = "exchanges are pipelined, and no result waits on disk for its readers"
+_WHOLE = "a checkpoint is written whole"
+
+WITHOUT_MEANING: Mapping[str, str] = {
+    "taskmanager.memory.network.max": _ONE_SIZE,
+    "taskmanager.memory.network.fraction": _ONE_SIZE,
+    "taskmanager.memory.network.": _ONE_SIZE,
+    "taskmanager.memory.": _NO_JVM,
+    "taskmanager.cpu.": "a worker is one event loop, so one core",
+    "taskmanager.network.numberOfBuffers": _ONE_SIZE,
+    "taskmanager.network.sort-shuffle.": _BLOCKING,
+    "taskmanager.network.blocking-shuffle.": _BLOCKING,
+    "taskmanager.network.batch-shuffle.": _BLOCKING,
+    "taskmanager.network.hybrid-shuffle.": _BLOCKING,
+    "taskmanager.network.compression.": "buffers are not compressed on their way",
+    "taskmanager.network.bind-policy": "a local cluster listens on loopback, cluster.host",
+    "taskmanager.network.detailed-metrics": "all channels have metrics",
+    "taskmanager.network.max-num-tcp-connections": "two workers share one connection",
+    "taskmanager.network.tcp-connection.": "two workers share one connection",
+    "taskmanager.network.retries": "connections are tried for network.rendezvous_timeout_ms",
+    "taskmanager.network.netty.": "connections are those of an event loop, not of Netty",
+    "taskmanager.": "workers are started by the cluster and configured in [cluster]",
+    "jobmanager.memory.": _NO_JVM,
+    "jobmanager.": "the coordinator is started by the cluster and configured in [cluster]",
+    "rest.flamegraph.": "flame graphs are there without it",
+    "rest.": "the control plane is configured in [cluster]",
+    "web.": "the page is part of the control plane, configured in [cluster]",
+    "heartbeat.": "heartbeats are configured in [cluster]",
+    "high-availability.": "cluster.state_directory keeps jobs for another coordinator",
+    "task.": "tasks end within cluster.cancel_timeout_ms",
+    "slot.": "slots have no time-outs but cluster.restart_slots_timeout_ms",
+    "slotmanager.": "a cluster has the workers that it was started with",
+    "cluster.": "a local cluster begins and ends with its job",
+    "scheduler-mode": "all subtasks of a job run at the same time",
+    "client.": "the program is the client, and waits for its job",
+    "metrics.": "every process serves /metrics for Prometheus",
+    "traces.": "there are no traces",
+    "state.backend.incremental": _WHOLE,
+    "state.backend.local-recovery": "workers keep no copy of a checkpoint",
+    "state.backend.": "backends are configured in [state]",
+    "state.changelog.": "there is no changelog backend",
+    "state.savepoints.": "a savepoint goes where its caller says",
+    "state.": "state is configured in [state] and [checkpointing]",
+    f"{_CHECKPOINTING}incremental": _WHOLE,
+    f"{_CHECKPOINTING}savepoint-dir": "a savepoint goes where its caller says",
+    f"{_CHECKPOINTING}": "checkpoints have no such setting, see [checkpointing]",
+    "execution.savepoint.": "flinknet run --from-checkpoint DIR continues a job",
+    "execution.attached": "execute waits for its job, and execute_async does not",
+    "execution.shutdown-on-attached-exit": "a local cluster ends with its program",
+    "execution.target": "a job runs on a local cluster",
+    "execution.batch.": _BLOCKING,
+    "execution.batch-shuffle-mode": _BLOCKING,
+    "execution.": "a job runs on a local cluster, all of its subtasks at the same time",
+    "pipeline.": "operators, records and names have no such setting",
+    "restart-strategy.": "a restart strategy has no such setting",
+    "python.": "workers run the program's own interpreter and packages",
+    "env.": _NO_JVM,
+    "classloader.": _NO_JVM,
+    "akka.": "processes talk HTTP",
+    "pekko.": "processes talk HTTP",
+    "blob.": "jobs travel over the control plane",
+    "security.": "a local cluster listens on loopback and has a token of its own",
+    "historyserver.": "there is no history server",
+    "queryable-state.": "state cannot be queried from outside",
+    "table.": "there is no Table API",
+    "sql-client.": "there is no SQL",
+    "sql-gateway.": "there is no SQL",
+    "yarn.": "a cluster is one of local processes",
+    "kubernetes.": "a cluster is one of local processes",
+    "mesos.": "a cluster is one of local processes",
+    "zookeeper.": "there is no ZooKeeper",
+    "io.": "temporary files go to network.spill_directory and TMPDIR",
+    "fs.": "files are configured where they are named",
+    "s3.": "a store is configured by its own environment variables",
+}
+"""Options, or with a dot at the end all that begin so, and why they do nothing here."""
+
+
+_OF_A_JOB = ("parallelism.", "pipeline.", "restart-strategy", "execution.")
+"""How options begin that a program sets for its jobs."""
+
+
+def is_of_a_job(key: str) -> bool:
+    """Whether an option is none of a cluster, and has no place in its configuration."""
+    return key not in FLINK_OPTIONS and key.startswith(_OF_A_JOB)
+
+
+def why_without_meaning(key: str) -> str | None:
+    """Return why an option of Flink's does nothing here; None for a name that is not Flink's."""
+    families = (
+        name
+        for name in WITHOUT_MEANING
+        if key == name or (name.endswith(".") and key.startswith(name))
+    )
+    family = max(families, key=len, default=None)
+    return None if family is None else WITHOUT_MEANING[family]
+
+
+def check_known(key: str, known: Iterable[str]) -> None:
+    """Raise ConfigurationError for a name that is none of ``known``, and not Flink's."""
+    if key in known or key in WITHOUT_MEANING:
+        return
+    names = [*known, *(name for name in WITHOUT_MEANING if not name.endswith("."))]
+    is_flinks = why_without_meaning(key) is not None
+    near = get_close_matches(key, names, 1, _SAME if is_flinks else _SIMILAR)
+    if near or not is_flinks:
+        meant = f": did you mean {near[0]}?" if near else ""
+        raise ConfigurationError(f"the option {key} is none of flinknet's, nor of Flink's{meant}")
+
+
+def read_option(key: str, written: str) -> object:
+    """Return the value of an option of ``FLINK_OPTIONS``; ConfigurationError if it is none."""
+    try:
+        return FLINK_OPTIONS[key].read(written)
+    except ValueError as error:
+        raise ConfigurationError(f"{key} is {written!r}: {error}") from error
+
+
+def warn_without_meaning(key: str, stacklevel: int) -> None:
+    """Say that an option does nothing, and why."""
+    why = why_without_meaning(key)
+    warnings.warn(f"the option {key} does nothing here: {why}", stacklevel=stacklevel + 1)

@@ -1,0 +1,226 @@
+"""Flink's options by Flink's names: each that its documents name is taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flinknet.config import FlinknetConfig
+from flinknet.config.flink_options import (
+    FLINK_OPTIONS,
+    WITHOUT_MEANING,
+    check_known,
+    milliseconds,
+    truth_value,
+    why_without_meaning,
+)
+from flinknet.config.loading import load_settings, options, with_flink_options
+from flinknet.errors import ConfigurationError
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
+
+DOCUMENTED = [
+    "web.backpressure.refresh-interval",
+    "web.backpressure.num-samples",
+    "web.backpressure.delay-between-samples",
+    "web.backpressure.cleanup-interval",
+    "taskmanager.network.credit-model",
+    "taskmanager.network.numberOfBuffers",
+    "taskmanager.memory.segment-size",
+    "taskmanager.memory.network.min",
+    "taskmanager.memory.network.max",
+    "taskmanager.memory.network.fraction",
+    "taskmanager.memory.process.size",
+    "taskmanager.memory.flink.size",
+    "taskmanager.memory.managed.size",
+    "taskmanager.memory.task.heap.size",
+    "taskmanager.data.bind-port",
+    "taskmanager.data.port",
+    "taskmanager.data.ssl.enabled",
+    "taskmanager.network.detailed-metrics",
+    "taskmanager.network.blocking-shuffle.compression.enabled",
+    "taskmanager.network.blocking-shuffle.type",
+    "taskmanager.network.memory.buffers-per-channel",
+    "taskmanager.network.memory.floating-buffers-per-gate",
+    "taskmanager.network.memory.max-buffers-per-channel",
+    "taskmanager.network.memory.buffer-debloat.enabled",
+    "taskmanager.network.memory.buffer-debloat.target",
+    "taskmanager.network.netty.client.connectTimeoutSec",
+    "taskmanager.network.netty.client.numThreads",
+    "taskmanager.network.netty.num-arenas",
+    "taskmanager.network.netty.sendReceiveBufferSize",
+    "taskmanager.network.netty.server.backlog",
+    "taskmanager.network.netty.transport",
+    "taskmanager.network.request-backoff.initial",
+    "taskmanager.network.request-backoff.max",
+    "taskmanager.network.retries",
+    "taskmanager.network.sort-shuffle.min-buffers",
+    "taskmanager.network.sort-shuffle.min-parallelism",
+    "taskmanager.network.compression.codec",
+    "taskmanager.network.max-num-tcp-connections",
+    "taskmanager.numberOfTaskSlots",
+    "taskmanager.heap.size",
+    "jobmanager.memory.process.size",
+    "jobmanager.rpc.address",
+    "jobmanager.rpc.port",
+    "rest.address",
+    "rest.port",
+    "rest.bind-port",
+    "rest.flamegraph.enabled",
+    "rest.flamegraph.cleanup-interval",
+    "rest.flamegraph.refresh-interval",
+    "heartbeat.interval",
+    "heartbeat.timeout",
+    "heartbeat.rpc-failure-threshold",
+    "task.cancellation.timeout",
+    "task.cancellation.interval",
+    "high-availability.type",
+    "high-availability.storageDir",
+    "execution.buffer-timeout",
+    "execution.buffer-timeout.interval",
+    "execution.attached",
+    "execution.batch-shuffle-mode",
+    "execution.shutdown-on-attached-exit",
+    "execution.checkpointing.incremental",
+    "execution.checkpointing.num-retained",
+    "execution.checkpointing.unaligned.forced",
+    "execution.checkpointing.savepoint-dir",
+    "execution.checkpointing.interval-during-backlog",
+    "execution.savepoint.path",
+    "state.savepoints.dir",
+    "state.backend.incremental",
+    "state.checkpoints.num-retained",
+    "pipeline.jars",
+    "pipeline.generic-types",
+    "pipeline.name",
+    "pipeline.auto-generate-uids",
+    "python.executable",
+    "python.fn-execution.bundle.size",
+    "env.java.opts.all",
+    "classloader.resolve-order",
+    "metrics.reporters",
+    "metrics.reporter.prom.port",
+    "metrics.latency.granularity",
+    "akka.ask.timeout",
+    "io.tmp.dirs",
+    "web.submit.enable",
+    "web.timeout",
+    "blob.server.port",
+    "table.exec.mini-batch.enabled",
+    "kubernetes.cluster-id",
+    "yarn.application.name",
+    "security.ssl.internal.enabled",
+    "jobmanager.scheduler",
+    "restart-strategy.exponential-delay.jitter-factor",
+    "cluster.evenly-spread-out-slots",
+]
+"""Names from Flink's documents, of several versions."""
+
+
+@pytest.mark.parametrize("key", DOCUMENTED)
+def test_a_documented_option_is_taken(key: str) -> None:
+    check_known(key, FLINK_OPTIONS)
+    assert key in FLINK_OPTIONS or why_without_meaning(key)
+
+
+@pytest.mark.parametrize(("key", "option"), FLINK_OPTIONS.items(), ids=FLINK_OPTIONS)
+def test_each_is_an_option_of_flinknets(key: str, option: tuple[str, object]) -> None:
+    """Which takes what Flink's documents have for the one or the other unit."""
+    name, read = option
+    assert callable(read)
+    texts = {"1234", "2", "true", "region", "single", "/path", "hashmap"}
+    values = []
+    for text in texts:
+        try:
+            values.append(options()[name].parse(read(text)))
+        except ValueError:
+            continue
+    assert values
+    assert why_without_meaning(key) is None or key not in WITHOUT_MEANING
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "name", "value"),
+    [
+        ("taskmanager.memory.segment-size", "32kb", "segment_bytes", 32_768),
+        ("taskmanager.memory.segment-size", " 128 KB ", "segment_bytes", 131_072),
+        ("taskmanager.memory.network.min", "128m", "network_memory_bytes", 134_217_728),
+        ("taskmanager.network.credit-model", "true", "flow_control", "credit"),
+        ("taskmanager.network.netty.client.connectTimeoutSec", "2", "connect_timeout_ms", 2_000),
+        ("taskmanager.network.memory.buffers-request-timeout", "1 min", None, 60_000),
+    ],
+)
+def test_values_are_read_as_flink_reads_them(
+    key: str, text: str, name: str | None, value: object
+) -> None:
+    config = with_flink_options(FlinknetConfig(), {key: text})
+    assert getattr(config.network, name or "buffers_request_timeout_ms") == value
+
+
+def test_a_file_may_name_options_as_flink_does(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text(
+        "taskmanager.memory.segment-size = '64kb'\n"
+        "taskmanager.network.memory.buffer-debloat.enabled = true\n"
+        "'taskmanager.numberOfTaskSlots' = 5\n"
+        "execution.buffer-timeout.interval = '10 ms'\n"
+        "metrics.latency.interval = '5 s'\n"
+        "taskmanager.memory.process.size = '1gb'\n"
+        "cluster.workers = 3\n"
+    )
+    with pytest.warns(UserWarning, match="taskmanager.memory.process.size does nothing here"):
+        settings = load_settings(file, {}, {})
+    network = settings.config.network
+    assert (network.segment_bytes, network.debloat.enabled) == (65_536, True)
+    assert network.buffer_timeout_ms == 10
+    assert settings.config.cluster.slots_per_worker == 5
+    assert settings.config.cluster.workers == 3
+    assert settings.config.metrics.latency_interval_ms == 5_000
+    origin = settings.origins["network.segment_bytes"]
+    assert str(origin) == f"file {file}, taskmanager.memory.segment-size"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("taskmanager.memory.segment-size = 'big'", "is 'big': choose a size"),
+        ("taskmanager.memory.segmnt-size = '32kb'", r"unknown section \[taskmanager\]"),
+        ("network.segment-size = '32kb'", "unknown key network.segment-size"),
+        ("cluster.worker = 2", "did you mean cluster.workers"),
+    ],
+)
+def test_what_a_file_cannot_say_is_refused(tmp_path: Path, line: str, message: str) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text(line)
+    with pytest.raises(ConfigurationError, match=message):
+        load_settings(file, {}, {})
+
+
+@pytest.mark.parametrize("key", ["parallelism.default", "execution.checkpointing.interval"])
+def test_an_option_of_a_job_says_that_the_program_sets_it(tmp_path: Path, key: str) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text(f"{key} = 2")
+    with pytest.warns(UserWarning, match=f"the option {key} in .* the program sets it"):
+        assert load_settings(file, {}, {}).config == FlinknetConfig()
+
+
+def test_times_and_truth() -> None:
+    assert [milliseconds(text) for text in ("5", "5ms", "2 s", "1 min", "1 h", "1 d")] == [
+        5,
+        5,
+        2_000,
+        60_000,
+        3_600_000,
+        86_400_000,
+    ]
+    assert truth_value("TRUE")
+    for read in (milliseconds, truth_value):
+        with pytest.raises(ValueError, match="choose"):
+            read("soon")
+
+
+def test_the_documentation_has_them() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    rows = [f"| `{key}` | `{option.name}` |" for key, option in FLINK_OPTIONS.items()]
+    assert "\n".join(rows) in page
