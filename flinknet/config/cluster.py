@@ -210,6 +210,12 @@ class ClusterConfig:
     job_bytes_max: int = 64 * MIB
     """Largest job graph that a client may submit, with the functions and collections inside it."""
 
+    job_shape_bytes_max: int = 2 * MIB
+    """Largest part of it that the coordinator reads itself: vertices, edges and settings, of which
+    some 8,000 vertices with long names have as much. An empty map is one byte there and some 70 in
+    memory, so a submission costs at most 140 MiB and a fifth of a second beside the graph, which is
+    passed on as it is."""
+
     failure_text_bytes_max: int = 16 * KIB
     """Most of a remote traceback that travels to the user; its end is kept, because the cause is
     there."""
@@ -292,6 +298,7 @@ class ClusterConfig:
             ("control_message_bytes_max", 64 * KIB),
             ("statistics_bytes_max", 4 * KIB),
             ("job_bytes_max", KIB),
+            ("job_shape_bytes_max", KIB),
             ("failure_text_bytes_max", 256),
             ("pypy_nursery_bytes", MIB),
             ("output_kept_bytes", KIB),

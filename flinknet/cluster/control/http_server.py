@@ -8,11 +8,13 @@ is taken by a protocol of ours, which passes everything on to aiohttp's and can 
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
 from typing import cast
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from flinknet.cluster.control.http_connections import HttpConnections
@@ -24,6 +26,22 @@ from flinknet.net.listening import ACCEPTS_PER_TURN, deepen_backlog
 __all__ = ["HttpServer"]
 
 _SHUTDOWN_S = 1.0
+
+log = logging.getLogger("flinknet.http")
+
+
+def _is_of_this_process(record: logging.LogRecord) -> bool:
+    """Whether a line of aiohttp's is about more than a request that is no HTTP, or too long, or
+    whose body cannot be read.
+
+    Its sender is answered with 400. It is no error of this process, and strangers must not fill
+    its log with tracebacks.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError | web.RequestPayloadError)
+
+
+log.addFilter(_is_of_this_process)
 
 
 class HttpServer:
@@ -49,7 +67,11 @@ class HttpServer:
         application.middlewares.insert(0, self._middleware())
         # Nobody hears the answer of a handler whose connection is gone: it ends with it.
         self._runner = web.AppRunner(
-            application, access_log=None, shutdown_timeout=_SHUTDOWN_S, handler_cancellation=True
+            application,
+            access_log=None,
+            logger=log,
+            shutdown_timeout=_SHUTDOWN_S,
+            handler_cancellation=True,
         )
         self._server: asyncio.Server | None = None
 

@@ -6,6 +6,7 @@ coordinator plans with the *shape*, the same graph without its functions, and pa
 
 from __future__ import annotations
 
+import struct
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn, get_args
 
@@ -24,6 +25,9 @@ from flinknet.task.graph import (
 )
 
 __all__ = ["RestoreSettings", "Submission"]
+
+_LENGTH = struct.Struct(">I")
+"""In front of the shape: its bytes. The graph is the rest, and is not read."""
 
 _RESTART_STRATEGIES: dict[str, Any] = {kind.__name__: kind for kind in get_args(RestartStrategy)}
 
@@ -93,10 +97,10 @@ class Submission:
             )
             for e in self.shape.edges
         ]
-        body: bytes = msgpack.packb(
-            [self.shape.name, vertices, edges, self._settings(), self.commits, self.graph]
+        header: bytes = msgpack.packb(
+            [self.shape.name, vertices, edges, self._settings(), self.commits]
         )
-        return body
+        return _LENGTH.pack(len(header)) + header + self.graph
 
     def _settings(self) -> dict[str, Any]:
         restart = self.shape.restart
@@ -109,10 +113,18 @@ class Submission:
         }
 
     @classmethod
-    def from_bytes(cls, body: bytes) -> Submission:
-        """Inverse of ``to_bytes``; ConfigurationError if the body is none."""
+    def from_bytes(cls, body: bytes, shape_bytes_max: int | None = None) -> Submission:
+        """Inverse of ``to_bytes``; ConfigurationError if the body is none, or if its shape is
+        larger than ``shape_bytes_max``, which is compared before anything is made of it."""
+        header, graph = _parts_of(body)
+        if shape_bytes_max is not None and len(header) > shape_bytes_max:
+            raise ConfigurationError(
+                f"the job's vertices and edges take {len(header)} bytes, more than "
+                f"cluster.job_shape_bytes_max = {shape_bytes_max}: give it fewer, with shorter "
+                "names, or raise that option"
+            )
         try:
-            name, vertices, edges, settings, commits, graph = msgpack.unpackb(body)
+            name, vertices, edges, settings, commits = msgpack.unpackb(header)
             shape = JobGraph(
                 name=name,
                 vertices=tuple(_vertex(*fields) for fields in vertices),
@@ -126,13 +138,21 @@ class Submission:
             senders = {(edge.source, edge.operator) for edge in shape.edges}
         except Exception as error:
             raise ConfigurationError(f"the request's body is no job: {error}") from error
-        if not shape.vertices or not isinstance(graph, bytes):
+        if not shape.vertices or not graph:
             raise ConfigurationError("the request's body is no job: it has no vertex or no graph")
         ids = [vertex.id for vertex in shape.vertices]
         operators = {(v.id, index) for v in shape.vertices for index in range(len(v.operators))}
         if ids != list(range(len(ids))) or not (ends <= set(ids) and senders <= operators):
             raise ConfigurationError("the request's body is no job: its edges lead nowhere")
         return cls(shape, graph, bool(commits), restore, outputs)
+
+
+def _parts_of(body: bytes) -> tuple[memoryview, bytes]:
+    if len(body) < _LENGTH.size:
+        raise ConfigurationError("the request's body is no job: it ends too early")
+    (length,) = _LENGTH.unpack_from(body)
+    end = _LENGTH.size + length
+    return memoryview(body)[_LENGTH.size : end], body[end:]
 
 
 def _checkpointing(fields: dict[str, Any] | None) -> JobCheckpointingConfig | None:

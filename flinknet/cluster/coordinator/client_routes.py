@@ -186,7 +186,7 @@ class ClientRoutes:
             raise ConfigurationError(f"{job_id[:40]!r} is no job's id: choose 32 digits of 0-9a-f")
         if job_id is not None and self._dispatcher.job(job_id) is not None:
             return web.json_response({"job_id": job_id}, status=201)
-        submission = Submission.from_bytes(body)
+        submission = Submission.from_bytes(body, self._config.job_shape_bytes_max)
         restored = await self._coordinator.find_restore_point(submission)
         await self._coordinator.wait_for_slots(submission)
         if request.transport is None or request.transport.is_closing():

@@ -100,6 +100,9 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
     except web.HTTPException as refusal:
         error = FlinknetError(refusal.text or refusal.reason)
         return _error_response(request, refusal.status, error)
+    except web.RequestPayloadError:
+        error = FlinknetError("the body is not what its headers say: it cannot be decoded")
+        return _error_response(request, 400, error)
     except (ConfigurationError, CheckpointError, RemoteProtocolError) as error:
         return _error_response(request, 400, error)
     except JobError as error:

@@ -42,6 +42,7 @@ def refusal(**options: Any) -> str:
         ({"collect_records_max": -1}, "collect_records_max is -1: choose 0 or more"),
         ({"jobs_retained": 0}, "jobs_retained is 0: choose 1 or more"),
         ({"lost_workers_retained": 0}, "lost_workers_retained is 0: choose 1 or more"),
+        ({"job_shape_bytes_max": 1023}, "job_shape_bytes_max is 1023: choose 1024 or more"),
         ({"job_bytes_max": 1023}, "job_bytes_max is 1023: choose 1024 or more"),
     ],
 )

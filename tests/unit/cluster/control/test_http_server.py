@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -171,3 +172,54 @@ async def test_a_port_that_is_taken_is_refused() -> None:
 def test_fewer_connections_than_the_workers_need_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="http_connections_max is 11: choose at least"):
         ClusterConfig(workers=2, http_connections_max=11)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /" + b"x" * 9_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /api/v1/jobs?" + b"x" * 9_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 9_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 9_000 + b"\r\n",
+        b"GET / HTTP/1.1\r\nHost a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: \0\r\n\r\n",
+        b"GET / HTTP/9.9.9\r\n\r\n",
+        b"G\0T / HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET  HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /%ff%00/.. HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET http://[::1/ HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET //[ HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"POST /api/v1/jobs HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 what a browser says for https",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ],
+)
+async def test_a_request_that_is_no_http_is_refused_without_a_word_in_the_log(
+    sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is its sender's fault, who is told; a traceback would stand on the user's terminal."""
+    async with (
+        serve_control_plane(QUICK) as served,
+        connected(served.address, sent) as (reader, _),
+    ):
+        answer = await until_closed(reader)
+    assert answer.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4"))
+    assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
+
+
+async def test_an_error_of_this_process_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(request: web.Request) -> web.Response:
+        raise ZeroDivisionError("ours")
+
+    application = web.Application()
+    application.add_routes([web.get("/", fail)])
+    server = HttpServer(application, QUICK)
+    try:
+        address = await server.start("127.0.0.1", 0, "port")
+        async with connected(address, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as (reader, _):
+            assert (await until_closed(reader)).startswith(b"HTTP/1.1 500")
+    finally:
+        await server.close()
+    assert "ZeroDivisionError: ours" in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,8 +58,13 @@ EDGE = [0, 0, 0, "HASH", False, "PIPELINED_BOUNDED", None, False, 0]
 
 
 def body(vertices: list[object], edges: list[object]) -> bytes:
-    packed: bytes = msgpack.packb(["job", vertices, edges, SETTINGS, False, b"graph"])
-    return packed
+    return framed(["job", vertices, edges, SETTINGS, False])
+
+
+def framed(shape: object, graph: bytes = b"graph") -> bytes:
+    """A body with any shape."""
+    packed: bytes = msgpack.packb(shape)
+    return len(packed).to_bytes(4, "big") + packed + graph
 
 
 def test_a_body_is_a_job() -> None:
@@ -70,12 +76,15 @@ def test_a_body_is_a_job() -> None:
     "body",
     [
         b"",
-        b"\xc1",
-        msgpack.packb(1),
-        msgpack.packb(["job", [], [], SETTINGS, False, b""]),
-        msgpack.packb(["job", [SOURCE], [], SETTINGS, False, "graph"]),
-        msgpack.packb(["job", [SOURCE], [], {}, False, b"graph"]),
-        msgpack.packb(["job", [SOURCE], [], {"restart": ["Exit", {}]}, False, b"graph"]),
+        b"\0\0\0",
+        b"\0\0\0\1\xc1",
+        b"\0\0\0\1",
+        b"\xff\xff\xff\xff\1",
+        framed(1),
+        framed(["job", [], [], SETTINGS, False]),
+        framed(["job", [SOURCE], [], SETTINGS, False], b""),
+        framed(["job", [SOURCE], [], {}, False]),
+        framed(["job", [SOURCE], [], {"restart": ["Exit", {}]}, False]),
         body([SOURCE[:3]], []),
         body([SOURCE], [[0]]),
         body([SOURCE], [[*EDGE[:5], "ON_DEMAND"]]),
@@ -89,6 +98,27 @@ def test_a_body_is_a_job() -> None:
 def test_a_body_that_is_no_job_is_refused(body: bytes) -> None:
     with pytest.raises(ConfigurationError, match="body is no job"):
         Submission.from_bytes(body)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"\x80", b"\x90", b"\xc0", b"\xa0"], ids=["map", "array", "nil", "text"]
+)
+@pytest.mark.parametrize("over", [0, 1])
+def test_what_a_submission_may_cost_is_bounded(sent: bytes, over: int) -> None:
+    """By the option, whatever stands in it; what is larger is refused before it is read."""
+    limit = 200_000
+    elements = limit - 5 + over
+    shape = b"\xdd" + elements.to_bytes(4, "big") + sent * elements
+    body = len(shape).to_bytes(4, "big") + shape + bytes(1_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ConfigurationError, match="job_shape_bytes_max" if over else "no job"):
+            Submission.from_bytes(body, limit)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    graph = 1_000_000
+    assert peak < graph + (80 * limit if not over else limit)
 
 
 def test_a_function_that_cannot_travel_is_named() -> None:

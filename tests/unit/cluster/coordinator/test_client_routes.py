@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from flinknet.cluster.control.messages import (
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import encode_result
 from flinknet.errors import (
+    ConfigurationError,
     InsufficientSlotsError,
     JobCancelledError,
     JobError,
@@ -222,6 +224,18 @@ async def test_a_job_that_is_too_large_names_the_option(served: ServedCoordinato
             await client.submit(Submission.of_graph(graph))
 
 
+async def test_a_job_of_too_many_vertices_names_the_option() -> None:
+    few = replace(CONFIG, job_shape_bytes_max=1_024)
+    graph = replace(keyed_graph(), name="n" * few.job_shape_bytes_max)
+    async with (
+        serve_control_plane(few) as served,
+        served.worker("worker-0"),
+        served.client() as client,
+    ):
+        with pytest.raises(ConfigurationError, match=r"cluster.job_shape_bytes_max = 1024"):
+            await client.submit(Submission.of_graph(graph))
+
+
 @pytest.mark.parametrize("wait_ms", ["", "-1", "1.5", "nan", "soon", "9" * 30])
 async def test_a_wait_that_is_no_number_is_refused(
     served: ServedCoordinator, member: aiohttp.ClientSession, wait_ms: str
@@ -283,3 +297,14 @@ async def test_a_worker_that_reports_nonsense_is_cut_off(served: ServedCoordinat
     async with served.worker("worker-0") as link:
         await link.send(StatisticsReport(0, b"nonsense"))
         assert await link.receive() is None
+
+
+async def test_a_body_that_cannot_be_decoded_is_refused(
+    member: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its sender is told, and the log is not."""
+    headers = {"Content-Encoding": "gzip"}
+    async with member.post("/api/v1/jobs", data=b"no gzip", headers=headers) as response:
+        assert response.status == 400
+        assert "cannot be decoded" in await response.text()
+    assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
