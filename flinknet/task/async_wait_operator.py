@@ -200,7 +200,7 @@ class AsyncWaitOperator(FunctionOperator):
 
     def _fail_request(self, record: Any, error: BaseException) -> None:
         value = self._value(record)
-        if isinstance(error, Exception):
+        if not isinstance(error, asyncio.CancelledError):
             self.fail(error, on_records((value,)))
         raise JobFailedError(
             f'operator "{self._context.operator_name}" failed {on_records((value,))}: its '
@@ -244,7 +244,10 @@ class AsyncWaitOperator(FunctionOperator):
         except TimeoutError:
             if not time.expired():
                 raise
-        return self._given(await value_of(self._timeout(value)))
+        try:
+            return self._given(await value_of(self._timeout(value)))
+        except (SystemExit, KeyboardInterrupt) as error:
+            self.fail(error, on_records((value,)))
 
     async def _attempts(self, value: Any) -> list[Any]:
         """Call the function until what it returned, or raised, is final.
@@ -258,6 +261,9 @@ class AsyncWaitOperator(FunctionOperator):
         while True:
             try:
                 results = await self._attempt(value)
+            except (SystemExit, KeyboardInterrupt) as error:
+                # In a task of its own either would end the event loop.
+                self.fail(error, on_records((value,)))
             except Exception as error:
                 if request.cancelling():
                     raise asyncio.CancelledError from error

@@ -68,7 +68,7 @@ class ProcessBatchOperator(StatefulOperator):
                 except (KeyError, TypeError):
                     group = groups.setdefault(comparable_key(key), [])
                 group.append(record)
-            except Exception as error:
+            except BaseException as error:
                 self.fail(error, on_records((record,)))
         return groups
 

@@ -45,6 +45,7 @@ from flinknet.records.detached import (
     each_returned,
 )
 from flinknet.records.record_iterator import ArrivedRecords
+from flinknet.task.cancellation import is_cancelled
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import (
     CheckpointListener,
@@ -195,18 +196,19 @@ class Operator:
                     await asyncio.to_thread(function.withdraw_after, restored.checkpoint_id)
                 else:
                     await value_of(function.withdraw_after(restored.checkpoint_id))
-            except Exception as error:
+            except BaseException as error:
                 self.fail(error, "in withdraw_after()")
 
     async def close(self) -> None:
         """Release what ``open`` acquired."""
 
-    def fail(self, error: Exception, what: str) -> NoReturn:
+    def fail(self, error: BaseException, what: str) -> NoReturn:
         """Raise an error of a user's function with its place in the job.
 
-        An error of flinknet's own says what happened, and is raised as it is.
+        An error of flinknet's own says what happened, and is raised as it is. So is the
+        cancellation of the subtask, and the end of a coroutine that is not needed any more.
         """
-        if isinstance(error, FlinknetError):
+        if isinstance(error, FlinknetError | GeneratorExit) or is_cancelled(error):
             raise error
         context = self._context
         subtask = f"{context.index + 1}/{context.parallelism}"
@@ -239,12 +241,12 @@ class FunctionOperator(Operator):
         await super().open(context)
         try:
             context.state.initialize(self._function)
-        except Exception as error:
+        except BaseException as error:
             self.fail(error, "in initialize_state()")
         if isinstance(self._function, Function):
             try:
                 await value_of(self._function.open(context))
-            except Exception as error:
+            except BaseException as error:
                 self.fail(error, "in open()")
         await self.withdraw_output(self.output_of_checkpoints())
 
@@ -255,7 +257,7 @@ class FunctionOperator(Operator):
         if isinstance(self._users, CheckpointListener):
             try:
                 await value_of(self._users.notify_checkpoint_complete(checkpoint_id))
-            except Exception as error:
+            except BaseException as error:
                 self.fail(error, "in notify_checkpoint_complete()")
 
     async def end_of_input(self) -> None:
@@ -269,7 +271,7 @@ class FunctionOperator(Operator):
         if isinstance(self._function, Function):
             try:
                 await value_of(self._function.close())
-            except Exception as error:
+            except BaseException as error:
                 self.fail(error, "in close()")
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
@@ -294,7 +296,7 @@ class FunctionOperator(Operator):
             while True:
                 try:
                     piece = await anext(pieces, None)
-                except Exception as error:
+                except BaseException as error:
                     self.fail(error, where())
                 if piece is None:
                     return
@@ -306,7 +308,7 @@ class FunctionOperator(Operator):
         while True:
             try:
                 batch = next(batches, None)
-            except Exception as error:
+            except BaseException as error:
                 self.fail(error, on_records((_last_taken(records, position),)))
             if batch is None:
                 return
@@ -317,7 +319,7 @@ class FunctionOperator(Operator):
         for record in records:
             try:
                 results = await self._apply_awaiting(record)
-            except Exception as error:
+            except BaseException as error:
                 self.fail(error, on_records((record,)))
             if results:
                 await self._emit(results)

@@ -190,12 +190,12 @@ class SinkOperator(Operator):
         try:
             context.state.initialize(self.sink)
             await value_of(self.sink.open(context))
-        except Exception as error:
+        except BaseException as error:
             self.fail(error, "in open()")
         if commits and isinstance(self.sink, CheckpointedSink):
             try:
                 await self._take_over(self.sink, context)
-            except Exception as error:
+            except BaseException as error:
                 self.fail(error, "in publish()")
         else:
             await self.withdraw_output(self.output_of_checkpoints())
@@ -273,7 +273,7 @@ class SinkOperator(Operator):
             if self._saved is not None and isinstance(self.sink, CheckpointedSink):
                 await _publish(self.sink, [one for one in self._pending if one[0] <= checkpoint_id])
                 self._pending = [one for one in self._pending if one[0] > checkpoint_id]
-        except Exception as error:
+        except BaseException as error:
             self.fail(error, "when a checkpoint was complete")
 
     def _check_nothing_is_lost(self) -> None:
@@ -290,13 +290,13 @@ class SinkOperator(Operator):
                 self._roll(self.sink)
             elif isinstance(self.sink, TwoPhaseSink):
                 self._context.committables.append(await value_of(self.sink.prepare_commit()))
-        except Exception as error:
+        except BaseException as error:
             self.fail(error, "in finish()")
 
     async def close(self) -> None:
         try:
             await value_of(self.sink.close())
-        except Exception as error:
+        except BaseException as error:
             self.fail(error, "in close()")
 
     async def _write(self, records: list[Any]) -> None:
@@ -304,7 +304,7 @@ class SinkOperator(Operator):
             self._check_nothing_is_lost()
         try:
             await value_of(self.sink.write(records))
-        except Exception as error:
+        except BaseException as error:
             self.fail(error, on_records(records))
 
 

@@ -234,7 +234,7 @@ class SourceOperator(Operator):
                 self._read, pieces = reading[0]
                 try:
                     records = await anext(pieces, None)
-                except Exception as error:
+                except BaseException as error:
                     self.fail(error, f"after {self.records_read} records")
                 if records is None:
                     reading.popleft()
@@ -260,7 +260,7 @@ class SourceOperator(Operator):
                 batches = self._source.batches_after(context, share.position)
             else:
                 batches = self._source.batches(context)
-        except Exception as error:
+        except BaseException as error:
             self.fail(error, "after 0 records")
         keeps_none = self._source.keeps_no_records
         pieces = _pieces(batches, Detachment.NONE if keeps_none else self.detachment)

@@ -56,6 +56,7 @@ from flinknet.records.partitioner import HashPartitioner
 from flinknet.records.reader import RecordReader
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.serializer import RecordUnpacker
+from flinknet.task.cancellation import is_cancelled
 from flinknet.task.chain import OperatorChain, RecordWriterOutput
 from flinknet.task.context import RuntimeContext
 from flinknet.task.deployment import GateDescriptor, ResultDescriptor, SubtaskDescriptor
@@ -276,7 +277,7 @@ class Subtask:
                 await self._checkpoints.finish()
             self._take(ExecutionStep.FINISHED)
         except BaseException as error:
-            self._take(ExecutionStep.CANCEL if _is_cancelled(error) else ExecutionStep.FAILED)
+            self._take(ExecutionStep.CANCEL if is_cancelled(error) else ExecutionStep.FAILED)
             self._fail_outputs(error)
             await chain.close(error)
             raise
@@ -633,12 +634,6 @@ def _key_group_sample(gates: Sequence[tuple[JobEdge, int]]) -> KeyGroupSample | 
         else:
             key_group_of += [None] * channels
     return KeyGroupSample(key_group_of) if any(key_group_of) else None
-
-
-def _is_cancelled(error: BaseException) -> bool:
-    """Whether this task ends because somebody wants it to: user code may raise anything."""
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 async def _all_of(parts: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:

@@ -90,7 +90,7 @@ class AssignTimestampsOperator(Operator):
                 stamped = [(extract(value, stamp), value) for stamp, value in taken]
             else:
                 stamped = [(extract(value, None), value) for value in taken]
-        except Exception as error:
+        except BaseException as error:
             failed = records[-1 - length_hint(taken)]
             self.fail(error, on_records((failed[1] if self._stamped else failed,)))
         for stamp, value in stamped:

@@ -112,7 +112,7 @@ class TwoInputOperator(FunctionOperator):
         if isinstance(self._function, Function):
             try:
                 await self._take(None, pieces_of(self.detachment, self._function.finish))
-            except Exception as error:
+            except BaseException as error:
                 self.fail(error, "in finish()")
         await self._emit_out()
 
@@ -130,7 +130,7 @@ class TwoInputOperator(FunctionOperator):
             try:
                 view.current_key = None if key_of is None else key_of(value)
                 await self._take(stamp, self._pieces(side, value))
-            except Exception as error:
+            except BaseException as error:
                 self.fail(error, on_records((value,)))
         await self._emit_out()
 

@@ -205,12 +205,12 @@ class WindowOperator(Operator):
         for function in self._functions:
             try:
                 context.state.initialize(function)
-            except Exception as error:
+            except BaseException as error:
                 self.fail(error, "in initialize_state()")
             if isinstance(function, Function):
                 try:
                     await value_of(function.open(context))
-                except Exception as error:
+                except BaseException as error:
                     self.fail(error, "in open()")
 
     def _restore_timers(self) -> None:
@@ -228,19 +228,19 @@ class WindowOperator(Operator):
             if isinstance(function, Function):
                 try:
                     await self._emit_each(None, function.finish)
-                except Exception as error:
+                except BaseException as error:
                     self.fail(error, "in finish()")
         await self._emit_results()
 
     async def close(self) -> None:
         if self._alarm is not None:
             self._clock.cancel(self._alarm)
-        failure: Exception | None = None
+        failure: BaseException | None = None
         for function in self._functions:
             if isinstance(function, Function):
                 try:
                     await value_of(function.close())
-                except Exception as error:
+                except BaseException as error:
                     failure = failure or error
         if failure is not None:
             self.fail(failure, "in close()")
@@ -252,7 +252,7 @@ class WindowOperator(Operator):
             stamp, value = record if self._stamped else (None, record)
             try:
                 late = self._add(stamp, value)
-            except Exception as error:
+            except BaseException as error:
                 self.fail(error, on_records((value,)))
             if late:
                 self._on_late(stamp, value)
@@ -410,7 +410,7 @@ class WindowOperator(Operator):
                     del panes[window]
                     if not panes:
                         self._entries.pop(key, None)
-            except Exception as error:
+            except BaseException as error:
                 self.fail(error, f"on window {window} of the key {reprlib.repr(key)}")
             if self._fired:
                 await self._speak()
@@ -430,7 +430,7 @@ class WindowOperator(Operator):
         if self._clear is not None:
             try:
                 await value_of(self._clear(place))
-            except Exception as error:
+            except BaseException as error:
                 self.fail(error, f"in clear() of window {window} of the key {reprlib.repr(key)}")
         self._window_state.remove()
 
@@ -504,7 +504,7 @@ class WindowOperator(Operator):
             arguments = (key, place, elements) if self._keyed else (place, elements)
             try:
                 await self._emit_each(stamp, self._call, *arguments)
-            except Exception as error:
+            except BaseException as error:
                 self.fail(error, f"on window {window} of the key {reprlib.repr(key)}")
         if len(self._results) >= BATCH_RECORDS:
             await self._emit_results()

@@ -235,11 +235,21 @@ def test_a_record_that_cannot_be_serialised_names_operator_and_type(tmp_path: Pa
 
 
 def test_a_worker_that_ends_by_itself_is_named_with_its_status(tmp_path: Path) -> None:
-    path = job(tmp_path, failing_job("record == 500 and __import__('os')._exit(42)"))
+    leave = "record == 500 and __import__('ctypes').CDLL(None)._exit(42)"
+    path = job(tmp_path, failing_job(leave))
     run = flinknet_run(path, cwd=tmp_path)
     assert run.returncode == 1
     assert "was lost: exited with status 42" in run.stderr
     assert "RemoteTransportError" not in run.stderr
+
+
+def test_a_function_that_would_end_its_worker_is_named_with_the_record(tmp_path: Path) -> None:
+    path = job(tmp_path, failing_job("record == 500 and __import__('os')._exit(42)"))
+    run = flinknet_run(path, cwd=tmp_path)
+    assert run.returncode == 1
+    assert 'operator "Work" (' in run.stderr
+    assert " failed on a record of type int, 500: WorkerExit: os._exit(42) would" in run.stderr
+    assert "was lost" not in run.stderr
 
 
 def test_too_much_collected_names_the_way_out(tmp_path: Path) -> None:

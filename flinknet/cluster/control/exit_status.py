@@ -21,3 +21,5 @@ class ExitStatus(IntEnum):
     """A worker whose coordinator is gone."""
     PARENT_GONE = 4
     """A process whose launcher is gone."""
+    USER_CODE = 5
+    """A worker in which a thread of user code has called ``os._exit``."""

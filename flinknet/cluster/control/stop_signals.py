@@ -1,18 +1,71 @@
-"""The signals that tell a process of a cluster to end, and leave it the time to do so in order."""
+"""The signals that tell a process of a cluster to end, and leave it the time to do so in order.
+
+Theory of operation. A signal is heard where Python's own handler runs, in this process alone. It
+does not follow from what asyncio reads from the wake-up descriptor: a process that user code has
+forked has that descriptor, too, and what is written there is heard here. So asyncio only wakes up,
+and its own handler does nothing.
+
+A forked process starts clean: the signals end it, as they end any other program. Otherwise
+``multiprocessing.Pool.terminate()`` would wait for ever for processes that do not hear SIGTERM.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
-__all__ = ["when_told_to_stop"]
+__all__ = ["STOP_SIGNALS", "is_heard", "when_told_to_stop"]
 
-_STOP = (signal.SIGTERM, signal.SIGINT)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+_PYTHONS_OWN: dict[int, Any] = {
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGINT: signal.default_int_handler,
+}
+
+
+class _Heard:
+    """Handles a signal by a call in the event loop."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, call: Callable[[signal.Signals], None]
+    ) -> None:
+        self._loop = loop
+        self._call = call
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self._loop.call_soon_threadsafe(self._call, signal.Signals(number))
 
 
 def when_told_to_stop(call: Callable[[signal.Signals], None]) -> None:
     """Have it called, in the running event loop, for each of them that comes."""
     loop = asyncio.get_running_loop()
-    for number in _STOP:
-        loop.add_signal_handler(number, call, number)
+    heard = _Heard(loop, call)
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, _wake_up)
+        signal.signal(number, heard)
+        signal.siginterrupt(number, False)
+
+
+def is_heard(number: int) -> bool:
+    """Return whether this process ends in order when the signal comes."""
+    return number in STOP_SIGNALS and isinstance(signal.getsignal(number), _Heard)
+
+
+def _wake_up() -> None:
+    """The event loop turns: then Python calls its handler."""
+
+
+def _start_clean() -> None:
+    heard = [number for number in STOP_SIGNALS if is_heard(number)]
+    for number in heard:
+        signal.signal(number, _PYTHONS_OWN[number])
+    if heard:
+        signal.set_wakeup_fd(-1)
+
+
+os.register_at_fork(after_in_child=_start_clean)

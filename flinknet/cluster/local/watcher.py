@@ -29,8 +29,9 @@ __all__ = ["WatchedProcess", "Watcher"]
 T = TypeVar("T")
 
 _MEANINGS: dict[int, str] = {
-    ExitStatus.STOPPED: ", because it was told to stop",
+    ExitStatus.STOPPED: ", because it got SIGTERM or SIGINT, or its coordinator told it to stop",
     ExitStatus.COORDINATOR_LOST: ", because its connection to the coordinator was lost",
+    ExitStatus.USER_CODE: ", because a thread of user code called os._exit()",
 }
 """What a worker says with its status."""
 

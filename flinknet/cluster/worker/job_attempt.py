@@ -49,10 +49,12 @@ from flinknet.cluster.worker.checkpoint_places import CheckpointPlaces
 from flinknet.cluster.worker.checkpoint_responder import CheckpointMessages
 from flinknet.cluster.worker.result_uploads import ResultUploads
 from flinknet.cluster.worker.state_backends import AttemptBackends, StateBackends
+from flinknet.cluster.worker.user_exits import SubtaskTask
 from flinknet.config import CheckpointingConfig, ClusterConfig, MetricsConfig, StateConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.errors import RemoteProtocolError
 from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.task.cancellation import is_cancelled
 from flinknet.task.deployment import SubtaskDescriptor
 from flinknet.task.graph import JobGraph
 from flinknet.task.restored_state import RestoredState
@@ -286,7 +288,10 @@ class JobAttempt:
                 )
                 subtask.open()
                 self._subtasks.append((descriptor, subtask))
-        except Exception as error:
+        except BaseException as error:
+            # A module of the program's that is imported here may call sys.exit, too.
+            if is_cancelled(error):
+                raise
             raise _OpenFailedError(error) from error
 
     def _checkpoints_of(self, place: SubtaskId) -> SubtaskCheckpoints:
@@ -317,13 +322,13 @@ class JobAttempt:
 
     async def _run(self, descriptor: SubtaskDescriptor, subtask: Subtask) -> None:
         try:
-            result = await subtask.run()
+            # In a task of its own, so that this one is cancelled by the job alone.
+            result = await SubtaskTask(subtask.run(), name=descriptor.name)
             body = encode_result(result, self._config.collect_bytes_max)
             await self._uploads.hand_in((descriptor.vertex, descriptor.index), body)
         except BaseException as error:
             # User code may raise anything, a stray CancelledError or SystemExit included.
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            if is_cancelled(error):
                 raise
             await self._report(error, descriptor)
 
@@ -356,6 +361,6 @@ def _options(settings: JobCheckpointingConfig | None, kind: CheckpointKind) -> C
 class _OpenFailedError(Exception):
     """Carries what went wrong before any subtask ran."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__(text_of(error))
         self.error = error

@@ -80,6 +80,7 @@ from flinknet.cluster.worker.metrics_server import serve_metrics
 from flinknet.cluster.worker.pulse import Pulse
 from flinknet.cluster.worker.settlement import settle_sinks
 from flinknet.cluster.worker.state_backends import StateBackends
+from flinknet.cluster.worker.user_exits import guard_process, run_to_end
 from flinknet.cluster.worker.worker_metrics import WorkerMetrics
 from flinknet.config import (
     CheckpointingConfig,
@@ -465,7 +466,7 @@ def _keep_what_is_loaded() -> None:
         gc.freeze()
 
 
-def _loop_factory(config: ClusterConfig) -> Callable[[], asyncio.AbstractEventLoop]:
+def loop_factory(config: ClusterConfig) -> Callable[[], asyncio.AbstractEventLoop]:
     if config.event_loop == "asyncio" or COMPILES_PYTHON:
         return asyncio.new_event_loop
     import uvloop
@@ -491,10 +492,10 @@ def main() -> int:
         restart_with_seed(config.cluster.hash_seed, {TOKEN_VARIABLE: token})
         output = configure_logging(config.cluster, options.worker_id)
         ports = Ports(options.data_port, options.metrics_port)
-        with asyncio.Runner(loop_factory=_loop_factory(config.cluster)) as runner:
-            return runner.run(
-                work(options.worker_id, options.coordinator, ports, config, token, output)
-            )
+        with asyncio.Runner(loop_factory=loop_factory(config.cluster)) as runner:
+            guard_process()
+            working = work(options.worker_id, options.coordinator, ports, config, token, output)
+            return run_to_end(runner, working)
     except RemoteTransportError as error:
         print(f"lost the coordinator: {text_of(error)}", file=sys.stderr)
         return ExitStatus.COORDINATOR_LOST

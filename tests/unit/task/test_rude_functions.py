@@ -1,10 +1,12 @@
-"""Functions that go on changing what they gave away: a record stays what it was then.
+"""Functions that go on changing what they gave away: a record stays what it was then. And functions
+that raise what is no Exception: the error names the operator and the record.
 
 Each operator gives away one object three times, as 1, 2 and 3, before anything behind it runs.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from copy import deepcopy
 from functools import partial
@@ -14,6 +16,7 @@ import pytest
 
 from flinknet.buffer.buffer import DataType
 from flinknet.datastream import GeneratorSource, RateLimitedSource
+from flinknet.errors import JobFailedError
 from flinknet.task.async_retry import NO_RETRY_STRATEGY
 from flinknet.task.async_wait_operator import AsyncWaitOperator
 from flinknet.task.batch_operators import MapBatchOperator, ProcessBatchOperator
@@ -488,3 +491,105 @@ async def test_a_window_that_speaks_again(arrangement: str) -> None:
 
     factory = partial(windows, assigner, contents, trigger=CountTrigger.of(1))
     await check(factory, arrangement, stamped_records, row_of=second)
+
+
+class OwnEnd(BaseException):
+    """What user code may define for itself."""
+
+
+ENDS: dict[str, Callable[[], BaseException]] = {
+    "SystemExit": partial(SystemExit, 3),
+    "KeyboardInterrupt": partial(KeyboardInterrupt, 3),
+    "OwnEnd": partial(OwnEnd, 3),
+    "CancelledError": partial(asyncio.CancelledError, 3),
+}
+
+
+class Raising(Two):
+    """Raises it wherever it is called."""
+
+    def __init__(self, error: Callable[[], BaseException]) -> None:
+        super().__init__()
+        self._error = error
+
+    def next(self, *_: Any) -> dict[str, int]:
+        raise self._error()
+
+    map1 = map2 = next
+
+
+async def failing(operator: Operator, value: Any = None, **settings: Any) -> str:
+    """Feed an operator a record, and return what its chain fails with."""
+    one = ChainedOperator("tested", "tested", partial(deepcopy, operator), None)
+    clock = ManualTime()
+    place = context(channels_of_first_input=1, processing_time=clock, **settings)
+    chain = OperatorChain(JobVertex(0, "v", 1, 128, "default", (one,)), place, {})
+    await chain.open()
+    with pytest.raises(JobFailedError) as raised:
+        await chain.head.process([value or {"n": 0}])
+        await chain.head.process_event_time(Watermark(10_000))
+        await chain.end_of_input()
+    await chain.close(raised.value)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("name", [*OWN, *TWO_INPUTS])
+async def test_what_is_no_exception_names_operator_and_record(name: str, end: str) -> None:
+    function = Raising(ENDS[end])
+    if name in OWN:
+        operator = OWN[name](function)()
+    else:
+        kind = TWO_INPUTS[name]
+        assert isinstance(kind, partial)
+        operator = kind.func(function, *kind.args[1:])
+    said = await failing(operator)
+    assert said.startswith('operator "tested" (1/1) failed on a record of type dict, {')
+    assert said.endswith(f": {end}: 3")
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_a_request_that_raises_no_exception_names_its_record(
+    end: str, in_thread: bool
+) -> None:
+    """The event loop, which would end with a SystemExit of a task, goes on."""
+    function = Raising(ENDS[end])
+    call = function.listed if in_thread else function.listed_later
+    operator = AsyncWaitOperator(call, 0, 1, NO_RETRY_STRATEGY, ordered=True, in_thread=in_thread)
+    said = await failing(operator)
+    assert said.startswith('operator "tested"')
+    assert " failed on a record of type dict, {'n': 0}: " in said
+    assert end in said or "its request was cancelled" in said
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_window_that_raises_no_exception_names_its_key(end: str) -> None:
+    def process(key: Any, place: Any, elements: Any) -> Any:
+        error = ENDS[end]()
+        raise error
+
+    assigner = TumblingEventTimeWindows.of(Time.seconds(1))
+    operator = WindowOperator(
+        assigner,
+        assigner.get_default_trigger(),
+        ElementContents(),
+        process,
+        "process",
+        key_of,
+        stamped=True,
+    )
+    said = await failing(operator, (1, {"n": 0}))
+    assert said.startswith('operator "tested" (1/1) failed on window ')
+    assert said.endswith(f" of the key 0: {end}: 3")
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_source_that_raises_no_exception_says_where(end: str) -> None:
+    source = GeneratorSource(Raising(ENDS[end]).next, 3)
+    one = ChainedOperator("tested", "tested", partial(SourceOperator, source), None)
+    chain = OperatorChain(JobVertex(0, "v", 1, 128, "default", (one,)), context(), {})
+    await chain.open()
+    with pytest.raises(JobFailedError, match=rf'"tested" \(1/1\) failed after 0 records: {end}: 3'):
+        await read(chain)
+    await chain.close()

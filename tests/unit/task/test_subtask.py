@@ -533,7 +533,7 @@ async def test_a_function_that_raises_a_cancellation_has_failed() -> None:
     async with environments(1) as workers:
         (subtask,) = deploy(environment.job_graph(), workers).values()
         subtask.open()
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(JobFailedError, match="CancelledError"):
             await subtask.run()
         assert subtask.state is ExecutionState.FAILED
 

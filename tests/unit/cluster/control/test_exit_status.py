@@ -13,4 +13,5 @@ def test_the_numbers_stay() -> None:
         "REFUSED": 2,
         "COORDINATOR_LOST": 3,
         "PARENT_GONE": 4,
+        "USER_CODE": 5,
     }

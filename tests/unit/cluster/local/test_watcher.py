@@ -99,10 +99,14 @@ async def test_the_coordinator_hears_of_each_worker_and_of_its_end(
     assert coordinator.news[1] == {"event": "worker_exited", "worker_id": "worker-0", "how": how}
 
 
+OR_ITS_COORDINATOR = "or its coordinator told it to stop"
+
+
 @pytest.mark.parametrize(
     ("status", "how"),
     [
-        (0, "exited with status 0, because it was told to stop"),
+        (0, f"exited with status 0, because it got SIGTERM or SIGINT, {OR_ITS_COORDINATOR}"),
+        (5, "exited with status 5, because a thread of user code called os._exit()"),
         (3, "exited with status 3, because its connection to the coordinator was lost"),
         (1, "exited with status 1"),
     ],

@@ -117,6 +117,18 @@ def leave(record: Any) -> Any:
     raise SystemExit(3)
 
 
+def cancel_itself(record: Any) -> Any:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    return record
+
+
+async def cancel_itself_later(record: Any) -> Any:
+    await asyncio.sleep(0)
+    cancel_itself(record)
+
+
 class WithoutTextError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("not even this")
@@ -138,8 +150,16 @@ def raises(error: type[Exception], *arguments: Any) -> Callable[[Any], Any]:
     ("function", "message"),
     [
         (fail_on_two, r'"Source: Collection -> Map \(1/1\)" on worker.*two is not allowed'),
-        (stray_cancellation, r"failed: CancelledError"),
-        (leave, r"failed: SystemExit: 3"),
+        (stray_cancellation, r"failed on a record of type tuple, .*: CancelledError"),
+        (
+            cancel_itself,
+            r"failed on a record of type tuple, .*RuntimeError: the code of a subtask cannot",
+        ),
+        (
+            cancel_itself_later,
+            r"failed on a record of type tuple, .*RuntimeError: the code of a subtask",
+        ),
+        (leave, r"failed on a record of type tuple, .*: SystemExit: 3"),
         (lambda record: (record[0], range(2)), r"range"),
         (raises(ValueError, "half \ud83d"), r"ValueError: half \\ud83d"),
         (raises(ValueError, "\x1b[2J\x07"), r"ValueError: \\x1b\[2J\\x07"),
@@ -149,6 +169,8 @@ def raises(error: type[Exception], *arguments: Any) -> Callable[[Any], Any]:
     ids=[
         "ValueError",
         "CancelledError",
+        "cancel",
+        "cancel later",
         "SystemExit",
         "not serialisable",
         "surrogate",
