@@ -21,6 +21,7 @@ from flinknet.datastream.operator_settings import OperatorSettings
 from flinknet.datastream.sinks import CollectSink, PrintSink
 from flinknet.datastream.windowed_stream import WindowedStream
 from flinknet.errors import ConfigurationError
+from flinknet.records.conversion import ConvertedKey
 from flinknet.task.accumulators import ExtremeBy, Maximum, Minimum, Projection, Sum
 from flinknet.task.batch_operators import MapBatchOperator, ProcessBatchOperator
 from flinknet.task.evictors import CountEvictor
@@ -644,4 +645,4 @@ def bound_key_selector(
     convert = converter(key_type)
     if convert is None:
         return key
-    return lambda record: convert(key(record))
+    return ConvertedKey(key, convert)

@@ -1,5 +1,6 @@
 from cpython.object cimport PyObject
 
+from flinknet.records.conversion cimport Conversion
 from flinknet.records.remembered_channels cimport RememberedChannels
 
 
@@ -8,5 +9,6 @@ cdef class TupleChannels:
     cdef Py_ssize_t _max_parallelism
     cdef Py_ssize_t _channels
     cdef RememberedChannels _remembered
+    cdef Conversion _conversion
 
     cdef Py_ssize_t find(self, PyObject *record) noexcept

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, Final, Self
 
+from flinknet.records.conversion import Conversion, ConvertedKey
 from flinknet.records.key_groups import key_group, operator_index
 from flinknet.records.remembered_channels import RememberedChannels
 
@@ -33,13 +34,20 @@ class TupleChannels:
         max_parallelism: as many key groups there are.
         channels: as many channels there are.
         remembered: where other keys than integers may be found.
+        conversion: what makes a key what its type says, if one is declared.
     """
 
-    __slots__ = ("_channels", "_index", "_max_parallelism", "_remembered")
+    __slots__ = ("_channels", "_conversion", "_index", "_max_parallelism", "_remembered")
 
     def __init__(
-        self, index: int, max_parallelism: int, channels: int, remembered: RememberedChannels
+        self,
+        index: int,
+        max_parallelism: int,
+        channels: int,
+        remembered: RememberedChannels,
+        conversion: Conversion | None = None,
     ) -> None:
+        self._conversion = conversion
         self._index = index
         self._max_parallelism = max_parallelism
         self._channels = channels
@@ -54,18 +62,23 @@ class TupleChannels:
         remembered: RememberedChannels,
     ) -> Self | None:
         """Return the channels by a key's function; None unless that takes one element."""
-        if type(key) is not itemgetter:
+        selector, conversion = key, None
+        if isinstance(key, ConvertedKey):
+            selector, conversion = key.key, key.conversion
+        if type(selector) is not itemgetter:
             return None
-        items = key.__reduce__()[1]
+        items = selector.__reduce__()[1]
         if len(items) != 1 or type(items[0]) is not int or items[0] < 0:
             return None
-        return cls(items[0], max_parallelism, channels, remembered)
+        return cls(items[0], max_parallelism, channels, remembered, conversion)
 
     def channel(self, record: Any) -> int:
         """Return the channel of a record, NOT_KNOWN for one that ``select`` is to be asked for."""
         if type(record) is not tuple or self._index >= len(record):
             return NOT_KNOWN
         key = record[self._index]
+        if self._conversion is not None and not self._conversion.fits(key):
+            return NOT_KNOWN
         if type(key) is int and _INT64_MIN <= key <= _INT64_MAX:
             group = key_group(key, self._max_parallelism)
             return operator_index(group, self._max_parallelism, self._channels)

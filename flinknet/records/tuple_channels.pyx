@@ -8,6 +8,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from operator import itemgetter
 
 from flinknet.records.compact_integer cimport compact_integer
+from flinknet.records.conversion cimport Conversion, ConvertedKey, fits
 from flinknet.records.key_hash cimport begin_key_hashes, key_hash_of, over_byte
 from flinknet.records.remembered_channels cimport RememberedChannels
 
@@ -76,9 +77,11 @@ cdef class TupleChannels:
         Py_ssize_t max_parallelism,
         Py_ssize_t channels,
         RememberedChannels remembered not None,
+        Conversion conversion=None,
     ):
         if max_parallelism < 1:
             raise ValueError(f"there are {max_parallelism} key groups")
+        self._conversion = conversion
         self._index = index
         self._max_parallelism = max_parallelism
         self._channels = channels
@@ -86,12 +89,15 @@ cdef class TupleChannels:
 
     @classmethod
     def of(cls, key, max_parallelism, channels, remembered):
+        conversion = None
+        if isinstance(key, ConvertedKey):
+            key, conversion = key.key, key.conversion
         if type(key) is not itemgetter:
             return None
         items = key.__reduce__()[1]
         if len(items) != 1 or type(items[0]) is not int or items[0] < 0:
             return None
-        return cls(items[0], max_parallelism, channels, remembered)
+        return cls(items[0], max_parallelism, channels, remembered, conversion)
 
     def channel(self, record):
         return self.find(<PyObject *>record)
@@ -105,6 +111,8 @@ cdef class TupleChannels:
         if not PyTuple_CheckExact(record) or self._index >= PyTuple_GET_SIZE(record):
             return -1
         key = PyTuple_GET_ITEM(record, self._index)
+        if self._conversion is not None and not fits(self._conversion, key):
+            return -1
         if PyLong_CheckExact(key):
             if not compact_integer(key, &number):
                 number = PyLong_AsLongLongAndOverflow(key, &overflow)

@@ -23,6 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
+from flinknet.records.conversion import ConvertedKey
 from flinknet.task import context
 from flinknet.task.attributes import give_own_dictionary
 from flinknet.task.subscripted import Subscripted
@@ -257,6 +258,8 @@ class SinkFunction(Function, ABC):
 def find_attributes_fast(function: Any) -> None:
     """Have the attributes of a function object, or of that of a method, found as fast as they can
     be, however it was unpickled; anything else is left as it is."""
+    if isinstance(function, ConvertedKey):
+        function = function.key
     owner = getattr(function, "__self__", function)
     if isinstance(owner, Function | KeySelector):
         give_own_dictionary(owner)

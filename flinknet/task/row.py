@@ -47,7 +47,7 @@ class Row:
         if args and kwargs:
             raise ValueError("a Row takes values or named values, not both")
         self._values = list(kwargs.values()) if kwargs else list(args)
-        self._fields = list(kwargs) if kwargs else None
+        self._fields = tuple(kwargs) if kwargs else None
         self._kind = RowKind.INSERT.value
 
     @staticmethod
@@ -77,7 +77,7 @@ class Row:
         """Name the values."""
         if len(field_names) != len(self._values):
             raise ValueError(f"{len(field_names)} names for {len(self._values)} values")
-        self._fields = list(field_names)
+        self._fields = tuple(field_names)
 
     def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
         """Return the values with these names, in their order."""
@@ -102,7 +102,7 @@ class Row:
         if len(args) > len(self):
             raise ValueError(f"{len(args)} values for the {len(self)} fields of {self!r}")
         row = Row(*args)
-        row._fields, row._kind = list(self._values)[: len(args)], self._kind
+        row._fields, row._kind = tuple(self._values)[: len(args)], self._kind
         return row
 
     def __getitem__(self, item: Any) -> Any:

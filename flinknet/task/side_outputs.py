@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, final
 
 from flinknet.errors import ConfigurationError
+from flinknet.records.conversion import Conversion
 from flinknet.records.value_copy import never_changes
 from flinknet.task.operators import Emit, Operator
 from flinknet.task.tagged_results import has_tags
@@ -36,13 +37,15 @@ class OutputTag:
 
     tag_id: str
     type_info: TypeInformation | list[TypeInformation] | None = field(default=None, compare=False)
+    conversion: Conversion | None = field(default=None, init=False, repr=False, compare=False)
+    """What makes its records what the type says; None if nothing was said."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.tag_id, str) or not self.tag_id:
             raise ConfigurationError(f"the tag of a side output is {self.tag_id!r}: choose a name")
         if isinstance(self.type_info, list):
             object.__setattr__(self, "type_info", RowTypeInfo(self.type_info))
-        converter(self.type)
+        object.__setattr__(self, "conversion", converter(self.type))
         OutputTag.exists = True
 
     def __init_subclass__(cls) -> NoReturn:
@@ -103,5 +106,4 @@ def _tagged(result: Any) -> tuple[OutputTag, Any]:
     if type(result) is OutputTag or len(result) != 2:
         raise TypeError(f"it yielded {result!r:.200}: yield a tag and one value, tag, value")
     tag, value = result
-    convert = converter(tag.type)
-    return tag, value if convert is None else convert(value)
+    return tag, value if tag.conversion is None else tag.conversion(value)

@@ -6,7 +6,9 @@ made what its type says (a tuple becomes a Row with names, an int a float, a flo
 one that cannot be is an error that names the operator. As a list arrives as a tuple, a type that
 has lists, or arrays, in it makes them lists again where records come in.
 
-``convert`` is idempotent: what it returns, it returns again.
+``convert`` is idempotent: what it returns, it returns again. It defines what a type does, a value
+at a time. Records are not given to it but to a ``Conversion`` (``records/conversion.py``), which
+does the same, and lets a value that is right already go on as the object that it is.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from struct import Struct
 from typing import Any
 
 from flinknet.errors import ConfigurationError
+from flinknet.records import conversion as forms
+from flinknet.records.conversion import Conversion
 from flinknet.task.durations import Instant
 from flinknet.task.pyflink_differences import PyFlinkNames
 from flinknet.task.row import Row
@@ -53,6 +57,12 @@ class TypeInformation(PyFlinkNames):
     def convert(self, value: Any) -> Any:
         """Return the value as this type says. Raises TypeError or ValueError if it cannot be."""
         raise NotImplementedError
+
+    def conversion(self) -> Conversion:
+        """Return what does to values what ``convert`` does, but for values that are right already,
+        which it returns as they are."""
+        make = _CONVERSIONS.get(type(self))
+        return forms.unknown(self) if make is None else make(self)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -124,8 +134,12 @@ def _exactly(kind: type) -> Convert:
     return convert
 
 
+def _bounds(bits: int) -> tuple[int, int]:
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+
 def _within(bits: int) -> Convert:
-    lowest, highest = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    lowest, highest = _bounds(bits)
     return lambda value: _integer(value, lowest, highest)
 
 
@@ -146,6 +160,21 @@ _BASIC: dict[str, Convert] = {
     "Time": _exactly(time),
     "Timestamp": _exactly(datetime),
 }
+
+
+_INTEGER_BITS = {"Byte": 8, "Short": 16, "Integer": 32, "Long": 64}
+
+_CLASSES: dict[str, type] = {
+    "String": str,
+    "Boolean": bool,
+    "BigInteger": int,
+    "BigDecimal": Decimal,
+    "Instant": Instant,
+    "Date": date,
+    "Time": time,
+    "Timestamp": datetime,
+}
+"""Of which exactly the values of a basic type are."""
 
 
 class BasicTypeInfo(TypeInformation):
@@ -398,12 +427,61 @@ class Types:
         return ListTypeInfo(element_type_info)
 
 
-def converter(type_info: TypeInformation | None) -> Convert | None:
+def _any_conversion(kind: PickledBytesTypeInfo) -> Conversion:
+    return forms.anything(kind)
+
+
+def _basic_conversion(kind: BasicTypeInfo) -> Conversion:
+    name = kind.name
+    if name in _INTEGER_BITS:
+        return forms.integers(kind, *_bounds(_INTEGER_BITS[name]))
+    if name in _CLASSES:
+        return forms.exactly(kind, _CLASSES[name])
+    others = {"Double": forms.reals, "Float": forms.floats, "Char": forms.characters}
+    return others.get(name, forms.unknown)(kind)
+
+
+def _array_conversion(kind: PrimitiveArrayTypeInfo) -> Conversion:
+    return _list_conversion(kind) if kind.has_lists else forms.exactly(kind, bytes)
+
+
+def _list_conversion(kind: ListTypeInfo) -> Conversion:
+    return forms.lists(kind, kind.element_type.conversion(), kind.elements_may_be_none)
+
+
+def _map_conversion(kind: MapTypeInfo) -> Conversion:
+    return forms.maps(kind, kind._key.conversion(), kind._value.conversion())
+
+
+def _tuple_conversion(kind: TupleTypeInfo) -> Conversion:
+    return forms.tuples(kind, [one.conversion() for one in kind.get_field_types()], Row)
+
+
+def _row_conversion(kind: RowTypeInfo) -> Conversion:
+    parts = [one.conversion() for one in kind.get_field_types()]
+    return forms.rows(kind, parts, kind.get_field_names(), Row)
+
+
+_CONVERSIONS: dict[type, Callable[[Any], Conversion]] = {
+    PickledBytesTypeInfo: _any_conversion,
+    BasicTypeInfo: _basic_conversion,
+    RowTypeInfo: _row_conversion,
+    TupleTypeInfo: _tuple_conversion,
+    ListTypeInfo: _list_conversion,
+    PrimitiveArrayTypeInfo: _array_conversion,
+    BasicArrayTypeInfo: _list_conversion,
+    ObjectArrayTypeInfo: _list_conversion,
+    MapTypeInfo: _map_conversion,
+}
+"""By class: a class that is derived from one of these may convert otherwise."""
+
+
+def converter(type_info: TypeInformation | None) -> Conversion | None:
     """Return what makes records what a type says; None if there is nothing to do. Raises
     ConfigurationError for what is no type."""
     if type_info is None or isinstance(_checked(type_info), PickledBytesTypeInfo):
         return None
-    return type_info.convert
+    return type_info.conversion()
 
 
 def _checked(type_info: Any) -> TypeInformation:

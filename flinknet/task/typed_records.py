@@ -1,16 +1,18 @@
 """Records of a declared type: made so where they leave an operator, restored where they come in.
 
-What a type says of a value stands in ``type_information.py``.
+What a type says of a value stands in ``type_information.py``. A batch of records that are right
+already goes on as the list that it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
+from flinknet.records.conversion import Conversion
 from flinknet.task.context import RuntimeContext
 from flinknet.task.operators import Emit, Operator
-from flinknet.task.type_information import Convert, TypeInformation, converter
+from flinknet.task.type_information import TypeInformation, converter
 
 __all__ = ["InputType", "restored", "typed"]
 
@@ -26,19 +28,17 @@ class InputType(NamedTuple):
 def typed(emit: Emit, operator: Operator, kind: TypeInformation, *, stamped: bool) -> Emit:
     """Return an ``emit`` of an operator whose records are made what their type says; one that
     cannot be fails the operator."""
-    convert = converter(kind)
-    if convert is None:
+    conversion = converter(kind)
+    if conversion is None:
         return emit
+    each = _of_each(conversion, stamped=stamped)
 
-    async def emit_typed(records: list[Any]) -> None:
+    def emit_typed(records: list[Any]) -> Awaitable[None]:
         try:
-            if stamped:
-                records = [(stamp, convert(value)) for stamp, value in records]
-            else:
-                records = [convert(value) for value in records]
+            made = each(records)
         except Exception as error:
             operator.fail(error, f"to make its result what it is declared to be, {kind!r}")
-        await emit(records)
+        return emit(made)
 
     return emit_typed
 
@@ -47,18 +47,22 @@ def restored(head: Operator, context: RuntimeContext, inputs: Sequence[InputType
     """Return a ``process`` of the first operator of a chain, for records that have come over the
     network, where lists arrive as tuples; ``inputs`` has its one input, or its two."""
     process, place = head.process, context.process_context
-    converts: list[Convert | None] = [
-        converter(kind) if kind is not None and kind.has_lists else None for kind, _ in inputs
-    ]
+    restores = [_restoring(one) for one in inputs]
 
-    async def process_restored(records: list[Any]) -> None:
-        which = int(len(converts) > 1 and place.channel >= context.channels_of_first_input)
-        convert = converts[which]
-        if convert is not None:
-            if inputs[which].stamped:
-                records = [(stamp, convert(value)) for stamp, value in records]
-            else:
-                records = [convert(value) for value in records]
-        await process(records)
+    def process_restored(records: list[Any]) -> Awaitable[None]:
+        which = int(len(restores) > 1 and place.channel >= context.channels_of_first_input)
+        restore = restores[which]
+        return process(records if restore is None else restore(records))
 
     return process_restored
+
+
+def _restoring(records: InputType) -> Callable[[list[Any]], list[Any]] | None:
+    """Return what makes lists of tuples in the records of an input; None if they have no lists."""
+    kind, stamped = records
+    conversion = converter(kind) if kind is not None and kind.has_lists else None
+    return None if conversion is None else _of_each(conversion, stamped=stamped)
+
+
+def _of_each(conversion: Conversion, *, stamped: bool) -> Callable[[list[Any]], list[Any]]:
+    return conversion.each_stamped if stamped else conversion.each

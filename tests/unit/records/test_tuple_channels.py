@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.compiled_modules import COMPILED
+from flinknet.records.conversion import ConvertedKey
 from flinknet.records.partitioner import HashPartitioner
 from flinknet.records.remembered_channels import RememberedChannels
 from flinknet.records.tuple_channels import NOT_KNOWN, TupleChannels
+from flinknet.task.type_information import Types, converter
 from tests.plain_module import plain_module
 
 Plain: Any = plain_module("flinknet.records.tuple_channels").TupleChannels
@@ -120,3 +122,19 @@ def test_one_who_chooses_otherwise_is_asked() -> None:
     assert made.tuple_channels is None
     assert partitioner().tuple_channels is not None
     assert partitioner(key=lambda record: record[0]).tuple_channels is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_of_a_declared_type_is_found_if_it_is_what_that_says(kind: Any) -> None:
+    for type_info, key, others in (
+        (Types.INT(), 7, [2**31, True, "7", None]),
+        (Types.STRING(), "seven", [7, None]),
+    ):
+        conversion = converter(type_info)
+        assert conversion is not None
+        made = partitioner(key=ConvertedKey(itemgetter(0), conversion))
+        chosen = made.select((key, "value"))
+        assert found(kind, made, (key, "value")) == chosen
+        assert all(found(kind, made, (other, "value")) == NOT_KNOWN for other in others)
+        with pytest.raises(TypeError, match="the type is"):
+            made.select(([], "value"))
