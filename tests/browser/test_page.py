@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -202,6 +204,133 @@ def test_thousands_of_subtasks_cost_what_is_seen_of_them(page: Page, wide: WideJ
     expect(table.get_by_role("row").last).to_have_attribute("aria-rowindex", str(PARALLELISM + 1))
     page.get_by_label("filter Subtasks").fill("worker-1")
     expect(table.locator("table")).to_have_attribute("aria-rowcount", str(PARALLELISM // 2 + 1))
+
+
+LAYOUT = """
+async (job) => {
+  const { html, render } = await import("/page/htm-preact.js");
+  const { Graph } = await import("/page/graph.js");
+  const host = document.createElement("div");
+  document.body.prepend(host);
+  const culprits = new Set([job.vertices[0].id]);
+  render(html`<${Graph} job=${job} culprits=${culprits} chosen=${null} />`, host);
+  const svg = host.querySelector("svg").getBoundingClientRect();
+  const place = (element) => {
+    const { left, top, right, bottom } = element.getBoundingClientRect();
+    const [x, y] = [svg.left, svg.top];
+    return { left: left - x, top: top - y, right: right - x, bottom: bottom - y };
+  };
+  const inside = ({ x, y }, box, by) =>
+    x > box.left + by && x < box.right - by && y > box.top + by && y < box.bottom - by;
+  const overlap = (one, other) => one.left < other.right - 1 && other.left < one.right - 1
+    && one.top < other.bottom - 1 && other.top < one.bottom - 1;
+  const boxes = [...host.querySelectorAll(".node .box")].map(place);
+  const told = (line) => ({ ...place(line), said: line.textContent });
+  const labels = [...host.querySelectorAll(".edge")].map((edge) =>
+    [...edge.querySelectorAll("text, .cut")].map(told));
+  const faults = [];
+  host.querySelectorAll(".edge path").forEach((path, edge) => {
+    for (let at = 4; at < path.getTotalLength() - 4; at += 2) {
+      const point = path.getPointAtLength(at);
+      if (boxes.some((box) => inside(point, box, 2))) faults.push(`edge ${edge} crosses a vertex`);
+      for (const { said, ...box } of labels.flat()) {
+        if (inside(point, box, 1)) faults.push(`edge ${edge} crosses ${said}`);
+      }
+    }
+  });
+  labels.forEach((lines, edge) => lines.forEach((line) => {
+    if (boxes.some((box) => overlap(box, line))) faults.push(`${line.said} lies on a vertex`);
+    const others = labels.slice(edge + 1).flat();
+    if (others.some((one) => overlap(one, line))) faults.push(`${line.said} lies on a label`);
+    if (line.left < 0 || line.top < 0) faults.push(`${line.said} is outside`);
+    if (line.bottom > svg.height) faults.push(`${line.said} is below`);
+  }));
+  host.querySelectorAll(".node").forEach((node) => {
+    const box = place(node.querySelector(".box"));
+    for (const line of node.querySelectorAll("text, .cut")) {
+      const { left, right, top, bottom } = place(line);
+      if (left < box.left || right > box.right || top < box.top || bottom > box.bottom) {
+        faults.push(`${line.textContent} leaves its box`);
+      }
+    }
+  });
+  render(null, host);
+  host.remove();
+  return [...new Set(faults)];
+}
+"""
+
+
+def drawn(sizes: Random) -> dict[str, Any]:
+    """A job of any shape, with names and numbers of any length."""
+    count = sizes.randint(2, 12)
+    names = ["map", "W" * 80, "a name of many words " * 5, "解析" * 30]
+    many = [0, 7, 65_535, 123_456_789_012]
+    vertices = [
+        {
+            "number": number,
+            "id": f"{number:032x}",
+            "name": sizes.choice(names),
+            "parallelism": sizes.choice([1, 10_000]),
+            "state": "RUNNING",
+            "reported": sizes.choice([0, 1]),
+            "busy": sizes.random(),
+            "backpressured": sizes.random(),
+            **{
+                name: sizes.choice(many)
+                for name in (
+                    "records_in",
+                    "records_out",
+                    "records_in_per_s",
+                    "records_out_per_s",
+                )
+            },
+        }
+        for number in range(count)
+    ]
+    pairs = [(source, target) for target in range(1, count) for source in range(target)]
+    edges = [
+        {
+            "source": source,
+            "target": target,
+            "name": sizes.choice(["HASH", "BROADCAST", "CUSTOM " + "W" * 40]),
+            "records_per_s": sizes.choice([None, *many]),
+            **{
+                name: sizes.choice(many)
+                for name in ("bytes_per_s", "queued_out", "queued_in", "credit", "backlog")
+            },
+        }
+        for source, target in sizes.sample(pairs, min(len(pairs), sizes.randint(1, 2 * count)))
+    ]
+    return {"id": "0" * 32, "vertices": vertices, "edges": edges}
+
+
+def test_nothing_in_a_graph_lies_on_anything_else(page: Page, address: str) -> None:
+    """Whatever the job's shape: no edge crosses a vertex or a label, and no text leaves its box."""
+    page.goto(address)
+    expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
+    for seed in range(40):
+        job = drawn(Random(seed))
+        faults = page.evaluate(LAYOUT, job)
+        assert faults == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("width", [390, 768])
+def test_a_narrow_window_scrolls_nothing_but_tables_and_graphs(job: Page, width: int) -> None:
+    """In each of the page's views; a wide table has a frame of its own, which scrolls."""
+    base = job.url
+    job.set_viewport_size({"width": width, "height": 800})
+    expect(job.get_by_text("Time lost in the last")).to_be_visible()
+    culprit = job.get_by_role("link", name="holds the job up").first.get_attribute("href")
+    assert culprit is not None
+    vertex = base.partition("#")[0] + culprit.rpartition("/")[0]
+    views = [base, *(f"{base}/{tab}" for tab in ("network", "checkpoints", "exceptions"))]
+    views += [f"{vertex}/{tab}" for tab in ("subtasks", "flamegraph", "metrics")]
+    views += [base.partition("#")[0] + rest for rest in ("#/", "#/workers")]
+    for view in views:
+        job.goto(view)
+        expect(job.locator("main h1, main h3").first).to_be_visible()
+        assert job.evaluate("document.documentElement.scrollWidth") <= width, view
 
 
 def test_dark_and_light_differ(job: Page) -> None:

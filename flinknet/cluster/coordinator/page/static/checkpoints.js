@@ -57,10 +57,10 @@ export function Checkpoints({ checkpoints, base }) {
       ${latest.restored && html`<div><dt>restored from</dt><dd>${latest.restored.external_path}</dd></div>`}
       ${latest.savepoint && html`<div><dt>last savepoint</dt><dd>${latest.savepoint.external_path}</dd></div>`}
     </dl>
-    ${counts.completed > 0 && html`<table class="plain"><caption>Completed, as far as they are remembered</caption>
+    ${counts.completed > 0 && html`<div class="wide" tabindex="0" role="region" aria-label="completed checkpoints"><table class="plain"><caption>Completed, as far as they are remembered</caption>
       <thead><tr><th class="text" scope="col"></th>${STATISTICS.map((one) => html`<th scope="col">${one}</th>`)}</tr></thead>
       <tbody>${SUMMARY.map(([name, title, show]) => html`<tr><th class="text" scope="row">${title}</th>
-        ${STATISTICS.map((one) => html`<td>${show(summary[name][one])}</td>`)}</tr>`)}</tbody></table>`}
+        ${STATISTICS.map((one) => html`<td>${show(summary[name][one])}</td>`)}</tr>`)}</tbody></table></div>`}
     ${parts && html`<${Table} key=${parts.id} columns=${PARTS} rows=${parts.rows} get=${byPlace(parts.columns)}
       label=${`Subtasks in checkpoint ${parts.id}`} initial=${{ name: "duration", descending: true }} />`}
     <${Table} columns=${COLUMNS} rows=${rows} get=${byName} label="History" link=${(row) => `${base}/${row.id}`}

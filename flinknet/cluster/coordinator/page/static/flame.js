@@ -64,7 +64,7 @@ function Boxes({ data, choose }) {
   };
   walk(data, 0, 0);
   const height = (Math.max(...boxes.map(({ depth }) => depth)) + 1) * ROW_PX;
-  return html`<svg class="flame" viewBox="0 0 ${WIDTH} ${height}" role="group" aria-label="flame graph">
+  return html`<div class="wide"><svg class="flame" viewBox="0 0 ${WIDTH} ${height}" role="group" aria-label="flame graph">
     ${boxes.map(({ node, x, depth, width }) => {
       const said = `${node.name}: ${count(node.value)} of ${count(data.value)}`;
       const open = () => choose(node);
@@ -72,8 +72,9 @@ function Boxes({ data, choose }) {
           onKeyDown=${(event) => event.key === "Enter" && open()}>
         <title>${said}</title>
         <rect x=${x} y=${depth * ROW_PX} width=${width} height=${ROW_PX - 1} class=${`hue${hue(node.name)}`} />
-        ${width > 40 && html`<text x=${x + 4} y=${depth * ROW_PX + 14}>${cut(node.name, width)}</text>`}</g>`;
-    })}</svg>`;
+        ${width > 40 && html`<svg x=${x} y=${depth * ROW_PX} width=${width - 2} height=${ROW_PX}>
+          <text x="4" y="14">${cut(node.name, width)}</text></svg>`}</g>`;
+    })}</svg></div>`;
 }
 
 const hue = (name) => [...name].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 5, 0);

@@ -63,7 +63,7 @@ function Lost({ diagnosis }) {
   const rows = diagnosis.findings.flatMap((finding) =>
     finding.lost.map((lost) => ({ finding, lost, culprit: finding.culprit.operator || finding.culprit.worker_ids[0] })));
   if (!rows.length) return null;
-  return html`<table class="plain"><caption>Time lost in the last ${f.duration(diagnosis.seconds)}</caption>
+  return html`<div class="wide" tabindex="0" role="region" aria-label="time lost"><table class="plain"><caption>Time lost in the last ${f.duration(diagnosis.seconds)}</caption>
     <thead><tr><th class="text" scope="col">Task</th><th class="text" scope="col">lost to</th>
       <th class="text" scope="col">because of</th><th scope="col">Seconds</th><th scope="col">Share</th>
       <th scope="col">Records out/s</th><th class="text" scope="col">still waits</th></tr></thead>
@@ -71,5 +71,5 @@ function Lost({ diagnosis }) {
       <td class="text">${lost.task.name}</td><td class="text">${culprit}</td>
       <td class="text">${f.words(finding.kind)}</td><td>${lost.seconds.toFixed(1)}</td>
       <td>${f.percent(lost.share)}</td><td>${f.perSecond(lost.throughput.records_out_per_s)}</td>
-      <td class="text">${f.yesNo(lost.is_ongoing)}</td></tr>`)}</tbody></table>`;
+      <td class="text">${f.yesNo(lost.is_ongoing)}</td></tr>`)}</tbody></table></div>`;
 }
