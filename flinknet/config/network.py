@@ -112,6 +112,11 @@ class WireLimits:
     with the reason. Each costs a socket and a receive buffer, and a peer needs only one: a cluster
     has at most as many workers."""
 
+    farewell_bytes_max: int = 16 * MIB
+    """What a peer may still send, and this side discards, after it was refused or has broken the
+    protocol: until it has read the reason, which a reset would cost it. More than the sockets of
+    both sides hold; within close_timeout_ms."""
+
     def __post_init__(self) -> None:
         check_fields(self)
         require(
@@ -132,6 +137,7 @@ class WireLimits:
             "events_per_channel_max",
             "pending_handshakes_max",
             "accepted_connections_max",
+            "farewell_bytes_max",
         )
         require(
             self.unused_requests_per_minute_max >= self.channels_per_connection_max,
@@ -346,8 +352,8 @@ class NetworkConfig:
     whatever stands here. Flink: heartbeat.timeout (50 s)."""
 
     close_timeout_ms: float = 2_000.0
-    """Time for a closing worker's peers to take what it has already written, before it is cut
-    off."""
+    """Time for the peers of a closing worker to take what it has already written, and for a peer
+    that broke the protocol to hear why, before it is cut off."""
 
     debloat: BufferDebloatConfig = field(default_factory=BufferDebloatConfig)
 

@@ -15,15 +15,14 @@ whatever the consumers do, and no flow control: credit alone decides how much da
 The end. A side that leaves sends what it has, with a CloseRequest as its last message, ends its
 half of the stream and goes on reading: closing a socket that has unread bytes resets it, and a
 reset can cost the peer what it has not read yet. The peer closes when it sees the end of the
-stream. A peer that broke the protocol gets the reason if its socket takes it at once, and is cut
-off.
+stream. A peer that broke the protocol gets the reason if its socket takes it at once; the session
+is lost from then on, and the socket stays for a ``Farewell``, so that the peer can read the reason.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Protocol
 
 from flinknet.config import NetworkConfig
@@ -31,9 +30,10 @@ from flinknet.connection.link import Link, LinkState
 from flinknet.connection.session import Session
 from flinknet.errors import RemoteProtocolError, RemoteTransportError
 from flinknet.net.busy_poll import BusyPoll
+from flinknet.net.farewell import Farewell, end_stream
 from flinknet.net.write_turn import Sender, WriteTurn
 
-__all__ = ["LinkProtocol", "SessionMaker", "end_stream"]
+__all__ = ["LinkProtocol", "SessionMaker"]
 
 SessionMaker = Callable[[Callable[[], None]], Session]
 """Makes the session for a socket, given what to call when there is something to send."""
@@ -42,7 +42,6 @@ _LARGE_READ_BYTES = 64 * 1024
 """Only after reads of this size an event loop may read the same socket again in the same turn."""
 
 _OPEN = LinkState.OPEN
-_REJECTED = LinkState.REJECTED
 _HAS_LEFT = frozenset((LinkState.LEFT, LinkState.BOTH_LEFT))
 
 
@@ -54,7 +53,11 @@ class LinkSender(Sender, Protocol):
 
 
 class LinkProtocol(asyncio.BufferedProtocol):
-    """Carries one link over one transport; ``on_lost`` is called when the socket is gone."""
+    """Carries one link over one transport.
+
+    ``on_lost`` is called when the socket is gone, ``on_rejected`` when the session is lost and the
+    socket stays only for the peer to hear why.
+    """
 
     def __init__(
         self,
@@ -64,6 +67,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         config: NetworkConfig,
         loop: asyncio.AbstractEventLoop,
         on_lost: Callable[[], None],
+        on_rejected: Callable[[], None],
     ) -> None:
         turn = WriteTurn(loop, sender, self._write)
         self.session = make_session(turn.request)
@@ -73,6 +77,8 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._config = config
         self._loop = loop
         self._on_lost = on_lost
+        self._on_rejected = on_rejected
+        self._farewell: Farewell | None = None
         self._busy_poll = sender.busy_poll
         self._may_stall = config.flow_control == "off"
         self._paused = transport.get_write_buffer_size() > 0
@@ -88,6 +94,8 @@ class LinkProtocol(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell everybody who depends on this socket."""
         self._heartbeat_timer.cancel()
+        if self._farewell is not None:
+            self._farewell.cancel()
         session, link = self.session, self.link
         clean = link.ends_in_agreement and not session.in_use
         link.lost(session.failure or _loss(session.peer, exc, clean))
@@ -99,14 +107,34 @@ class LinkProtocol(asyncio.BufferedProtocol):
 
     def _reject(self, violation: RemoteProtocolError) -> None:
         """Tell the peer why, then close this connection; everything else is untouched."""
-        transport = self._transport
-        farewell = self.link.reject(violation)
-        if not (self._paused or transport.is_closing()):
-            transport.write(farewell)
-        if transport.get_write_buffer_size():
+        transport, link = self._transport, self.link
+        has_left = link.state in _HAS_LEFT
+        reason = link.reject(violation)
+        link.lost(violation)
+        if reason and not (self._paused or transport.is_closing()):
+            transport.write(reason)
+        elif not has_left:  # there is nothing that a reset could cost the peer
             transport.abort()
-        else:
-            transport.close()
+            return
+        if transport.get_write_buffer_size() or transport.is_closing():
+            transport.abort()
+            return
+        self._heartbeat_timer.cancel()
+        config = self._config
+        self._farewell = Farewell(
+            transport,
+            self._loop,
+            bytes_max=config.wire.farewell_bytes_max,
+            deadline=self._loop.time() + config.close_timeout_ms / 1000,
+        )
+        if self._reading_paused:
+            self._reading_paused = False
+            transport.resume_reading()
+        self._on_rejected()
+
+    def _is_over(self) -> bool:
+        """Whether nothing more is taken from the peer, or said to it."""
+        return self._farewell is not None or self._transport.is_closing()
 
     def _tick(self) -> None:
         """Let the link show a sign of life and look for one of the peer's."""
@@ -118,7 +146,8 @@ class LinkProtocol(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Handle what the socket had."""
         link = self.link
-        if link.state is _REJECTED:
+        if self._farewell is not None:
+            self._farewell.discard(nbytes)
             return
         if self._busy_poll is not None:
             self._busy_poll.extend()
@@ -126,6 +155,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
             link.received(nbytes, self._loop.time())
         except RemoteProtocolError as violation:
             self._reject(violation)
+            return
         if link.has_more or nbytes >= _LARGE_READ_BYTES:
             self._rest_if_due(nbytes)
         if self._may_stall:
@@ -152,7 +182,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._rests = False
         self._turn_bytes = 0
         link = self.link
-        if self._transport.is_closing():
+        if self._is_over():
             return
         if link.has_more:
             try:
@@ -170,6 +200,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
             self.link.resume(self._loop.time())
         except RemoteProtocolError as violation:
             self._reject(violation)
+            return
         if self.link.has_more:
             self._rest()
         self._pause_or_resume_reading()
@@ -195,11 +226,11 @@ class LinkProtocol(asyncio.BufferedProtocol):
 
     def _write(self) -> None:
         link, transport = self.link, self._transport
-        if transport.is_closing():
+        if self._is_over():
             return
         if self._may_stall and link.can_resume:
             self._resume()
-            if transport.is_closing():
+            if self._is_over():
                 return
         if self.session.failure is not None:
             transport.abort()
@@ -229,12 +260,6 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._paused = False
         self.link.frames_written()
         self.session.on_output()
-
-
-def end_stream(transport: asyncio.Transport) -> None:
-    """End this side's half of the stream; harmless the second time."""
-    with suppress(OSError):  # the peer has closed first, as connection_lost will say
-        transport.write_eof()
 
 
 def _loss(peer: str, exc: Exception | None, clean: bool) -> RemoteTransportError:

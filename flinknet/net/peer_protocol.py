@@ -5,14 +5,14 @@ nothing of what is said. Once both sides have agreed, the transport is handed to
 what is left here is how the directory of peers knows the socket. Its states are those of the
 handshake, and whether there is a ``session``.
 
-A side that refuses says so, ends its half of the stream and discards what still comes until the
-peer closes, or the deadline does: closing a socket that has unread bytes resets it, and a reset can
-cost the peer the refusal.
+A side that refuses says so, and takes a ``Farewell`` until the deadline of the handshake, so that
+the peer can read the refusal.
 """
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Protocol, cast
 
 from flinknet.config import NetworkConfig
@@ -21,7 +21,8 @@ from flinknet.connection.link import Link
 from flinknet.connection.session import Session
 from flinknet.errors import HandshakeError
 from flinknet.net.address import is_loopback, join_address
-from flinknet.net.link_protocol import LinkProtocol, LinkSender, SessionMaker, end_stream
+from flinknet.net.farewell import Farewell
+from flinknet.net.link_protocol import LinkProtocol, LinkSender, SessionMaker
 from flinknet.net.patience import PatientTimer
 from flinknet.wire.handshake_messages import Verdict
 
@@ -46,6 +47,10 @@ class PeerRegistrar(LinkSender, Protocol):
 
     def on_refused(self, protocol: PeerProtocol) -> None:
         """Accepting side: the peer was refused, and its socket closes when it has heard it."""
+
+    def on_rejected(self, protocol: PeerProtocol) -> None:
+        """The peer broke the protocol: the session is lost, and the socket closes when it has heard
+        why."""
 
     def on_lost(self, protocol: PeerProtocol) -> None:
         """The socket is gone."""
@@ -80,6 +85,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._linked: LinkProtocol | None = None
         self._memory = bytearray(_HANDSHAKE_READ_BYTES)
         self._timer: PatientTimer | None = None
+        self._farewell: Farewell | None = None
 
     @property
     def session(self) -> Session | None:
@@ -124,7 +130,13 @@ class PeerProtocol(asyncio.BufferedProtocol):
         assert transport is not None
         self._stop_timer()
         linked = LinkProtocol(
-            transport, make_session, self._registrar, self._config, self._loop, self._on_gone
+            transport,
+            make_session,
+            self._registrar,
+            self._config,
+            self._loop,
+            self._on_gone,
+            partial(self._registrar.on_rejected, self),
         )
         self._linked = linked
         self.peer = linked.session.peer
@@ -169,8 +181,11 @@ class PeerProtocol(asyncio.BufferedProtocol):
         handshake, transport = self.handshake, self._transport
         assert handshake is not None
         assert transport is not None
+        if self._farewell is not None:
+            self._farewell.discard(nbytes)
+            return
         if not self.in_handshake:
-            return  # a refusal was said, and the peer has not closed yet
+            return  # it is being closed
         transport.write(handshake.received(bytes(self._memory[:nbytes])))
         if handshake.agreed:
             self._registrar.on_agreed(self, handshake)
@@ -201,8 +216,15 @@ class PeerProtocol(asyncio.BufferedProtocol):
     def _leave(self, state: HandshakeState) -> None:
         """Close; a side that has refused lets the peer do so, until the deadline."""
         assert self._transport is not None
+        assert self.handshake is not None
         if state is HandshakeState.REFUSED and not self.dialled:
-            end_stream(self._transport)
+            self._stop_timer()
+            self._farewell = Farewell(
+                self._transport,
+                self._loop,
+                bytes_max=self._config.wire.farewell_bytes_max,
+                deadline=self.handshake.deadline,
+            )
             self._registrar.on_refused(self)
         else:
             self.abort()
@@ -221,6 +243,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
             self.established.exception()  # accepted sockets have nobody who awaits it
 
     def _stop_timer(self) -> None:
+        if self._farewell is not None:
+            self._farewell.cancel()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -39,7 +39,7 @@ from itertools import starmap
 
 from flinknet.config import NetworkConfig
 from flinknet.connection.handshake import Handshake
-from flinknet.connection.link import Link
+from flinknet.connection.link import Link, LinkState
 from flinknet.connection.peer_budget import ReaderQuota
 from flinknet.connection.session import Session
 from flinknet.errors import ClosedResourceError, HandshakeError, RemoteTransportError
@@ -57,6 +57,8 @@ from flinknet.wire.handshake_messages import NONCE_BYTES, Verdict, WorkerIdentit
 __all__ = ["PeerDirectory"]
 
 log = logging.getLogger("flinknet.net")
+
+_LOST = LinkState.LOST
 
 
 class PeerDirectory:
@@ -305,12 +307,19 @@ class PeerDirectory:
             checksums=checksums,
         )
 
+    def on_rejected(self, protocol: PeerProtocol) -> None:
+        """Find the session no longer, though its socket is still there."""
+        self._forget_session(protocol)
+
     def on_lost(self, protocol: PeerProtocol) -> None:
         """Forget a socket; the next request makes a new connection."""
         self._protocols.discard(protocol)
         self._handshakes.discard(protocol)
         self._admitted.discard(protocol)
         log.debug("%s: closed", protocol.peer)
+        self._forget_session(protocol)
+
+    def _forget_session(self, protocol: PeerProtocol) -> None:
         for address, established in list(self._established.items()):
             if established is protocol:
                 self._lost += 1
@@ -344,7 +353,7 @@ class PeerDirectory:
     def links(self) -> tuple[Link, ...]:
         """The link of every established connection."""
         links = (protocol.link for protocol in self._protocols)
-        return tuple(link for link in links if link is not None)
+        return tuple(link for link in links if link is not None and link.state is not _LOST)
 
     def statistics(self) -> PeerDirectoryStatistics:
         """Count connections and sockets, as they are and since the worker's start."""

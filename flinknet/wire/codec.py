@@ -162,6 +162,7 @@ class FrameDecoder:
             start = self._decode(self._content(), start, end)
         except RemoteProtocolError as failure:
             self._failure = failure
+            self._start = self._end = 0  # what still comes is read here, and not decoded
             self.release()
             raise
         if start == end:

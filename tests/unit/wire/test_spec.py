@@ -236,6 +236,7 @@ def test_the_limits_are_the_defaults() -> None:
         network.record_keys_max,
         wire.pending_handshakes_max,
         wire.accepted_connections_max,
+        wire.farewell_bytes_max // 2**20,
     ]
 
 

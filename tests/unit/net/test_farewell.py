@@ -1,0 +1,117 @@
+"""The end of a connection whose peer may still be sending: it reads the last message, and no reset
+costs it that; and it cannot go on for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from flinknet.config import WireLimits
+from flinknet.errors import ErrorCode
+from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.wire.handshake_messages import Hello, Opening, Verdict
+from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
+from tests.unit.connection.joined import messages
+from tests.unit.net.stranger import NONCE, Stranger, identity_for, peers, quick, until
+
+MORE_THAN_SOCKETS_TAKE = bytes(12 * 2**20)
+VIOLATION = b"\xc1\xc1"
+
+
+def environment_for(**options: Any) -> NetworkEnvironment:
+    """Refuses whoever does not know the secret."""
+    return NetworkEnvironment(config=quick(**options), secret="s")
+
+
+async def be_refused(environment: NetworkEnvironment) -> Stranger:
+    """Have a refusal said, by a proof that is wrong."""
+    stranger = await Stranger.dial(environment.address, secret=b"s")
+    stranger.say(Opening(NONCE).encode())
+    await stranger.expect_challenge()
+    stranger.secret = b"another"
+    stranger.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    stranger.say(Hello.encode(identity_for(environment), b"another", stranger.transcript))
+    await until(lambda: peers(environment).refused_total == 1)
+    return stranger
+
+
+async def break_the_protocol(environment: NetworkEnvironment) -> Stranger:
+    """Have the reason said."""
+    stranger = await Stranger.dial(environment.address, secret=b"s")
+    await stranger.introduce(identity_for(environment))
+    stranger.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    stranger.send(VIOLATION)
+    await until(lambda: peers(environment).established == 0)
+    return stranger
+
+
+ENDS = {"refused": be_refused, "broke the protocol": break_the_protocol}
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_peer_that_goes_on_sending_reads_why_it_was_turned_away(end: str) -> None:
+    """More than the sockets hold is on its way: closed at once, the peer would find a reset when it
+    writes on, and never read what stands in front of it."""
+    async with environment_for() as environment:
+        stranger = await ENDS[end](environment)
+        stranger.send(MORE_THAN_SOCKETS_TAKE)
+        await stranger.writer.drain()
+        stranger.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        if end == "refused":
+            assert await stranger.expect_verdict() is Verdict.REFUSED
+        else:
+            [(kind, channel, code, _)] = messages(await stranger.read_to_end())
+            expected = (MessageType.ERROR_RESPONSE, CONNECTION_CHANNEL, ErrorCode.PROTOCOL)
+            assert (kind, channel, code) == expected
+        await stranger.close()
+        await until(lambda: peers(environment).turned_away == 0)
+
+
+@pytest.mark.parametrize("bound", ["bytes", "time"])
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_peer_that_does_not_close_is_cut_off(end: str, bound: str) -> None:
+    by_bytes = bound == "bytes"
+    wire = WireLimits(
+        farewell_bytes_max=10_000 if by_bytes else 2**30,
+        handshake_timeout_ms=60_000.0 if by_bytes else 200.0,
+    )
+    timeout_ms = 60_000.0 if by_bytes else 20.0
+    async with environment_for(wire=wire, close_timeout_ms=timeout_ms) as environment:
+        stranger = await ENDS[end](environment)
+        assert peers(environment).turned_away == 1
+        if by_bytes:
+            stranger.send(bytes(10_000))
+            await until(lambda: not stranger.writer.transport.get_write_buffer_size())
+            assert peers(environment).turned_away == 1
+            stranger.send(b"1")
+        await until(lambda: peers(environment).turned_away == 0)
+        await stranger.close()
+
+
+async def test_a_worker_can_be_dialled_anew_while_the_old_connection_says_farewell() -> None:
+    async with environment_for() as environment:
+        stranger = await break_the_protocol(environment)
+        assert peers(environment).turned_away == 1
+        async with Stranger.meet(environment, secret=b"s") as another:
+            assert another.verdict is Verdict.WELCOME
+        await stranger.close()
+
+
+async def test_a_violation_behind_the_goodbye_of_this_side_is_not_answered() -> None:
+    """This side has ended its half of the stream: it has nothing to say it with."""
+    upset: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: upset.append(context))
+    environment = environment_for()
+    await environment.__aenter__()
+    stranger = await Stranger.dial(environment.address, secret=b"s")
+    await stranger.introduce(identity_for(environment))
+    leaving = asyncio.create_task(environment.__aexit__(None, None, None))
+    [goodbye] = await stranger.read_messages(1)
+    assert goodbye[0] is MessageType.CLOSE_REQUEST
+    stranger.send(VIOLATION)
+    assert await stranger.read_to_end() == b""
+    await stranger.close()
+    await leaving
+    assert upset == []
