@@ -288,7 +288,8 @@ class BarrierHandler:
             and self.state is not BarrierState.PERSISTING
         ):
             self._timeoutable = barrier
-            self.deadline_ms = barrier.timestamp_ms + options.aligned_timeout_ms
+            # The clock may have been set back since the barrier was made, or be another machine's.
+            self.deadline_ms = min(barrier.timestamp_ms, now_ms) + options.aligned_timeout_ms
 
     def _subsume(self) -> None:
         if self.is_pending:

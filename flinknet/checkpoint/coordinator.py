@@ -45,7 +45,7 @@ CheckpointFailureManager, DefaultCheckpointPlanCalculator.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -135,13 +135,13 @@ class CheckpointCoordinator:
         config: JobCheckpointingConfig,
         inputs: Mapping[int, Iterable[int]],
         *,
-        epoch_s: float,
+        wall_ms: Callable[[float], int],
         first_id: int = 1,
         periodic: bool = True,
     ) -> None:
-        """``inputs`` says for every vertex of the job of which vertices it reads; ``epoch_s`` is
-        what the clock on the wall shows when the coordinator's shows 0. Without ``periodic`` there
-        are savepoints alone."""
+        """``inputs`` says for every vertex of the job of which vertices it reads; ``wall_ms``
+        makes milliseconds since 1970 of a time of the coordinator's clock. Without ``periodic``
+        there are savepoints alone."""
         self.config = config
         self.history = CheckpointHistory(HISTORY_RETAINED)
         self.latest: PendingCheckpoint | None = None
@@ -149,7 +149,7 @@ class CheckpointCoordinator:
         it if its files turn out to be damaged."""
         self._periodic = periodic
         self._unfinished = UnfinishedSubtasks(inputs)
-        self._epoch_s = epoch_s
+        self._wall_ms = wall_ms
         self._next_id = first_id
         self._pending: dict[int, PendingCheckpoint] = {}
         self._attempt = AttemptState.IDLE
@@ -378,7 +378,7 @@ class CheckpointCoordinator:
             self._unfinished,
             self._unfinished.finished,
             triggered_at=now,
-            timestamp_ms=round((self._epoch_s + now) * 1000),
+            timestamp_ms=self._wall_ms(now),
         )
         self._next_id += 1
         self._pending[checkpoint.checkpoint_id] = checkpoint

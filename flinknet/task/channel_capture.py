@@ -92,9 +92,10 @@ class ChannelCapture:
         if not partitions:
             self._finish_output(checkpoint_id)
         elif options.aligned_timeout_ms is not None and checkpoint_id in self._unsettled:
-            due_ms = barrier.timestamp_ms + options.aligned_timeout_ms - wall_clock_ms()
+            # The clock may have been set back since the barrier was made, or be another machine's.
+            age_ms = max(0, wall_clock_ms() - barrier.timestamp_ms)
             self._timers[checkpoint_id] = asyncio.get_running_loop().call_later(
-                max(0, due_ms) / 1000, self._time_out, checkpoint_id
+                max(0, options.aligned_timeout_ms - age_ms) / 1000, self._time_out, checkpoint_id
             )
         return in_flight
 

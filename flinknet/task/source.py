@@ -184,8 +184,7 @@ class SourceOperator(Operator):
 
     def _set_marker_timer(self, delay_ms: int) -> None:
         clock = self._context.processing_time
-        due_ms = clock.get_current_processing_time() + delay_ms
-        self._marker_timer = clock.register_timer(due_ms, self._emit_marker)
+        self._marker_timer = clock.register_delay(delay_ms, self._emit_marker)
 
     async def _emit_marker(self, timestamp_ms: int) -> None:
         context = self._context

@@ -178,6 +178,8 @@ class SubtaskCheckpoints:
         self._barriers: CheckpointBarriers | None = None
         self._timers: ProcessingTimeService | None = None
         self._timer: ScheduledTimer | None = None
+        self._timer_ms: int | None = None
+        """The barrier handler's deadline for which that is set."""
         self._others: EventHandler | None = None
         self._stop: SavepointStop | None = None
         self._stopping = -1
@@ -256,16 +258,19 @@ class SubtaskCheckpoints:
     def _follow_deadline(self, barriers: CheckpointBarriers) -> None:
         """Have ``on_time`` called as a mail when the barrier handler wants it."""
         assert self._timers is not None, "barriers come to a subtask that has begun"
-        before, deadline_ms = self._timer, barriers.deadline_ms
-        if before is not None and before.timestamp_ms != deadline_ms:
-            self._timers.cancel(before)
+        deadline_ms = barriers.deadline_ms
+        if self._timer is not None and self._timer_ms != deadline_ms:
+            self._timers.cancel(self._timer)
             self._timer = None
         if deadline_ms is not None and self._timer is None:
-            self._timer = self._timers.register_timer(deadline_ms, partial(self._on_time, barriers))
+            self._timer_ms = deadline_ms
+            self._timer = self._timers.register_delay(
+                max(0, deadline_ms - wall_clock_ms()), partial(self._on_time, barriers, deadline_ms)
+            )
 
-    def _on_time(self, barriers: CheckpointBarriers, timestamp_ms: int) -> None:
+    def _on_time(self, barriers: CheckpointBarriers, deadline_ms: int, _: int) -> None:
         self._timer = None
-        barriers.on_time(max(timestamp_ms, wall_clock_ms()))
+        barriers.on_time(max(deadline_ms, wall_clock_ms()))
         self._follow_deadline(barriers)
 
     # -- what the barrier handler says (BarrierListener)

@@ -51,7 +51,7 @@ class AssignTimestampsOperator(Operator):
         await super().open(context)
         self._clock = context.processing_time
         self._interval_ms = context.auto_watermark_interval_ms
-        self._generator = WatermarkGenerator(self._strategy, self._now_ms())
+        self._generator = WatermarkGenerator(self._strategy, self._clock.get_relative_time())
         self._set_timer()
 
     async def close(self) -> None:
@@ -74,7 +74,8 @@ class AssignTimestampsOperator(Operator):
         stamped = self._with_timestamps(records)
         await self._activate()
         await self._emit(stamped)
-        self._generator.on_batch(max(stamp for stamp, _ in stamped), self._now_ms())
+        latest_ms = max(stamp for stamp, _ in stamped)
+        self._generator.on_batch(latest_ms, self._clock.get_relative_time())
 
     def _with_timestamps(self, records: list[Any]) -> list[tuple[int, Any]]:
         extract = self._extract
@@ -103,7 +104,7 @@ class AssignTimestampsOperator(Operator):
 
     async def _on_timer(self, timestamp_ms: int) -> None:
         self._set_timer()
-        if self._generator.is_idle(self._now_ms()):
+        if self._generator.is_idle(self._clock.get_relative_time()):
             if not self._idle:
                 self._idle = True
                 await self._advance(self._generator.watermark())
@@ -124,9 +125,4 @@ class AssignTimestampsOperator(Operator):
 
     def _set_timer(self) -> None:
         if self._interval_ms > 0:
-            self._timer = self._clock.register_timer(
-                self._now_ms() + self._interval_ms, self._on_timer
-            )
-
-    def _now_ms(self) -> int:
-        return self._clock.get_current_processing_time()
+            self._timer = self._clock.register_delay(self._interval_ms, self._on_timer)

@@ -49,6 +49,7 @@ from flinknet.cluster.control.messages import (
 )
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_state import SubtaskState
+from flinknet.cluster.control.wall_clock import WallClock
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_record import JobRecord
@@ -216,7 +217,7 @@ class RegionWorld:
         self.seen: set[str] = set()
         """What has become of this world on its way here."""
         self.dispatcher = Dispatcher(
-            CONFIG, now=0.0, send=self.send, keep=self.keep, seek=self.seek, epoch_s=0.0
+            CONFIG, now=0.0, send=self.send, keep=self.keep, seek=self.seek, wall=WallClock()
         )
         prompt = frozenset((*LEFT, *RIGHT) if shape.has_third else LEFT)
         self.workers = {

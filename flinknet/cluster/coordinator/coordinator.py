@@ -39,6 +39,7 @@ from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.process_group import kill_group
 from flinknet.cluster.control.stop_signals import when_told_to_stop
 from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.control.wall_clock import WallClock, describe_jump
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.checkpoint_keeper import CheckpointKeeper
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
@@ -102,8 +103,8 @@ class Coordinator:
         """To what workers are asked whose answer is long."""
         self.stacks = StackSampleStore(self.answers, config, self.now)
         self._store = store
-        epoch_s = time.time() - self.now()
-        books = None if store is None else JobBooks(store, config, epoch_s)
+        self._wall = WallClock(time.time() - self.now())
+        books = None if store is None else JobBooks(store, config, self._wall)
         self.dispatcher = Dispatcher(
             config,
             now=self.now(),
@@ -111,7 +112,7 @@ class Coordinator:
             keep=self._keeper.carry_out,
             seek=self._keeper.seek,
             books=books,
-            epoch_s=epoch_s,
+            wall=self._wall,
         )
         self.ready = asyncio.Event()
         """Set once the expected number of workers has registered."""
@@ -418,6 +419,9 @@ class Coordinator:
         self._wanted = {*self._never_came, *lost}
 
     def _tick(self) -> None:
+        jump_s = self._wall.follow(self.now(), time.time())
+        if jump_s:
+            log.warning("%s; no deadline follows it", describe_jump(jump_s))
         self.dispatcher.tick(self.now())
         self._settle()
 

@@ -74,6 +74,7 @@ from flinknet.cluster.control.messages import (
 )
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import check_collected_bytes
+from flinknet.cluster.control.wall_clock import WallClock
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.job_execution import Commands, Part, SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
@@ -141,17 +142,16 @@ class Dispatcher:
         keep: Keep = _keep_nothing,
         seek: Seek = _seek_nothing,
         books: Books | None = None,
-        epoch_s: float = 0.0,
+        wall: WallClock | None = None,
     ) -> None:
         """``keep`` completes checkpoints, and says how that went by ``checkpoint_kept``; ``seek``
-        answers by ``checkpoint_found``; ``epoch_s`` is what the clock on the wall shows when this
-        one shows 0."""
+        answers by ``checkpoint_found``; ``wall`` knows the time of day."""
         self._keep = keep
         self._seek = seek
         self._books = books or NoBooks()
         self._phases: dict[str, tuple[object, ...]] = {}
         """Of each job, as it is written down."""
-        self._epoch_s = epoch_s
+        self._wall = wall or WallClock()
         self._config = config
         self._send = send
         self._stopping = False
@@ -166,7 +166,7 @@ class Dispatcher:
 
     def wall_ms(self, at: float) -> int:
         """A time of the coordinator's clock in milliseconds since 1970."""
-        return round((self._epoch_s + at) * 1000)
+        return self._wall.ms(at)
 
     # -- jobs, as clients see them
 
@@ -195,7 +195,7 @@ class Dispatcher:
             submission,
             self._config,
             submitted_at=now,
-            epoch_s=self._epoch_s,
+            wall=self._wall,
             restored=restored,
         )
         self.begin_attempt(record, now)

@@ -21,6 +21,7 @@ from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import decode_result
+from flinknet.cluster.control.wall_clock import WallClock
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
@@ -47,11 +48,11 @@ class ResumedJob(NamedTuple):
 class JobBooks:
     """The jobs of a coordinator in its store."""
 
-    def __init__(self, store: JobStore, config: ClusterConfig, epoch_s: float) -> None:
-        """``epoch_s`` is what the clock on the wall shows when the coordinator's shows 0."""
+    def __init__(self, store: JobStore, config: ClusterConfig, wall: WallClock) -> None:
+        """``wall`` knows the time of day."""
         self._store = store
         self._config = config
-        self._epoch_s = epoch_s
+        self._wall = wall
         self._known: set[str] = set()
 
     def resume(self, now: float) -> list[ResumedJob]:
@@ -108,8 +109,8 @@ class JobBooks:
         cause = record.execution.cause
         return {
             "pid": os.getpid(),
-            "submitted_s": self._epoch_s + record.submitted_at,
-            "ended_s": None if ended_at is None else self._epoch_s + ended_at,
+            "submitted_s": self._wall.seconds(record.submitted_at),
+            "ended_s": None if ended_at is None else self._wall.seconds(ended_at),
             "cancelled": record.is_cancelled,
             "restarts": record.backoff.restarts,
             "start": _packed(record.start),
@@ -122,7 +123,7 @@ class JobBooks:
                 "number": present.last_number,
                 "state": record.execution.state.value,
                 "cause": None if cause is None else cause.to_dict(),
-                "begun_s": self._epoch_s + present.begun_at,
+                "begun_s": self._wall.seconds(present.begun_at),
                 "restored": _packed(RestorePoint(present.restored_from, present.restored_finished)),
                 "assignment": {
                     worker_id: [list(key) for key in keys]
@@ -136,13 +137,18 @@ class JobBooks:
 
     def _resumed(self, stored: StoredJob, now: float) -> ResumedJob:
         submission, state = Submission.from_bytes(stored.submission), stored.state
+
+        def at(wall_s: float) -> float:
+            # The clock may have been set back since: nothing of it lies in the future.
+            return min(wall_s - self._wall.epoch_s, now)
+
         start, latest = _unpacked(state["start"]), _unpacked(state["latest"])
         record = JobRecord(
             stored.job_id,
             submission,
             self._config,
-            submitted_at=state["submitted_s"] - self._epoch_s,
-            epoch_s=self._epoch_s,
+            submitted_at=at(state["submitted_s"]),
+            wall=self._wall,
             restored=start,
             first_checkpoint=state["next_checkpoint"],
         )
@@ -160,7 +166,7 @@ class JobBooks:
             number,
             Placement.of_assignment(submission.shape, stored.job_id, number, assignment),
             _loss(state["pid"], submission),
-            begun_at=last["begun_s"] - self._epoch_s,
+            begun_at=at(last["begun_s"]),
             restored=_unpacked(last["restored"]),
         )
         reached = JobState(last["state"])
@@ -168,7 +174,7 @@ class JobBooks:
         for vertex, index, *counters in last["counters"]:
             attempt.counters[vertex, index] = IOMetrics(*counters)
         if state["ended_s"] is not None:
-            record.end(state["ended_s"] - self._epoch_s, cancelled=state["cancelled"])
+            record.end(at(state["ended_s"]), cancelled=state["cancelled"])
         cause = None if last["cause"] is None else FailureCause.from_dict(last["cause"])
         return ResumedJob(record, reached, cause)
 

@@ -25,6 +25,7 @@ from flinknet.checkpoint.metadata import CheckpointDirectory
 from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.control.wall_clock import WallClock
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord, RegionRestart
 from flinknet.cluster.coordinator.going_back import (
     CompletedCheckpoints,
@@ -69,20 +70,20 @@ class JobRecord:
         config: ClusterConfig,
         *,
         submitted_at: float,
-        epoch_s: float = 0.0,
+        wall: WallClock | None = None,
         restored: RestorePoint | None = None,
         first_checkpoint: int = 1,
     ) -> None:
         """A job without an attempt yet: begin the first one, which continues from ``restored``.
-        ``epoch_s`` is what the clock on the wall shows at 0; the checkpoints are numbered from
-        ``first_checkpoint``."""
+        ``wall`` knows the time of day; the checkpoints are numbered from ``first_checkpoint``."""
+        self._wall = wall or WallClock()
         self.job_id = job_id
         self.submission = submission
         self.submitted_at = submitted_at
         self.ended_at: float | None = None
         self.regions = pipelined_regions(submission.shape)
         """What must run together; every attempt runs all of them."""
-        self.checkpoints = _checkpoint_coordinator(submission.shape, epoch_s, first_checkpoint)
+        self.checkpoints = _checkpoint_coordinator(submission.shape, self._wall, first_checkpoint)
         """The books of its checkpoints, and of its savepoints, which every job may have."""
         self.savepoints: dict[int, SavepointRequest] = {}
         """What was asked for, by the number of the checkpoint."""
@@ -120,7 +121,6 @@ class JobRecord:
         self.state_since: dict[JobState, float] = {}
         """When it came to each state that it has been in, for the last time."""
         self._noted_state: JobState | None = None
-        self._epoch_s = epoch_s
         self._cancelled = False
         self._lost: FailureCause | None = None
         """How the coordinator has ended whose last attempt is the present one, if it is."""
@@ -164,7 +164,7 @@ class JobRecord:
 
     def wall_ms(self, at: float) -> int:
         """A time of the coordinator's clock in milliseconds since 1970."""
-        return round((self._epoch_s + at) * 1000)
+        return self._wall.ms(at)
 
     def note_state(self, now: float) -> None:
         """Remember since when the job is in its present state; call after each change."""
@@ -456,15 +456,15 @@ class JobRecord:
 
 
 def _checkpoint_coordinator(
-    shape: JobGraph, epoch_s: float, first_id: int
+    shape: JobGraph, wall: WallClock, first_id: int
 ) -> CheckpointCoordinator:
     inputs: dict[int, list[int]] = {vertex.id: [] for vertex in shape.vertices}
     for edge in shape.edges:
         inputs[edge.target].append(edge.source)
     settings = shape.checkpointing
     if settings is not None:
-        return CheckpointCoordinator(settings, inputs, epoch_s=epoch_s, first_id=first_id)
+        return CheckpointCoordinator(settings, inputs, wall_ms=wall.ms, first_id=first_id)
     defaults = JobCheckpointingConfig(interval_ms=1000.0)
     return CheckpointCoordinator(
-        defaults, inputs, epoch_s=epoch_s, first_id=first_id, periodic=False
+        defaults, inputs, wall_ms=wall.ms, first_id=first_id, periodic=False
     )

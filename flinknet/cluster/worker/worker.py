@@ -32,8 +32,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -73,6 +75,7 @@ from flinknet.cluster.control.messages import (
 from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.presence import Presence
 from flinknet.cluster.control.stop_signals import when_told_to_stop
+from flinknet.cluster.control.wall_clock import WallClock, describe_jump
 from flinknet.cluster.worker.answers import Answers, Request
 from flinknet.cluster.worker.garbage_collection import GarbageCollection
 from flinknet.cluster.worker.job_attempt import JobAttempt
@@ -100,12 +103,14 @@ from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.metrics.network_families import worker_labels
 from flinknet.metrics.worker_statistics import pack_statistics
 from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.task.processing_time import PROCESSING_CLOCK
 from flinknet.task.subtask import Subtask
 from flinknet.texts import text_of
 from flinknet.transitions import Transitions
 
 __all__ = ["TRANSITIONS", "WorkEvent", "WorkState", "Worker", "main"]
 
+log = logging.getLogger("flinknet.worker")
 
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.05, 1.0
 """Between two tries to join a coordinator, which are further apart from time to time."""
@@ -308,7 +313,15 @@ class Worker:
                 task.add_done_callback(self._settlements.discard)
 
     async def _send_heartbeats(self, registered: Registered) -> None:
+        loop = asyncio.get_running_loop()
+        wall = WallClock(time.time() - loop.time())
         while True:
+            PROCESSING_CLOCK.now_ms()
+            jump_s = wall.follow(loop.time(), time.time())
+            if jump_s:
+                told = "goes on more slowly until the clock has caught up"
+                told = told if jump_s < 0 else "follows it"
+                log.warning("%s; processing time %s", describe_jump(jump_s), told)
             self._beat()
             await self._link.send(Heartbeat())
             await asyncio.sleep(registered.heartbeat_interval_ms / 1000)

@@ -16,7 +16,7 @@ from flinknet.checkpoint.barrier_handler import (
 )
 from flinknet.checkpoint.barrier_listener import AbortReason
 from flinknet.errors import RemoteProtocolError
-from flinknet.wire.events import CheckpointOptions
+from flinknet.wire.events import CheckpointBarrier, CheckpointOptions
 from tests.unit.checkpoint.barrier_inputs import (
     ALIGNED,
     ALTERNATING,
@@ -513,6 +513,15 @@ def test_what_is_announced_overtakes_when_the_time_is_over() -> None:
     inputs.announced(1, 1)
     inputs.announced(1, 0)
     assert inputs.told == ["complete 1"]
+
+
+def test_the_time_is_no_longer_than_it_says_when_the_clock_has_been_set_back() -> None:
+    """Or when it is the coordinator's that is ahead."""
+    inputs = Inputs(2)
+    ahead = inputs.now + 3_600_000
+    options = CheckpointOptions(aligned_timeout_ms=TIMEOUT_MS)
+    inputs.barriers.on_barrier(0, CheckpointBarrier(1, ahead, options), inputs.now)
+    assert inputs.barriers.deadline_ms == inputs.now + TIMEOUT_MS
 
 
 def test_the_time_may_be_over_before_the_first_barrier() -> None:

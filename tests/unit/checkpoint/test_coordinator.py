@@ -31,12 +31,16 @@ REPORT = SubtaskReport()
 NOT_WRITTEN = CheckpointFailure(CheckpointFailureReason.COMPLETION_FAILURE, "not now")
 
 
+def wall_ms(at: float) -> int:
+    return round((100.0 + at) * 1000)
+
+
 def coordinator(**options: Any) -> CheckpointCoordinator:
     """One with an interval of a second, whose subtasks all run since second 0."""
     made = CheckpointCoordinator(
         JobCheckpointingConfig(**{"interval_ms": 1000.0, "timeout_ms": 5000.0, **options}),
         INPUTS,
-        epoch_s=100.0,
+        wall_ms=wall_ms,
     )
     made.attempt_runs(SUBTASKS, (), 0.0)
     return made
@@ -91,7 +95,7 @@ def test_checkpoints_begin_at_the_sources_an_interval_apart() -> None:
 
 
 def test_no_checkpoint_before_all_subtasks_run() -> None:
-    books = CheckpointCoordinator(JobCheckpointingConfig(1000.0), INPUTS, epoch_s=0.0)
+    books = CheckpointCoordinator(JobCheckpointingConfig(1000.0), INPUTS, wall_ms=wall_ms)
     assert books.deadline is None
     assert books.tick(1e6) == []
     with pytest.raises(LocalProtocolError, match="subtasks all run"):
@@ -320,7 +324,9 @@ def test_what_is_said_between_suspend_and_resume_counts_from_the_last_restart(
     for _ in range(500):
         order = _order(regions, random)
         books = CheckpointCoordinator(
-            JobCheckpointingConfig(interval_ms=1000.0), inputs, epoch_s=100.0
+            JobCheckpointingConfig(interval_ms=1000.0),
+            inputs,
+            wall_ms=wall_ms,
         )
         books.attempt_runs([one for region in places for one in region], (), 0.0)
         books.suspend(1.5)
@@ -384,7 +390,7 @@ def two_pipelines(**options: Any) -> CheckpointCoordinator:
     books = CheckpointCoordinator(
         JobCheckpointingConfig(**{"interval_ms": 1000.0, "timeout_ms": 5000.0, **options}),
         {0: (), 1: (0,), 2: ()},
-        epoch_s=0.0,
+        wall_ms=lambda at: round(at * 1000),
     )
     books.attempt_runs(((0, 0), (1, 0), OTHER_SINK), (), 0.0)
     return books
@@ -558,7 +564,7 @@ def test_a_job_that_could_not_be_drained_fails() -> None:
 
 def test_without_periodic_checkpoints_there_are_savepoints() -> None:
     books = CheckpointCoordinator(
-        JobCheckpointingConfig(1000.0), INPUTS, epoch_s=0.0, periodic=False
+        JobCheckpointingConfig(1000.0), INPUTS, wall_ms=wall_ms, periodic=False
     )
     books.attempt_runs(SUBTASKS, (), 0.0)
     assert books.deadline is None

@@ -15,8 +15,12 @@ class ManualTime(ProcessingTimeService):
     """Processing time that goes on when it is told to, and runs what is due then, in order."""
 
     def __init__(self, now_ms: int = 0) -> None:
-        super().__init__(lambda action: None, lambda: self.now_ms)
+        super().__init__(
+            lambda action: None, lambda: self.now_ms + self.step_ms, lambda: self.now_ms
+        )
         self.now_ms = now_ms
+        self.step_ms = 0
+        """By how much the clock was set; delays do not follow it."""
 
     def _set(self, timer: ScheduledTimer) -> None:
         """Nothing is set: ``advance`` finds what is due."""

@@ -71,10 +71,12 @@ async def test_what_ends_a_chain_has_no_outputs() -> None:
     capture.close()
 
 
+@pytest.mark.parametrize("ahead_ms", [0, 3_600_000])
 async def test_one_that_may_be_in_time_is_settled_by_its_readers_or_its_timer(
-    outputs: Outputs,
+    outputs: Outputs, ahead_ms: int
 ) -> None:
-    in_flight = outputs.capture.begin(CheckpointBarrier(1, wall_clock_ms(), SOON))
+    """Also if the clock has been set back since its barrier was made."""
+    in_flight = outputs.capture.begin(CheckpointBarrier(1, wall_clock_ms() + ahead_ms, SOON))
     assert in_flight is not None
     outputs.capture.complete_input(1)
     view = outputs.arranged[0].views[0]

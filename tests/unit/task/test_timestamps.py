@@ -84,6 +84,18 @@ async def test_a_subtask_without_records_becomes_idle() -> None:
         assert harness.event_time[3:] == [Watermark(6)]
 
 
+@pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
+async def test_watermarks_and_idleness_do_not_follow_the_clock_when_it_is_set(step_ms: int) -> None:
+    strategy = BY_VALUE.with_idleness(Duration.of_seconds(1))
+    async with assigning(strategy) as harness:
+        await harness.process(3)
+        harness.time.step_ms = step_ms
+        await harness.time.advance(201)
+        assert harness.event_time == [Watermark(2)]
+        await harness.time.advance(1400)
+        assert harness.event_time == [Watermark(2), IDLE]
+
+
 async def test_what_has_not_been_said_is_said_before_idle() -> None:
     strategy = BY_VALUE.with_idleness(Duration.of_millis(100))
     async with assigning(strategy) as harness:

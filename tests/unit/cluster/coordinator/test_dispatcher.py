@@ -31,6 +31,7 @@ from flinknet.cluster.control.messages import (
     TriggerCheckpoint,
 )
 from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.control.wall_clock import WallClock
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
@@ -86,7 +87,7 @@ class Cluster:
             send=lambda *sent: self.sent.append(sent),
             keep=self.keep,
             seek=self.seek,
-            epoch_s=1000.0,
+            wall=WallClock(1000.0),
         )
         for number, worker_id in enumerate(WORKERS):
             message = Register(worker_id, 100 + number, f"127.0.0.1:{1000 + number}", slots)

@@ -27,6 +27,7 @@ from flinknet.cluster.control.messages import (
     Settled,
 )
 from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.control.wall_clock import WallClock
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_books import JobBooks
@@ -60,7 +61,8 @@ class Life:
         self.now = 0.0
         self.sent: list[tuple[str, Message]] = []
         self.sought: list[JobRecord] = []
-        books = JobBooks(self.store, CONFIG, started_at)
+        self.wall = WallClock(started_at)
+        books = JobBooks(self.store, CONFIG, self.wall)
         self.dispatcher = Dispatcher(
             CONFIG,
             now=self.now,
@@ -68,7 +70,7 @@ class Life:
             keep=self.keep,
             seek=self.sought.append,
             books=books,
-            epoch_s=started_at,
+            wall=self.wall,
         )
         for record, state, cause in books.resume(self.now):
             self.dispatcher.resume(record, state, cause, self.now)
@@ -445,3 +447,20 @@ def test_a_job_that_makes_no_sense_is_left_alone(
     ):
         assert any(job_id in one and why in one for one in caplog.messages), why
     assert len(life.store.load()) == 3
+
+
+def test_what_is_written_down_follows_the_clock_that_is_set(tmp_path: Path) -> None:
+    """A job was submitted 10 s ago, also after the clock has been set back by an hour, and for the
+    next coordinator; and nothing was begun in the future."""
+    first = Life(tmp_path)
+    first.join("worker-0")
+    first.join("worker-1")
+    record = first.submit()
+    first.wall.follow(10.0, 1010.0 - 3600.0)
+    first.now = 10.0
+    first.dispatcher.cancel(record, first.now)
+    first.store.close()
+    for started_at, ago in ((1020.0 - 3600.0, 20.0), (1020.0 - 7200.0, 0.0)):
+        life = Life(tmp_path, started_at=started_at)
+        assert life.job().submitted_at == -ago
+        life.store.close()

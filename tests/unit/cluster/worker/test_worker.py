@@ -362,3 +362,31 @@ async def test_a_blocked_loop_is_no_silence_of_the_coordinator() -> None:
             job_id = await client.submit(Submission.of_graph(keyed_graph()))
             await client.follow(job_id, interval_ms=10_000)
         assert not any(worker.done() for worker in cluster.workers)
+
+
+@pytest.mark.parametrize(("step_s", "told"), [(-3600.0, "set back by 3600.0 s"), (90.0, "forward")])
+async def test_a_clock_that_is_set_is_told_once_and_loses_nobody(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step_s: float, told: str
+) -> None:
+    """By each process; neither heartbeats nor jobs follow it."""
+    offset_s, clock = 0.0, time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + offset_s)
+
+    def tellers() -> list[str]:
+        return sorted(one.name for one in caplog.records if told in one.getMessage())
+
+    async with running_cluster(config=replace(CONFIG, workers=1)) as cluster:
+        job_ids = []
+        async with cluster.served.client() as client:
+            for is_set in (False, True):
+                job_ids.append(await client.submit(Submission.of_graph(keyed_graph())))
+                assert (await client.follow(job_ids[-1], interval_ms=10)).state == "FINISHED"
+                offset_s = step_s
+                while len(tellers()) < 2:
+                    await asyncio.sleep(0)
+                assert tellers() == ["flinknet.coordinator", "flinknet.worker"], is_set
+        for job_id in job_ids:
+            record = cluster.served.coordinator.dispatcher.job(job_id)
+            assert record is not None
+            assert abs(record.wall_ms(record.submitted_at) / 1000 - time.time()) < 60
+        assert not any(worker.done() for worker in cluster.workers)

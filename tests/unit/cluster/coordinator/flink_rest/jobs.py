@@ -6,6 +6,7 @@ from typing import Any
 
 from flinknet.cluster.control.messages import Message, Opened, Register, Released
 from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.control.wall_clock import WallClock
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.config import ClusterConfig
@@ -29,7 +30,7 @@ def submitted(now: float = 1.0) -> tuple[Dispatcher, JobRecord]:
     def send(worker_id: str, message: Message) -> None:
         """Nobody listens."""
 
-    dispatcher = Dispatcher(ClusterConfig(), now=0.0, send=send, epoch_s=EPOCH_S)
+    dispatcher = Dispatcher(ClusterConfig(), now=0.0, send=send, wall=WallClock(EPOCH_S))
     dispatcher.register(Register("worker-0", 1, "127.0.0.1:1000", 4), 0.5)
     return dispatcher, dispatcher.submit(Submission.of_graph(keyed_graph()), now)
 
