@@ -26,6 +26,7 @@ from flinknet.task.own_types import record_types
 from flinknet.task.source import Source, SourceOperator
 from flinknet.task.transformation import OperatorKind, StreamInput, Transformation
 from flinknet.task.type_information import TypeInformation, converter
+from flinknet.task.warning_filters import program_filters
 from flinknet.task.watermark_strategy import WatermarkStrategy
 
 if TYPE_CHECKING:
@@ -366,6 +367,7 @@ class StreamExecutionEnvironment(PyFlinkNames):
             restart=self._restart or default,
             state_backend=None if self._state_backend is None else self._state_backend.name,
             cluster_options=tuple(self.cluster_options.items()),
+            warning_filters=program_filters(),
         )
         if clear:
             self._transformations.clear()

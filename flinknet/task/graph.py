@@ -28,6 +28,7 @@ from flinknet.task.pickler import dumps_to_run
 from flinknet.task.sink import SinkOperator, TwoPhaseSink
 from flinknet.task.type_information import TypeInformation
 from flinknet.task.typed_records import InputType
+from flinknet.task.warning_filters import WarningFilter
 from flinknet.texts import text_of
 
 if TYPE_CHECKING:
@@ -151,6 +152,8 @@ class JobGraph:
     state_backend: StateBackendName | None = None
     """Where keyed state is kept; None takes what the workers' configuration says."""
 
+    warning_filters: tuple[WarningFilter, ...] = ()
+    """The program's, which hold for its functions in the workers, too."""
     cluster_options: tuple[tuple[str, str], ...] = ()
     """Options of the cluster that the program sets, by Flink's names: they hold for a cluster that
     is started for this job."""

@@ -7,13 +7,21 @@ that it does. And PyPy's ``dis``, which cloudpickle asks for the global names in
 at some that use variables of the function around them: all names that the code holds are taken
 instead, so that a global variable may travel along which has the name of an attribute.
 
+What a program wraps by ``functools.lru_cache``, ``cache`` or ``cached_property`` travels by value,
+too. Any other object of the program's own file that can only be found there by its name is refused:
+a worker's ``__main__`` is another module, and would miss it.
+
 Pickled functions are for the interpreter that made them: all processes of a cluster have the same.
 """
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections import ChainMap
+from collections.abc import Callable
 from io import BytesIO
+from pickle import PicklingError
 from types import CodeType
 from typing import Any, ClassVar
 
@@ -64,10 +72,69 @@ def _reduce(code: CodeType) -> tuple[type[CodeType], tuple[Any, ...]]:
     )
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Knows what a function's code consists of."""
+_Cached = type(functools.lru_cache(lambda: None))
 
-    dispatch_table: ClassVar = ChainMap({CodeType: _reduce}, cloudpickle.Pickler.dispatch_table)
+
+def _cached(function: Callable[..., Any], parameters: dict[str, Any]) -> Callable[..., Any]:
+    cached: Callable[..., Any] = functools.lru_cache(**parameters)(function)
+    return cached
+
+
+def _reduce_property(value: functools.cached_property[Any]) -> tuple[Any, ...]:
+    return _cached_property, (value.func, value.attrname)
+
+
+def _cached_property(
+    function: Callable[[Any], Any], name: str | None
+) -> functools.cached_property[Any]:
+    """Return the property under the name that its class gave it: a class that travels by value
+    gives its attributes no names."""
+    made = functools.cached_property(function)
+    if name is not None:
+        made.__set_name__(object, name)
+    return made
+
+
+def _reduced_by_name(value: Any) -> Any:
+    """Return how to pickle an object that pickle would look up by its name where that cannot be
+    found by a worker; else NotImplemented."""
+    name = getattr(value, "__qualname__", None)
+    if not isinstance(name, str) or _is_importable(value, name):
+        return NotImplemented
+    if isinstance(value, _Cached):
+        return _cached, (value.__wrapped__, value.cache_parameters())
+    if isinstance(value.__reduce_ex__(4), str):
+        raise PicklingError(
+            f"{name} is a {type(value).__name__} of the program's own file, which workers do not "
+            "import: move it to a module of its own"
+        )
+    return NotImplemented
+
+
+def _is_importable(value: Any, name: str) -> bool:
+    module = getattr(value, "__module__", None)
+    if module == "__main__":
+        return False
+    found: Any = sys.modules.get(module) if isinstance(module, str) else None
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is value
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Knows what a function's code consists of, and what its program has wrapped it in."""
+
+    dispatch_table: ClassVar = ChainMap(
+        {CodeType: _reduce, functools.cached_property: _reduce_property},
+        cloudpickle.Pickler.dispatch_table,
+    )
+
+    if not COMPILES_PYTHON:
+
+        def reducer_override(self, value: Any) -> Any:
+            """See pickle, which asks this first."""
+            reduction = super().reducer_override(value)
+            return _reduced_by_name(value) if reduction is NotImplemented else reduction
 
 
 class _PicklerToRun(_Pickler):

@@ -66,20 +66,30 @@ env.execute("for what it prints")
 """
 
 WITH_MODULES_OF_ITS_OWN = """
-import sys
+import functools, sys, warnings
 sys.path.insert(0, "archive.zip")
 sys.path.append("later")
 from flinknet.datastream import StreamExecutionEnvironment
 import archived
 
+class Own(UserWarning):
+    pass
+
+@functools.lru_cache
 def seen(number):
     import found_later
-    return archived.NAME, found_later.NAME, sys.path
+    assert number == 2, "with -O this is not asserted"
+    warnings.warn("ignored by -W", FutureWarning)
+    try:
+        warnings.warn("an error for the program", Own)
+    except Own as error:
+        return archived.NAME, found_later.NAME, str(error), sys.flags.optimize, sys.path
 
+warnings.simplefilter("error", Own)
 env = StreamExecutionEnvironment()
 with env.from_collection([1]).map(seen).execute_and_collect() as found:
-    [(first, second, path)] = found
-print(first, second, path == sys.path)
+    [(*names, path)] = found
+print(*names, path == sys.path)
 """
 
 
@@ -126,14 +136,25 @@ def test_a_program_with_an_event_loop_of_its_own(tmp_path: Path) -> None:
     }
 
 
-def test_workers_find_modules_where_the_program_does(tmp_path: Path) -> None:
-    """In archives and relative places too, and in the same order."""
+def test_workers_run_functions_as_the_program_would(tmp_path: Path) -> None:
+    """Modules are found in archives and relative places too, and in the same order. Options of the
+    interpreter hold, and so do warning filters."""
     with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
         archive.writestr("archived.py", "NAME = 'archived'")
     (tmp_path / "later").mkdir()
     (tmp_path / "later" / "found_later.py").write_text("NAME = 'later'")
-    run = run_program(tmp_path, WITH_MODULES_OF_ITS_OWN, FLINKNET_CONFIG="cluster.toml")
-    assert run.stdout == "archived later True\n", run.stderr
+    (tmp_path / "cluster.toml").write_text("[cluster]\nworkers = 1\n")
+    (tmp_path / "job.py").write_text(WITH_MODULES_OF_ITS_OWN)
+    run = subprocess.run(
+        [sys.executable, "-O", "-Wignore::FutureWarning", "job.py"],
+        cwd=tmp_path,
+        env=environment(FLINKNET_CONFIG="cluster.toml"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout == "archived later an error for the program 1 True\n", run.stderr
+    assert run.stderr == ""
 
 
 def test_a_terminal_sees_progress_and_a_summary(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ A child imports its own modules before it searches a directory of the program: a
 called ``attr.py`` must not take the place of the library. So ``-P`` keeps the working directory out
 of the child's ``sys.path``, and what only the program's path has goes to the end. Once a worker has
 imported its modules it takes the program's path as it is, because its jobs import what the program
-imports. The coordinator runs no user code and keeps its own.
+imports. The coordinator runs no user code and keeps its own. A worker gets those options of this
+interpreter that change what a program does, as ``-O`` and ``-W``; the filters that the program has
+set since come with its jobs.
 
 The launcher does not look after what it has started: that is ``watcher.py``.
 """
@@ -159,7 +161,12 @@ class Launcher:
         start = json.dumps([_HOME, name != COORDINATOR, *_import_path()])
         child = await ChildProcess.start(
             name,
-            (sys.executable, "-P", "-c", _START, module, start, "--watch-parent", *arguments),
+            (
+                sys.executable,
+                "-P",
+                *(() if name == COORDINATOR else _interpreter_flags()),
+                *("-c", _START, module, start, "--watch-parent", *arguments),
+            ),
             environment={**self._environment(), **variables},
             on_output=lambda line: self._on_output(name, line),
             on_printed=on_printed,
@@ -204,6 +211,12 @@ async def finish_stopping(stopping: Coroutine[None, None, None], kill: Callable[
             kill()
     if cancelled:
         raise asyncio.CancelledError
+
+
+def _interpreter_flags() -> list[str]:
+    """Options of this interpreter that change what a program does: -O, -OO, -b, -bb and -W."""
+    repeated = ["-O"] * sys.flags.optimize + ["-b"] * sys.flags.bytes_warning
+    return [*repeated, *(f"-W{option}" for option in sys.warnoptions)]
 
 
 def _import_path() -> list[str]:

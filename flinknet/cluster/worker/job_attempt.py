@@ -60,6 +60,7 @@ from flinknet.task.graph import JobGraph
 from flinknet.task.restored_state import RestoredState
 from flinknet.task.subtask import Subtask
 from flinknet.task.subtask_checkpoints import SubtaskCheckpoints
+from flinknet.task.warning_filters import take_filters
 from flinknet.texts import text_of
 from flinknet.transitions import Transitions
 from flinknet.wire.events import Alignment, CheckpointBarrier, CheckpointKind, CheckpointOptions
@@ -265,6 +266,7 @@ class JobAttempt:
                 self._job_id, self._attempt, self._environment.worker_id
             )
             graph = JobGraph.from_bytes(deployment.graph)
+            take_filters(graph.warning_filters)
             store = self._open_store(graph)
             self._places = CheckpointPlaces(store, self._checkpointing)
             self._checkpoints_as = deployment.checkpoints_as

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import functools
 import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,3 +75,86 @@ def test_a_class_travels_with_its_methods() -> None:
 def test_what_cannot_be_pickled_says_so() -> None:
     with Path(os.devnull).open("rb") as file, pytest.raises(TypeError, match="BufferedReader"):
         dumps(lambda: file)
+
+
+DECORATED = """
+import functools, sys, typing
+from flinknet.task.pickler import dumps, dumps_to_run
+
+@functools.lru_cache(maxsize=7, typed=True)
+def limited(n): return n + 1
+
+@functools.cache
+def fibonacci(n): return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+class Bag:
+    @functools.cached_property
+    def size(self): return 5
+    @functools.lru_cache
+    def twice(self, n): return 2 * n
+
+Name = typing.NewType("Name", str)
+
+def named(n) -> Name: return Name(str(n))
+
+nested = functools.lru_cache(lambda n: -n)
+wrapped = functools.wraps(limited)(lambda n: limited(n))
+partial = functools.partial(limited, 3)
+
+sys.stdout.buffer.write(globals()[sys.argv[1]](eval(sys.argv[2])))
+"""
+
+
+def sent(expression: str, *, by: str = "dumps") -> subprocess.CompletedProcess[bytes]:
+    """Pickle a value of a program's own file, in a process that has that file as ``__main__``."""
+    return subprocess.run(
+        [sys.executable, "-c", DECORATED, by, expression], capture_output=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "argument", "expected"),
+    [
+        ("limited", 3, 4),
+        ("lambda n: limited(n)", 3, 4),
+        ("fibonacci", 60, 1548008755920),
+        ("lambda n: Bag().size + n", 1, 6),
+        ("Bag().twice", 4, 8),
+        ("nested", 4, -4),
+        ("wrapped", 4, 5),
+        ("lambda n: partial() + n", 4, 8),
+    ],
+)
+@pytest.mark.parametrize("by", ["dumps", "dumps_to_run"])
+def test_decorated_functions_of_a_program_travel(
+    expression: str, argument: int, expected: int, by: str
+) -> None:
+    """By value, with their caches' settings, and a recursive one in linear time."""
+    run = sent(expression, by=by)
+    assert run.returncode == 0, run.stderr.decode()
+    function = pickle.loads(run.stdout)
+    assert function(argument) == expected
+    assert pickle.loads(dumps(function))(argument) == expected, "a worker copies it"
+
+
+def test_a_cache_keeps_its_settings() -> None:
+    limited = pickle.loads(sent("limited").stdout)
+    assert limited.cache_parameters() == {"maxsize": 7, "typed": True}
+    assert limited.__name__ == "limited"
+
+
+def test_what_only_a_name_can_find_is_refused_by_that_name() -> None:
+    """A worker would raise AttributeError of its own ``__main__``."""
+    run = sent("named")
+    assert run.returncode == 1
+    assert b"Name is a NewType of the program's own file" in run.stderr
+
+
+@functools.lru_cache
+def importable(number: int) -> int:
+    return number
+
+
+def test_a_cached_function_of_a_module_travels_by_name() -> None:
+    """Its processes have one cache each, however many functions refer to it."""
+    assert pickle.loads(dumps(importable)) is importable

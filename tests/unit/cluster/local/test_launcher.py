@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -138,3 +140,13 @@ async def test_a_lost_worker_is_replaced_under_another_name() -> None:
         assert launcher.pids().keys() == {"coordinator", "worker-0.2"}
     finally:
         await launcher.stop()
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["-O"], ["-O", "-O", "-b", "-Werror::UserWarning", "-Wignore:a text"]]
+)
+def test_a_worker_gets_the_options_of_the_program(options: list[str]) -> None:
+    shown = "from flinknet.cluster.local.launcher import _interpreter_flags as f; print(f())"
+    said = subprocess.check_output([sys.executable, *options, "-c", shown], text=True)
+    implied = ["-Wdefault::BytesWarning"] if "-b" in options else []
+    assert sorted(ast.literal_eval(said)) == sorted(options + implied)

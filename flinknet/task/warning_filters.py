@@ -1,0 +1,68 @@
+"""The warning filters of a program, for the workers that run its functions.
+
+A filter names a class of warnings. A library's class is sent by its name, and taken by a worker
+that has loaded the library for the job's functions: to import it for a filter alone would take
+time, and what is not loaded does not warn.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from typing import Literal, NamedTuple, cast
+
+__all__ = ["WarningFilter", "program_filters", "take_filters"]
+
+Action = Literal["default", "error", "ignore", "always", "module", "once"]
+
+
+class WarningFilter(NamedTuple):
+    """One filter, as ``warnings.filterwarnings`` takes it."""
+
+    action: str
+    message: str
+    """A regular expression; empty for any message."""
+    category: type[Warning] | tuple[str, str]
+    """The class; of a library's class its module and its name."""
+    module: str
+    """As ``message``, for the name of the module that is warned."""
+    line: int
+
+
+def program_filters() -> tuple[WarningFilter, ...]:
+    """Return the filters of this process, the one that is looked at first at the beginning."""
+    return tuple(
+        WarningFilter(action, _pattern(message), _category(category), _pattern(module), line)
+        for action, message, categories, module, line in warnings.filters
+        for category in (categories if isinstance(categories, tuple) else (categories,))
+    )
+
+
+def take_filters(filters: tuple[WarningFilter, ...]) -> None:
+    """Have this process warn as the program does; nothing changes if it does so already."""
+    if filters == program_filters():
+        return
+    warnings.resetwarnings()
+    for one in reversed(filters):
+        category = one.category if isinstance(one.category, type) else _loaded(*one.category)
+        if category is not None:
+            action = cast(Action, one.action)
+            warnings.filterwarnings(action, one.message, category, one.module, one.line)
+
+
+def _pattern(text: re.Pattern[str] | str | None) -> str:
+    """Return the regular expression of a filter; Python's own filters have plain names."""
+    return text.pattern if isinstance(text, re.Pattern) else text or ""
+
+
+def _category(category: type[Warning]) -> type[Warning] | tuple[str, str]:
+    is_sent = category.__module__ in ("builtins", "__main__")
+    return category if is_sent else (category.__module__, category.__qualname__)
+
+
+def _loaded(module: str, name: str) -> type[Warning] | None:
+    found: object = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found if isinstance(found, type) and issubclass(found, Warning) else None
