@@ -233,6 +233,10 @@ class ClusterConfig:
     concerns, while others with which they exchange no records go on, or all of the job. Flink:
     jobmanager.execution.failover-strategy (region)."""
 
+    failed_names_remembered_max: int = 1_000
+    """Errors of producers of named partitions that the coordinator keeps for readers that come
+    later, each for the producer's network.ended_partitions_remembered_ms; the oldest goes first."""
+
     lost_workers_retained: int = 100
     """Lost workers of which the coordinator still tells; the one that was lost first is forgotten
     first, and another may have its id. As many as ``workers`` are kept in any case, so that each
@@ -306,6 +310,7 @@ class ClusterConfig:
             ("stack_depth_max", 1),
             ("stacks_distinct_max", 1),
             ("jobs_retained", 1),
+            ("failed_names_remembered_max", 1),
             ("lost_workers_retained", 1),
             ("mailbox_mails_max", 1),
         ):

@@ -78,6 +78,11 @@ class WireLimits:
     close the connection. A failing job cancels every channel at once, two in a minute
     twice as many."""
 
+    unmet_requests_per_second_max: int = 5_000
+    """Requests for partitions that a worker does not have, of all peers together; half as many may
+    come at once. Further ones are read later, in turn with those of other peers. Each takes some 15
+    us with its cancel, so peers that send nothing else take less than a tenth of a processor."""
+
     heartbeats_per_minute_max: int = 12_000
     """Heartbeats that a peer may send in a minute; more close the connection. One is due every
     heartbeat_interval_ms at most, for which this allows 5 ms."""
@@ -132,6 +137,7 @@ class WireLimits:
             1,
             "channels_per_connection_max",
             "channels_per_worker_max",
+            "unmet_requests_per_second_max",
             "heartbeats_per_minute_max",
             "credit_per_channel_max",
             "events_per_channel_max",
@@ -327,6 +333,16 @@ class NetworkConfig:
     rendezvous_notice_ms: float = 5_000.0
     """After how long such a wait is told in the log, once: who waits for whom; 0 for never."""
 
+    ended_partitions_remembered_max: int = 10_000
+    """Partitions that were released or have failed, of which a worker remembers how they ended, so
+    that a reader that comes late hears it at once. A long-lived worker must not grow with every
+    job."""
+
+    ended_partitions_remembered_ms: float = 600_000.0
+    """For how long it does, and for how long a directory of names tells the error of a writer that
+    failed before its reader had come. Longer than two programs are started apart, and shorter than
+    a name is used again for something else."""
+
     connect_timeout_ms: float = 10_000.0
     """Time for one connect and handshake. Flink:
     taskmanager.network.netty.client.connectTimeoutSec."""
@@ -449,7 +465,9 @@ class NetworkConfig:
             "connect_backoff_ms",
             "close_timeout_ms",
             "heartbeat_interval_ms",
+            "ended_partitions_remembered_ms",
         )
+        require_at_least(self, 0, "ended_partitions_remembered_max")
         require(
             self.connect_backoff_max_ms >= self.connect_backoff_ms,
             f"connect_backoff_max_ms is {self.connect_backoff_max_ms}: choose connect_backoff_ms "

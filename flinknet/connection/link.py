@@ -10,7 +10,8 @@ has come (or the channel gone) and ``resume`` goes on with what had been read al
 
 One call handles ``turn_messages_max`` messages at most. If there are more, the link ``has_more``:
 the owner lets the loop turn, so that others have theirs, and calls again before it reads on. That
-pause is short and for fairness; it is no flow control, which is what credit is for.
+pause is short and for fairness; it is no flow control, which is what credit is for. Requests for
+partitions that are not here end a call sooner, and ``take_rest`` says until when the owner waits.
 
 Bytes out: ``next_frames`` takes what the session has to say. The frames refer to the buffers' own
 memory: the owner calls ``frames_written`` when the socket has taken all of them, and only then are
@@ -211,6 +212,19 @@ class Link:
         return self._decoder.has_more
 
     @property
+    def must_rest(self) -> bool:
+        """Whether the peer has asked for so many partitions that are not here that nothing more may
+        be read before ``take_rest``."""
+        return self.session.readers.rests_until is not None
+
+    def take_rest(self) -> float:
+        """Return until when the rest takes that is due; it is over at once, or in the next turn of
+        the loop, if that has passed."""
+        readers = self.session.readers
+        until, readers.rests_until = readers.rests_until, None
+        return until or 0.0
+
+    @property
     def stalled(self) -> bool:
         """Whether a frame waits for a buffer, so that nothing more may be read."""
         return self.session.channels.stalled_on is not None
@@ -234,6 +248,8 @@ class Link:
             self._hear_goodbye()
         else:
             self.session.on_message(message_type, fields, self._now)
+            if self.session.readers.rests_until is not None:
+                self._decoder.end_turn()
 
     def on_error_response(self, channel: int, code: int, text: str) -> None:
         """The peer reports an error, of one channel or of everything; see MessageReceiver."""

@@ -9,14 +9,27 @@ before others have their turn is another matter (``turn_messages_max``, ``turn_b
 Readers cost memory, and every peer may ask for many. A ``ReaderQuota`` counts those of all
 connections of a worker together.
 
+A request for which there is no partition moves no data either, and an honest peer may send
+thousands of those at the start of a job. So they are not forbidden but paced: an ``UnmetRequests``
+gives each of all peers of a worker a place in time, in the order in which they come, and a
+connection that has had its share waits for its place before it is read on.
+
 Time comes in as ``now``, in seconds.
 """
 
 from __future__ import annotations
 
-__all__ = ["MinuteBudget", "ReaderQuota"]
+__all__ = ["UNMET_REQUESTS_AT_ONCE", "MinuteBudget", "ReaderQuota", "UnmetRequests"]
 
 _MINUTE_S = 60.0
+
+UNMET_REQUESTS_AT_ONCE = 16
+"""Unmet requests of one connection that are handled before others have their turn, which take some
+200 us."""
+
+_AHEAD_S = 0.5
+"""So much of the time of unmet requests may be used in advance, so that the start of a job of usual
+size waits for nothing."""
 
 
 class MinuteBudget:
@@ -61,3 +74,21 @@ class ReaderQuota:
         """Count a reader out."""
         assert self.taken > 0, "more readers were given back than taken"
         self.taken -= 1
+
+
+class UnmetRequests:
+    """The places in time of the requests that meet no partition, of all peers of a worker together.
+
+    ``per_second`` of them have a place in each second.
+    """
+
+    __slots__ = ("_interval_s", "_next_at")
+
+    def __init__(self, per_second: int) -> None:
+        self._interval_s = 1 / per_second
+        self._next_at = float("-inf")
+
+    def take_place(self, now: float) -> float:
+        """Count one; return when its connection may be read on, which may have passed."""
+        self._next_at = max(self._next_at, now) + self._interval_s
+        return self._next_at - _AHEAD_S

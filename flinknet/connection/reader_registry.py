@@ -8,6 +8,10 @@ number is a violation. Requests are checked against the limits before anything i
 A request for which the worker has no room is answered with an error, which ends its channel; until
 its cancel comes, one reader that is done stands for all such channels, and costs nothing more.
 
+A request that meets no registered partition is *unmet*. ``rests_until`` says when the connection
+may be read on after several of those: at once, but in another turn of the event loop, or when its
+place in time has come (``peer_budget.py``). It is None while there is no reason to rest.
+
 Invariant: the readers that are here, but that one, are counted in the worker's quota.
 """
 
@@ -17,7 +21,12 @@ import logging
 from collections.abc import Iterator
 
 from flinknet.config import NetworkConfig
-from flinknet.connection.peer_budget import MinuteBudget, ReaderQuota
+from flinknet.connection.peer_budget import (
+    UNMET_REQUESTS_AT_ONCE,
+    MinuteBudget,
+    ReaderQuota,
+    UnmetRequests,
+)
 from flinknet.connection.subpartition_reader import ReaderOwner, SubpartitionReader
 from flinknet.errors import RemoteProtocolError, TooManyChannelsError
 from flinknet.partition.registry import PartitionRegistry
@@ -40,6 +49,7 @@ class ReaderRegistry:
         partitions: PartitionRegistry,
         config: NetworkConfig,
         quota: ReaderQuota,
+        unmet_requests: UnmetRequests,
         consumer: str,
     ) -> None:
         self._consumer = consumer
@@ -51,6 +61,9 @@ class ReaderRegistry:
         self._readers: dict[int, SubpartitionReader] = {}
         self._next_channel = 0
         self._quota = quota
+        self._unmet_requests = unmet_requests
+        self._unmet = 0
+        self.rests_until: float | None = None
         self._unused = MinuteBudget(config.wire.unused_requests_per_minute_max)
         self._refused = SubpartitionReader(
             owner,
@@ -106,6 +119,7 @@ class ReaderRegistry:
                     f"or less parallelism, or raise its channels_per_worker_max"
                 ),
             )
+            self._count_unmet(now)
             return
         reader = SubpartitionReader(
             self._owner,
@@ -116,7 +130,17 @@ class ReaderRegistry:
             needs_credit=self._needs_credit,
         )
         self._readers[channel] = reader
-        self._partitions.request(wire_id, subpartition, reader, now, consumer=self._consumer)
+        if not self._partitions.request(
+            wire_id, subpartition, reader, now, consumer=self._consumer
+        ):
+            self._count_unmet(now)
+
+    def _count_unmet(self, now: float) -> None:
+        place = self._unmet_requests.take_place(now)
+        self._unmet += 1
+        if self._unmet == UNMET_REQUESTS_AT_ONCE:
+            self._unmet = 0
+            self.rests_until = place
 
     def cancel(self, channel: int, now: float) -> SubpartitionReader:
         """CancelPartitionRequest: release the reader and return it."""

@@ -37,7 +37,7 @@ from flinknet.config import NetworkConfig
 from flinknet.connection.channel_registry import ChannelRegistry
 from flinknet.connection.checksummed_outbox import ChecksummedOutbox
 from flinknet.connection.outbox import Outbox
-from flinknet.connection.peer_budget import ReaderQuota
+from flinknet.connection.peer_budget import ReaderQuota, UnmetRequests
 from flinknet.connection.reader_registry import ReaderRegistry
 from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.remote_channel import RemoteInputChannel
@@ -99,11 +99,13 @@ class Session:
         config: NetworkConfig,
         on_output: Callable[[], None],
         quota: ReaderQuota | None = None,
+        unmet_requests: UnmetRequests | None = None,
         *,
         worker_id: str = "",
         checksums: bool = False,
     ) -> None:
-        """``quota`` counts the readers of all sessions of the worker; its own by default."""
+        """``quota`` counts the readers of all sessions of the worker, ``unmet_requests`` those that
+        meet no partition; the session has its own by default."""
         self.peer = peer
         self.state = _OPEN
         self.failure: BaseException | None = None
@@ -112,7 +114,9 @@ class Session:
         self.channels = ChannelRegistry(config)
         if quota is None:
             quota = ReaderQuota(config.wire.channels_per_worker_max)
-        self.readers = ReaderRegistry(self, registry, config, quota, worker_id)
+        if unmet_requests is None:
+            unmet_requests = UnmetRequests(config.wire.unmet_requests_per_second_max)
+        self.readers = ReaderRegistry(self, registry, config, quota, unmet_requests, worker_id)
         outbox = ChecksummedOutbox if checksums else Outbox
         self.outbox = outbox(config.segment_bytes, on_output)
         self.on_reader_available = self.outbox.add_reader

@@ -1,4 +1,5 @@
 cdef class SubpartitionReader:
+    cdef public Py_ssize_t _buffer_bytes
     cdef public object _end
     cdef public Py_ssize_t _event_reserve
     cdef public Py_ssize_t _events_max

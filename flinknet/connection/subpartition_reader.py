@@ -138,6 +138,7 @@ class SubpartitionReader:
     """Polls one view against credit; the requester that the partition registry answers."""
 
     __slots__ = (
+        "_buffer_bytes",
         "_end",
         "_event_reserve",
         "_events_max",
@@ -178,6 +179,8 @@ class SubpartitionReader:
         self._event_reserve = events_max // _RESERVED_SHARE
         self.needs_credit = needs_credit
         self.allowance_bytes = 0
+        self._buffer_bytes = 0
+        """The size that the consumer has asked for, 0 if none."""
         self.queued = False
         self.state = ReaderState.WAITING
         self.used = False
@@ -195,6 +198,8 @@ class SubpartitionReader:
         """The partition is there."""
         self._become(_E.GRANT)
         self._view = view
+        if self._buffer_bytes:
+            view.notify_new_buffer_size(self._buffer_bytes)
         self.notify_data_available()
 
     def on_request_failed(self, cause: BaseException) -> None:
@@ -309,7 +314,9 @@ class SubpartitionReader:
         self._view.acknowledge_all_data_processed()
 
     def notify_new_buffer_size(self, size_bytes: int) -> None:
-        """Fill buffers up to this size; before the view exists it is ignored, as in Flink."""
+        """Fill buffers up to this size; while the reader waits, the last size is kept for the
+        view."""
+        self._buffer_bytes = size_bytes
         if self._view is not None:
             self._view.notify_new_buffer_size(size_bytes)
 

@@ -84,7 +84,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._paused = transport.get_write_buffer_size() > 0
         self._turn = 0.0
         self._turn_bytes = 0
-        self._rests = False
+        self._rest: asyncio.Handle | None = None
         self._reading_paused = False
         self._heartbeat_s = config.heartbeat_interval_ms / 1000
         self._heartbeat_timer = loop.call_later(self._heartbeat_s, self._tick)
@@ -94,6 +94,8 @@ class LinkProtocol(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell everybody who depends on this socket."""
         self._heartbeat_timer.cancel()
+        if self._rest is not None:
+            self._rest.cancel()
         if self._farewell is not None:
             self._farewell.cancel()
         session, link = self.session, self.link
@@ -156,7 +158,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         except RemoteProtocolError as violation:
             self._reject(violation)
             return
-        if link.has_more or nbytes >= _LARGE_READ_BYTES:
+        if link.has_more or nbytes >= _LARGE_READ_BYTES or link.must_rest:
             self._rest_if_due(nbytes)
         if self._may_stall:
             self._pause_or_resume_reading()
@@ -167,19 +169,24 @@ class LinkProtocol(asyncio.BufferedProtocol):
         if now != self._turn:
             self._turn, self._turn_bytes = now, 0
         self._turn_bytes += nbytes
-        if self.link.has_more or self._turn_bytes >= self._config.turn_bytes_max:
-            self._rest()
+        is_long = self._turn_bytes >= self._config.turn_bytes_max
+        if is_long or self.link.has_more or self.link.must_rest:
+            self._begin_rest()
 
-    def _rest(self) -> None:
-        """Let the loop turn before this link goes on."""
-        if not self._rests:
-            self._rests = True
-            self._loop.call_soon(self._end_rest)
-            self._pause_or_resume_reading()
+    def _begin_rest(self) -> None:
+        """Let the loop turn, or longer if the link has to, before this link goes on."""
+        if self._rest is not None:
+            return
+        until = self.link.take_rest() if self.link.must_rest else 0.0
+        if until > self._loop.time():
+            self._rest = self._loop.call_at(until, self._end_rest)
+        else:
+            self._rest = self._loop.call_soon(self._end_rest)
+        self._pause_or_resume_reading()
 
     def _end_rest(self) -> None:
         """Go on with what has been read, and then, if that was not more than a turn, the socket."""
-        self._rests = False
+        self._rest = None
         self._turn_bytes = 0
         link = self.link
         if self._is_over():
@@ -190,8 +197,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
             except RemoteProtocolError as violation:
                 self._reject(violation)
                 return
-            if link.has_more:
-                self._rest()
+            self._rest_if_due(0)
         self._pause_or_resume_reading()
 
     def _resume(self) -> None:
@@ -201,13 +207,12 @@ class LinkProtocol(asyncio.BufferedProtocol):
         except RemoteProtocolError as violation:
             self._reject(violation)
             return
-        if self.link.has_more:
-            self._rest()
+        self._rest_if_due(0)
         self._pause_or_resume_reading()
 
     def _pause_or_resume_reading(self) -> None:
         """A link that rests, or is stalled (never with credit), reads nothing more."""
-        pause = self._rests or self.link.stalled
+        pause = self._rest is not None or self.link.stalled
         transport = self._transport
         if pause == self._reading_paused or transport.is_closing():
             return

@@ -16,7 +16,6 @@ from typing import NamedTuple, Self
 from flinknet.config import REUSED_RECORDS_BYTES, NetworkConfig, WireLimits
 from flinknet.connection.outbox import PIECES_PER_WRITE_MAX
 from flinknet.consumer.input_gate import InputGate
-from flinknet.partition.registry import RELEASED_REMEMBERED_MAX
 from flinknet.partition.result_partition import ResultPartition
 
 __all__ = ["ExchangeShape", "MemoryBound", "memory_bound"]
@@ -60,7 +59,7 @@ _REFUSED_CHANNEL_BYTES = 160
 _OWNER_OBJECTS_BYTES = 16 * KIB
 """A gate with its reader, or a partition with its writer."""
 _CONNECTION_OBJECTS_BYTES = 16 * KIB
-_RELEASED_PARTITION_BYTES = KIB
+_RELEASED_PARTITION_BYTES = 4 * KIB
 """The id of a partition that is gone, why, and who may know."""
 _HANDSHAKE_OBJECTS_BYTES = 8 * KIB
 _SERIALISER_BYTES = 256 * KIB
@@ -181,7 +180,7 @@ def _records_read(config: NetworkConfig) -> int:
 
 def _objects(config: NetworkConfig, shape: ExchangeShape) -> int:
     return (
-        RELEASED_REMEMBERED_MAX * _RELEASED_PARTITION_BYTES
+        config.ended_partitions_remembered_max * _RELEASED_PARTITION_BYTES
         + config.segments * _SEGMENT_OBJECTS_BYTES
         + shape.connections * _CONNECTION_OBJECTS_BYTES
         + (shape.partitions + shape.gates) * _OWNER_OBJECTS_BYTES

@@ -40,7 +40,7 @@ from itertools import starmap
 from flinknet.config import NetworkConfig
 from flinknet.connection.handshake import Handshake
 from flinknet.connection.link import Link, LinkState
-from flinknet.connection.peer_budget import ReaderQuota
+from flinknet.connection.peer_budget import ReaderQuota, UnmetRequests
 from flinknet.connection.session import Session
 from flinknet.errors import ClosedResourceError, HandshakeError, RemoteTransportError
 from flinknet.metrics.environment_statistics import PeerDirectoryStatistics, RefusedPeers
@@ -90,6 +90,7 @@ class PeerDirectory:
             config.wire.pending_handshakes_max, config.wire.handshake_timeout_ms / 1000
         )
         self._reader_quota = ReaderQuota(config.wire.channels_per_worker_max)
+        self._unmet_requests = UnmetRequests(config.wire.unmet_requests_per_second_max)
         self._closing = False
         self._accepted = self._dialled = self._lost = 0
         self._refused: Counter[str] = Counter()
@@ -303,6 +304,7 @@ class PeerDirectory:
             self._config,
             on_output,
             self._reader_quota,
+            self._unmet_requests,
             worker_id=theirs.worker_id,
             checksums=checksums,
         )

@@ -17,6 +17,9 @@ __all__ = ["RequestTimer"]
 
 log = logging.getLogger("flinknet.rendezvous")
 
+_EXPIRED_PER_TURN = 250
+"""Requests that one turn of the event loop gives up, which takes about two milliseconds."""
+
 _NAMED_MAX = 3
 """How many of the requests and partitions a line in the log names."""
 
@@ -29,19 +32,21 @@ class RequestTimer:
         self._registry = registry
         self._timer: PatientTimer | None = None
         registry.on_waiting = self._arm
+        registry.clock = loop.time
 
     def _arm(self) -> None:
         if self._timer is not None:
             return
         deadline = self._registry.next_deadline()
         if deadline is not None:
-            self._timer = PatientTimer(self._loop, deadline, self._expire)
+            when = max(deadline, self._loop.time())  # what is left of a turn is not late
+            self._timer = PatientTimer(self._loop, when, self._expire)
 
     def _expire(self) -> None:
         self._timer = None
         now = self._loop.time()
         self._tell(self._registry.take_overdue(now))
-        self._registry.expire(now)
+        self._registry.expire(now, _EXPIRED_PER_TURN)
         self._arm()
 
     def _tell(self, overdue: Sequence[PartitionRequester]) -> None:
@@ -49,7 +54,7 @@ class RequestTimer:
             names = [partition.partition_id for partition in self._registry.partitions()]
             log.warning(
                 "waiting for a partition that is not registered in this worker: %s; registered: %s",
-                _first_of([str(requester) for requester in overdue]),
+                _first_of(overdue),
                 _first_of(names) or "none",
             )
 
@@ -60,6 +65,6 @@ class RequestTimer:
             self._timer = None
 
 
-def _first_of(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
-    return ", ".join(names[:_NAMED_MAX]) + more
+def _first_of(named: Sequence[object]) -> str:
+    more = f" and {len(named) - _NAMED_MAX} more" if len(named) > _NAMED_MAX else ""
+    return ", ".join(map(str, named[:_NAMED_MAX])) + more

@@ -5,8 +5,10 @@ to release, by the 16-byte id that travels on the wire. A request for a partitio
 registered yet *waits*: it is answered by the registration, by its own deadline, by the end of this
 worker, or by the consumer cancelling it. That replaces a storm of retries while a job is being
 deployed, and lets producer and consumer start in any order. Partitions that were released or failed
-are remembered (their id, and type and text of the cause, up to a limit), so that a late request is
-refused at once and with the first cause.
+are remembered (their id, and type and text of the cause), so that a late request is refused at once
+and with the first cause. The last ``ended_max`` of them are, each for ``ended_s``; Flink's manager
+forgets them at once, and its consumers ask for the state of their producer at the coordinator,
+which programs without a coordinator do not have.
 
 A *topic* stands for any number of partitions: each request for it is answered with one of its own,
 which its producer makes for it, whatever subpartition it asks for.
@@ -14,18 +16,20 @@ which its producer makes for it, whatever subpartition it asks for.
 A partition may *name* the workers that consume its subpartitions. Nobody else is answered, neither
 about it nor, later, that it is gone: his request waits as if there were no such partition.
 
-Time comes in as ``now`` and never goes back, so requests expire in the order in which they began to
-wait. ``next_deadline`` says when ``expire`` and ``take_overdue`` want to be called, and
-``on_waiting`` is called when a request begins to wait.
+Time comes in as ``now``, or from ``clock``, which the shell sets, and never goes back, so requests
+expire in the order in which they began to wait. ``next_deadline`` says when ``expire`` and
+``take_overdue`` want to be called, and ``on_waiting`` is called when a request begins to wait.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import takewhile
 from typing import NamedTuple, Protocol
 
 from flinknet.buffer.view import AvailabilityListener, SubpartitionView
@@ -39,7 +43,6 @@ from flinknet.partition.result_partition import ResultPartition, released_error
 from flinknet.texts import text_of
 
 __all__ = [
-    "RELEASED_REMEMBERED_MAX",
     "PartitionRegistry",
     "PartitionRequester",
     "wire_partition_id",
@@ -47,9 +50,8 @@ __all__ = [
 
 log = logging.getLogger("flinknet.partition")
 
-RELEASED_REMEMBERED_MAX = 10_000
-"""Ids of released partitions kept, so that a long-lived worker does not grow with every job."""
-
+_TEXT_CHARACTERS_MAX = 1_000
+"""Of an error that is remembered: about as much as crosses the network."""
 
 WIRE_ID_BYTES = 16
 
@@ -84,6 +86,7 @@ class _Waiting:
 
 class _Gone(NamedTuple):
     failure: KeptError | None
+    since: float
     consumers: frozenset[str] | None
     """The workers that may know, which are few, however many subpartitions there were."""
 
@@ -92,15 +95,26 @@ class PartitionRegistry:
     """Registered partitions, and requests that wait for them.
 
     Args: request_timeout_s: how long a request waits; 0 for ever. notice_s: after how long it is
-        overdue; 0 for never.
+        overdue; 0 for never. ended_max, ended_s: how many released partitions are remembered, and
+        for how long.
     """
 
-    def __init__(self, request_timeout_s: float, notice_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        request_timeout_s: float,
+        notice_s: float = 0.0,
+        *,
+        ended_max: int = 10_000,
+        ended_s: float = 600.0,
+    ) -> None:
         self._request_timeout_s = request_timeout_s or float("inf")
         self._notice_s = notice_s or float("inf")
         self._last_notice = float("-inf")
         self._partitions: dict[bytes, ResultPartition] = {}
         self._gone: OrderedDict[bytes, _Gone] = OrderedDict()
+        self._ended_max = ended_max
+        self._ended_s = ended_s
+        self.clock: Callable[[], float] = float
         self._consumers: dict[bytes, tuple[str, ...]] = {}
         """Of partitions that name them, the worker of each subpartition."""
         self._topics: dict[bytes, Callable[[], ResultPartition]] = {}
@@ -141,14 +155,18 @@ class PartitionRegistry:
                 f"{name} is already registered in this worker: names must be unique while they are "
                 "in use"
             )
+        self._gone.pop(wire_id, None)
         self._topics[wire_id] = join
         for waiting in list(self._waiting_for.get(wire_id, {}).values()):
             self.cancel(waiting.requester)
             self._join(join, waiting.requester)
 
-    def forget_topic(self, name: str) -> None:
-        """Have requests for it wait again; idempotent."""
-        self._topics.pop(wire_partition_id(name), None)
+    def forget_topic(self, name: str, failure: KeptError | None = None) -> None:
+        """Have requests for it wait again, or refuse them if its writer failed; idempotent."""
+        wire_id = wire_partition_id(name)
+        self._topics.pop(wire_id, None)
+        if failure is not None:
+            self._remember(wire_id, failure, None)
 
     def _join(self, join: Callable[[], ResultPartition], requester: PartitionRequester) -> None:
         try:
@@ -166,16 +184,18 @@ class PartitionRegistry:
         now: float,
         *,
         consumer: str = "",
-    ) -> None:
+    ) -> bool:
         """Answer through ``requester``, at once or when the partition is registered or given up.
 
-        ``consumer`` is the id of the worker that asks.
+        ``consumer`` is the id of the worker that asks. Return whether a subpartition of a
+        registered partition was granted, which happens once for each: a peer may ask for anything
+        else as often as it likes.
         """
-        partition, gone = self._partitions.get(wire_id), self._gone.get(wire_id)
+        partition, gone = self._partitions.get(wire_id), self._find_gone(wire_id, now)
         if (join := self._topics.get(wire_id)) is not None:
             self._join(join, requester)
         elif partition is not None and self._is_granted(wire_id, subpartition, consumer):
-            self._answer(partition, subpartition, requester)
+            return self._answer(partition, subpartition, requester)
         elif gone is not None and (gone.consumers is None or consumer in gone.consumers):
             kept = gone.failure
             requester.on_request_failed(kept.error() if kept else released_error("the partition"))
@@ -186,6 +206,7 @@ class PartitionRegistry:
             self._waiting_for.setdefault(wire_id, {})[key] = waiting
             log.debug("%s waits for its partition", requester)
             self.on_waiting()
+        return False
 
     def _is_granted(self, wire_id: bytes, subpartition: int, consumer: str) -> bool:
         named = self._consumers.get(wire_id)
@@ -216,10 +237,12 @@ class PartitionRegistry:
         """Requests that begin to wait one after the other are told of together."""
         return max(_first(self._not_overdue).since, self._last_notice) + self._notice_s
 
-    def expire(self, now: float) -> None:
-        """Fail every request whose deadline has passed."""
+    def expire(self, now: float, at_most: int = sys.maxsize) -> None:
+        """Fail the requests whose deadline has passed, ``at_most`` so many of them; others have a
+        ``next_deadline`` that has passed."""
         timeout_s = self._request_timeout_s
-        while self._waiting and _first(self._waiting).since + timeout_s <= now:
+        while at_most and self._waiting and _first(self._waiting).since + timeout_s <= now:
+            at_most -= 1
             self._give_up(
                 _first(self._waiting).requester,
                 PartitionRequestTimeoutError(
@@ -233,11 +256,8 @@ class PartitionRegistry:
         if not self._not_overdue or self._next_notice() > now:
             return []
         self._last_notice = now
-        overdue = [
-            waiting
-            for waiting in self._not_overdue.values()
-            if waiting.since + self._notice_s <= now
-        ]
+        values = self._not_overdue.values()
+        overdue = list(takewhile(lambda waiting: waiting.since + self._notice_s <= now, values))
         for waiting in overdue:
             del self._not_overdue[id(waiting.requester)]
         return [waiting.requester for waiting in overdue]
@@ -269,11 +289,12 @@ class PartitionRegistry:
 
     def _answer(
         self, partition: ResultPartition, subpartition: int, requester: PartitionRequester
-    ) -> None:
+    ) -> bool:
         try:
             view = partition.create_view(subpartition, requester)
         except Exception as cause:
             requester.on_request_failed(cause)
+            return False
         else:
             log.debug(
                 "partition %s: subpartition %d granted to %s",
@@ -282,6 +303,7 @@ class PartitionRegistry:
                 requester,
             )
             requester.on_view_created(view)
+            return True
 
     def _forget(self, partition: ResultPartition) -> None:
         wire_id = wire_partition_id(partition.partition_id)
@@ -289,9 +311,24 @@ class PartitionRegistry:
         named = self._consumers.pop(wire_id, None)
         consumers = frozenset(named) if named is not None else None
         log.debug("partition %s released", partition.partition_id)
-        self._gone[wire_id] = _Gone(partition.kept_failure, consumers)
-        while len(self._gone) > RELEASED_REMEMBERED_MAX:
+        self._remember(wire_id, partition.kept_failure, consumers)
+
+    def _remember(
+        self, wire_id: bytes, failure: KeptError | None, consumers: frozenset[str] | None
+    ) -> None:
+        if failure is not None:
+            failure = KeptError(failure.kind, failure.text[:_TEXT_CHARACTERS_MAX])
+        self._gone[wire_id] = _Gone(failure, self.clock(), consumers)
+        self._gone.move_to_end(wire_id)
+        while len(self._gone) > self._ended_max:
             self._gone.popitem(last=False)
+
+    def _find_gone(self, wire_id: bytes, now: float) -> _Gone | None:
+        """Return what is remembered of a partition; forget what ended too long ago."""
+        gone = self._gone
+        while gone and next(iter(gone.values())).since + self._ended_s <= now:
+            gone.popitem(last=False)
+        return gone.get(wire_id)
 
 
 def _first(waiting: OrderedDict[int, _Waiting]) -> _Waiting:

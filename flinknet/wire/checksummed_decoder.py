@@ -75,6 +75,9 @@ class ChecksummedFrameDecoder(FrameDecoder):
             self._check(crc32c_between(self._memory, position, message_end), message_end)
             FrameDecoder._decode(self, data, position, message_end)
             position = message_end + TRAILER_BYTES
+            if self._turn_ends:
+                self.has_more = position < end
+                break
         else:
             self.has_more = position < end
         return position

@@ -18,6 +18,7 @@ cdef class FrameDecoder:
     cdef public object _memory
     cdef public Py_ssize_t _segment_bytes
     cdef public Py_ssize_t _start
+    cdef public bint _turn_ends
     cdef public Py_ssize_t _turn_messages_max
     cdef public bint _waiting
     cdef public BufferReceiver buffers

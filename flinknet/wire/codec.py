@@ -100,7 +100,7 @@ class FrameDecoder:
     asyncio's BufferedProtocol does; a header that is cut off stays in that buffer, in front of
     what is read next. While a frame waits for memory nothing more may be read: what has been
     read stays where it is, and ``received(0)`` goes on with it. So it does after
-    ``turn_messages_max`` messages, which leave the decoder with ``has_more``.
+    ``turn_messages_max`` messages, or ``end_turn``, which leave the decoder with ``has_more``.
 
     Another ``receiver``, and another one of ``buffers``, may take over with the next message, from
     within a message.
@@ -116,6 +116,7 @@ class FrameDecoder:
         "_memory",
         "_segment_bytes",
         "_start",
+        "_turn_ends",
         "_turn_messages_max",
         "_waiting",
         "buffers",
@@ -136,6 +137,7 @@ class FrameDecoder:
         self.has_more = False
         """Whether ``received`` stopped because it had handled enough."""
         self._turn_messages_max = turn_messages_max
+        self._turn_ends = False
         self.receiver = receiver
         self.buffers = buffers
         self._limits = limits
@@ -158,6 +160,7 @@ class FrameDecoder:
         if self._failure is not None:
             raise self._failure
         start, end = self._start, self._end + size
+        self._turn_ends = False
         try:
             start = self._decode(self._content(), start, end)
         except RemoteProtocolError as failure:
@@ -171,6 +174,10 @@ class FrameDecoder:
             self._memory[: end - start] = self._memory[start:end]
             start, end = 0, end - start
         self._start, self._end = start, end
+
+    def end_turn(self) -> None:
+        """Handle nothing more in this call; to be called from within a message without a body."""
+        self._turn_ends = True
 
     @property
     def body_missing(self) -> int:
@@ -225,6 +232,9 @@ class FrameDecoder:
             if advanced == position:
                 break
             position = advanced
+            if self._turn_ends:
+                self.has_more = position < end
+                break
         else:
             self.has_more = position < end and not self._waiting
         return position

@@ -15,6 +15,7 @@ from flinknet.buffer.buffer import DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.config import NetworkConfig
 from flinknet.connection.link import Link
+from flinknet.connection.peer_budget import UnmetRequests
 from flinknet.connection.session import Session
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.input_gate import InputGate
@@ -30,14 +31,26 @@ class Worker:
     """One side: memory, partitions, gates, its session and its end of the link."""
 
     def __init__(
-        self, address: str, peer: str, config: NetworkConfig, on_output: Callable[[], None]
+        self,
+        address: str,
+        peer: str,
+        config: NetworkConfig,
+        on_output: Callable[[], None] = lambda: None,
+        unmet_requests: UnmetRequests | None = None,
     ) -> None:
         self.address = address
         self.config = config
         self.pool = NetworkBufferPool(config.segments, config.segment_bytes)
         self.registry = PartitionRegistry(REQUEST_TIMEOUT_S)
         checksums = config.checksums == "on"
-        self.session = Session(peer, self.registry, config, on_output, checksums=checksums)
+        self.session = Session(
+            peer,
+            self.registry,
+            config,
+            on_output,
+            unmet_requests=unmet_requests,
+            checksums=checksums,
+        )
         self.link = Link(self.session, config)
         self.now = 0.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinknet.connection.peer_budget import MinuteBudget, ReaderQuota
+from flinknet.connection.peer_budget import MinuteBudget, ReaderQuota, UnmetRequests
 from flinknet.wire.messages import MessageType
 
 M = MessageType
@@ -30,3 +30,18 @@ def test_a_quota_is_taken_and_given_back() -> None:
 
 
 # -- what needs nothing behind it ------------------------------------------------------------------
+
+
+def test_unmet_requests_have_places_in_time() -> None:
+    """Half a second's worth in advance, then one after the other; what is unused is not saved."""
+    places = UnmetRequests(10)
+    assert [round(places.take_place(100.0) - 100.0, 9) for _ in range(7)] == [
+        -0.4,
+        -0.3,
+        -0.2,
+        -0.1,
+        0.0,
+        0.1,
+        0.2,
+    ]
+    assert round(places.take_place(1000.0), 9) == 999.6

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from flinknet.config import WireLimits
-from flinknet.connection.peer_budget import ReaderQuota
+from flinknet.connection.link import Link
+from flinknet.connection.peer_budget import UNMET_REQUESTS_AT_ONCE, ReaderQuota, UnmetRequests
 from flinknet.connection.session import Session
 from flinknet.errors import (
     ConfigurationError,
@@ -17,9 +18,10 @@ from flinknet.errors import (
     TooManyChannelsError,
 )
 from flinknet.partition.registry import wire_partition_id
+from flinknet.wire.checksum import seal
 from flinknet.wire.messages import MessageType
-from tests.unit.arrangements import event_of, put
-from tests.unit.connection.joined import Joined, messages
+from tests.unit.arrangements import event_of, make_config, put
+from tests.unit.connection.joined import Joined, Worker, messages
 from tests.unit.wire.received import about, partition_request
 
 M = MessageType
@@ -61,6 +63,100 @@ def test_requests_that_were_used_may_be_cancelled_as_often_as_one_likes() -> Non
 def test_a_job_that_cancels_all_its_channels_at_once_is_within_the_limits() -> None:
     with pytest.raises(ConfigurationError, match="unused_requests_per_minute_max is 9, less than"):
         WireLimits(channels_per_connection_max=10, unused_requests_per_minute_max=9)
+
+
+# -- requests that meet no partition --------------------------------------------------------------
+
+UNMET = {
+    "unknown": ("unknown", 0),
+    "released": ("released", 0),
+    "being read": ("taken", 0),
+    "no such subpartition": ("taken", 9),
+    "over the worker's limit": ("unknown", 0),
+}
+
+
+def feed(link: Link, data: bytes, now: float) -> None:
+    """Hand in what one read of the socket has got, and nothing after that."""
+    memory = link.get_buffer()
+    memory[: len(data)] = data
+    memory.release()
+    link.received(len(data), now)
+
+
+@pytest.mark.parametrize("checksums", ["off", "on"])
+@pytest.mark.parametrize("kind", UNMET)
+def test_few_requests_that_meet_no_partition_are_a_turn(kind: str, checksums: str) -> None:
+    """Whatever else may be handled in one: each costs as much as ten other messages."""
+    limit = 1 if kind == "over the worker's limit" else 1_000
+    joined = Joined(checksums=checksums, wire=WireLimits(channels_per_worker_max=limit))
+    worker = joined.producer
+    sealed = seal if checksums == "on" else bytes
+    worker.make_partition("released").release()
+    taken = worker.make_partition("taken")
+    worker.receive(sealed(partition_request(0, wire_partition_id("taken"), credit=1)))
+    name, subpartition = UNMET[kind]
+    wire_id = wire_partition_id(name)
+    requests = [
+        sealed(partition_request(channel, wire_id, subpartition)) for channel in range(1, 101)
+    ]
+    feed(worker.link, b"".join(requests), worker.now)
+    handled = []
+    while True:
+        handled.append(len(worker.session.readers._readers) - 1)
+        assert worker.link.must_rest == (handled[-1] % UNMET_REQUESTS_AT_ONCE == 0)
+        if not worker.link.has_more:
+            break
+        assert worker.link.take_rest() <= worker.now
+        worker.link.received(0, worker.now)
+    assert handled == [16, 32, 48, 64, 80, 96, 100]
+    taken.release()
+    joined.close()
+
+
+def test_requests_that_are_granted_need_no_rest() -> None:
+    joined = Joined()
+    partition = joined.producer.make_partition(subpartitions=40)
+    wire_id = wire_partition_id("p")
+    requests = [partition_request(index, wire_id, index, credit=1) for index in range(40)]
+    feed(joined.producer.link, b"".join(requests), 0.0)
+    assert not joined.producer.link.has_more
+    assert not joined.producer.link.must_rest
+    assert len(joined.producer.session.readers) == 40
+    partition.release()
+    joined.close()
+
+
+def test_peers_that_ask_for_unknown_partitions_share_one_pace() -> None:
+    """Eight of them, as quick as they are let: all together get no further than the pace, and each
+    as far as any other; one that comes later waits for its turn alone."""
+    rate, peers, seconds = 1_000, 8, 4.0
+    places = UnmetRequests(rate)
+
+    def worker() -> Worker:
+        return Worker(
+            "127.0.0.1:1", "p", make_config(receive_buffer_bytes=4096), unmet_requests=places
+        )
+
+    workers = [worker() for _ in range(peers)]
+    asked = [0] * peers
+    due = [(0.0, 0, index) for index in range(peers)]
+    while (now := min(due)[0]) < seconds:
+        index = min(due)[2]
+        due.remove(min(due))
+        link = workers[index].link
+        data = b"".join(churn(asked[index] + number) for number in range(UNMET_REQUESTS_AT_ONCE))
+        feed(link, data, now)
+        while link.has_more:
+            link.received(0, now)
+        asked[index] += UNMET_REQUESTS_AT_ONCE
+        due.append((max(now, link.take_rest()), asked[index], index))
+    assert rate * seconds <= sum(asked) <= rate * (seconds + 0.5) + peers * UNMET_REQUESTS_AT_ONCE
+    assert max(asked) - min(asked) <= UNMET_REQUESTS_AT_ONCE
+    newcomer = worker()
+    feed(newcomer.link, b"".join(map(churn, range(UNMET_REQUESTS_AT_ONCE))), seconds)
+    good_waited = newcomer.link.take_rest() - seconds
+    assert good_waited <= (peers + 1) * UNMET_REQUESTS_AT_ONCE / rate
 
 
 # -- event credit ----------------------------------------------------------------------------------

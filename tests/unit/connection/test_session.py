@@ -593,13 +593,15 @@ def test_of_several_buffer_sizes_the_last_is_sent() -> None:
     joined.close()
 
 
-def test_a_new_buffer_size_before_there_is_a_partition_changes_nothing() -> None:
-    """E12."""
+def test_a_new_buffer_size_before_there_is_a_partition_is_kept_for_it() -> None:
+    """E12, which Flink ignores: a consumer says a size only when it changes, so it would be lost.
+    The last one counts."""
     joined = Joined()
     gate = joined.consumer.make_gate(joined.produced())
     joined.producer.receive(joined.consumer.send())
+    joined.producer.receive(bytes.fromhex("930a ce00000000 ce0000001e"))
     joined.producer.receive(bytes.fromhex("930a ce00000000 ce00000014"))
-    assert joined.producer.make_partition().subpartitions[0].buffer_bytes == 64
+    assert joined.producer.make_partition().subpartitions[0].buffer_bytes == 20
     gate.release()
     joined.close()
 

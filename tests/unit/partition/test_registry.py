@@ -10,6 +10,7 @@ import pytest
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.errors import (
     ConsumerCancelledError,
+    KeptError,
     LocalProtocolError,
     PartitionNotFoundError,
     PartitionRequestTimeoutError,
@@ -263,17 +264,91 @@ def test_a_waiting_request_that_cannot_be_met_does_not_hurt_the_others(
     assert len(reader.views) == 1
 
 
-def test_what_is_remembered_of_released_partitions_is_bounded(
-    registry: PartitionRegistry, produce: Produce, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A long-lived worker does not grow with every job; the oldest is forgotten first."""
-    monkeypatch.setattr("flinknet.partition.registry.RELEASED_REMEMBERED_MAX", 100)
+@pytest.mark.parametrize("end", ["released", "failed", "a topic that failed"])
+def test_what_is_remembered_of_ended_partitions_is_bounded(end: str) -> None:
+    """By number and by time: a long-lived worker does not grow with every job, and the oldest is
+    forgotten first. A text may be long, and is cut."""
+    registry = PartitionRegistry(10.0, ended_max=100, ended_s=60.0)
+    now = [0.0]
+    registry.clock = lambda: now[0]
+    pool = NetworkBufferPool(1000, 64)
+    config = make_config(segment_bytes=64)
+
+    def ended(name: str) -> None:
+        if end == "a topic that failed":
+            registry.forget_topic(name, KeptError(ProducerFailedError, "boom " * 10_000))
+            return
+        partition = ResultPartition(name, 1, pool, config)
+        registry.register(partition)
+        if end == "failed":
+            partition.fail(ValueError("boom " * 10_000))
+        else:
+            partition.release()
+
+    def failures_of(name: str) -> list[BaseException]:
+        reader = Reader()
+        registry.request(wire_partition_id(name), 0, reader, now=now[0])
+        registry.cancel(reader)
+        return reader.failures
+
     for number in range(101):
-        produce(f"p{number}").release()
-    first, second = Reader(), Reader()
-    registry.request(wire_partition_id("p0"), 0, first, now=0.0)
-    registry.request(wire_partition_id("p1"), 0, second, now=0.0)
-    assert (registry.waiting, len(first.failures), len(second.failures)) == (1, 0, 1)
+        now[0] = number / 100
+        ended(f"p{number}")
+    assert not failures_of("p0")
+    [failure] = failures_of("p1")
+    assert isinstance(failure, PartitionNotFoundError | ProducerFailedError)
+    assert len(str(failure)) <= 1_000
+    assert ("boom" in str(failure)) == (end != "released")
+    now[0] = 60.5
+    assert (failures_of("p50"), len(failures_of("p51"))) == ([], 1)
+
+
+def test_a_name_that_is_used_again_is_not_what_ended_under_it(registry: PartitionRegistry) -> None:
+    registry.forget_topic("p", KeptError(ProducerFailedError, "boom"))
+    reader = Reader()
+    registry.request(WIRE_ID, 0, reader, now=0.0)
+    assert [type(failure) for failure in reader.failures] == [ProducerFailedError]
+
+    def join() -> ResultPartition:
+        raise RuntimeError("asked")
+
+    registry.register_topic("p", join)
+    registry.request(WIRE_ID, 0, reader, now=0.0)
+    registry.forget_topic("p")
+    registry.request(WIRE_ID, 0, reader, now=0.0)
+    assert (len(reader.failures), registry.waiting) == (2, 1)
+
+
+def test_a_request_says_whether_a_subpartition_was_granted(
+    registry: PartitionRegistry, produce: Produce
+) -> None:
+    """A topic makes a partition for each request, so that their number is not bounded by what is
+    there."""
+    partition = produce()
+
+    def join() -> ResultPartition:
+        raise RuntimeError("asked")
+
+    registry.register_topic("topic", join)
+    topic, unknown = wire_partition_id("topic"), wire_partition_id("unknown")
+    assert registry.request(WIRE_ID, 0, Reader(), now=0.0)
+    assert not registry.request(WIRE_ID, 0, Reader(), now=0.0), "it is taken"
+    assert not registry.request(WIRE_ID, 1, Reader(), now=0.0), "there is no such one"
+    assert not registry.request(topic, 0, Reader(), now=0.0)
+    assert not registry.request(unknown, 0, Reader(), now=0.0)
+    partition.release()
+    assert not registry.request(WIRE_ID, 0, Reader(), now=0.0)
+
+
+def test_requests_expire_in_turns(registry: PartitionRegistry) -> None:
+    readers = [Reader() for _ in range(5)]
+    for reader in readers:
+        registry.request(WIRE_ID, 0, reader, now=0.0)
+    registry.expire(1e9, 2)
+    assert [len(reader.failures) for reader in readers] == [1, 1, 0, 0, 0]
+    assert registry.next_deadline() is not None
+    registry.expire(1e9)
+    assert registry.waiting == 0
 
 
 # -- rendezvous ------------------------------------------------------------------------------------

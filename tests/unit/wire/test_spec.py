@@ -229,6 +229,7 @@ def test_the_limits_are_the_defaults() -> None:
         wire.error_text_bytes_max,
         wire.channels_per_connection_max,
         wire.channels_per_worker_max,
+        wire.unmet_requests_per_second_max,
         wire.unused_requests_per_minute_max,
         wire.heartbeats_per_minute_max,
         wire.credit_per_channel_max,
