@@ -12,6 +12,9 @@ once, also inside of an event loop, which then stands still meanwhile. Two chang
 the price of a call, some 0.1 to 0.5 ms: ``emit_many`` and ``batches`` share it among many records.
 A reader, or a writer, may be used by several threads: their calls come one after the other. Each
 record goes to one of the threads that share a reader, and each thread gets its records in order.
+
+A process that is forked does not have the thread: what was opened before raises there, and what is
+opened anew has a thread of the child's.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from typing import Any, Generic, Self, TypeVar
 from flinknet.config import BufferTimeout, NetworkConfig
 from flinknet.errors import LocalProtocolError
 from flinknet.metrics.environment_statistics import EnvironmentStatistics, TopicStatistics
+from flinknet.net.after_fork import left_behind
 from flinknet.net.network_environment import NetworkEnvironment as AsyncNetworkEnvironment
 from flinknet.net.topic_writer import SlowReaders
 from flinknet.net.topic_writer import TopicWriter as AsyncTopicWriter
@@ -104,10 +108,14 @@ os.register_at_fork(after_in_child=_forget_the_thread)
 class _Resource(Generic[T]):
     """An asynchronous context manager, entered and left in the loop's thread."""
 
+    _what = "this"
+    """What it is, in messages."""
+
     def __init__(self, open_it: Callable[[], AbstractAsyncContextManager[T]]) -> None:
         self._open_it = open_it
         self._manager: AbstractAsyncContextManager[T] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._served_by = _shared
         self._inner: T
         self._turn = threading.Lock()
         """Of the threads that use it."""
@@ -115,6 +123,7 @@ class _Resource(Generic[T]):
     def __enter__(self) -> Self:
         if self._loop is not None:
             raise LocalProtocolError("this is entered once")
+        self._served_by = _shared
         self._loop = _shared.acquire()
         try:
             self._manager = self._open_it()
@@ -132,16 +141,26 @@ class _Resource(Generic[T]):
     ) -> None:
         manager, self._manager = self._manager, None
         assert manager is not None, "it was entered"
+        if self._served_by is not _shared:
+            return  # it is the parent's, which goes on with it
         try:
             self._call_in_loop(manager.__aexit__(kind, error, trace))
         finally:
             _shared.release()
 
     def _call(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        if self._manager is None:
+        try:
+            self._check_open()
+        except LocalProtocolError:
             coroutine.close()
-            raise LocalProtocolError("this is not open: use it inside its `with` block")
+            raise
         return self._call_in_loop(coroutine)
+
+    def _check_open(self) -> None:
+        if self._manager is None:
+            raise LocalProtocolError(f"{self._what} is not open: use it inside its `with` block")
+        if self._served_by is not _shared:
+            raise left_behind(self._what)
 
     def _call_in_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         assert self._loop is not None, "it was entered"
@@ -155,6 +174,8 @@ class _Resource(Generic[T]):
 
 class RecordWriter(_Resource[AsyncRecordWriter]):
     """Writes a partition; made by ``open_writer``."""
+
+    _what = "the writer"
 
     def emit(self, record: Any) -> None:
         """Write one record; blocks while there is no memory for it. It may be changed afterwards.
@@ -180,13 +201,14 @@ class RecordWriter(_Resource[AsyncRecordWriter]):
             self._call(call)
 
     def _inner_writer(self) -> AsyncRecordWriter:
-        if self._manager is None:
-            raise LocalProtocolError("the writer is not open: use it inside its `with` block")
+        self._check_open()
         return self._inner
 
 
 class TopicWriter(_Resource[AsyncTopicWriter]):
     """Writes a topic; made by ``open_topic``. Readers may come and go between any two calls."""
+
+    _what = "the topic"
 
     def emit(self, record: Any) -> None:
         """Write one record for every reader that is there; it must not be changed afterwards.
@@ -207,8 +229,7 @@ class TopicWriter(_Resource[AsyncTopicWriter]):
         return counted
 
     def _inner_topic(self) -> AsyncTopicWriter:
-        if self._manager is None:
-            raise LocalProtocolError("the topic is not open: use it inside its `with` block")
+        self._check_open()
         return self._inner
 
 
@@ -216,12 +237,15 @@ class RecordReader(_Resource[AsyncRecordReader]):
     """Iterates over the records of a partition, to the end of all its writers; made by
     ``open_reader``. Raises what the asynchronous reader does."""
 
+    _what = "the reader"
     _rest: Iterator[Any] = iter(())
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
+        if self._served_by is not _shared:
+            raise left_behind(self._what)
         with self._turn:
             while True:
                 for record in self._rest:
@@ -238,6 +262,7 @@ class RecordReader(_Resource[AsyncRecordReader]):
             yield batch
 
     def _next_batch(self) -> list[Any] | None:
+        self._check_open()
         with self._turn:
             return list(self._rest) or self._fetch()
 
@@ -245,8 +270,7 @@ class RecordReader(_Resource[AsyncRecordReader]):
         """Wait for the next batch. Only the thread that has the turn may call this, and it keeps
         the turn until it has put the batch in its place: otherwise another thread could fetch the
         batch behind it and hand that out first."""
-        if self._manager is None:
-            raise LocalProtocolError("the reader is not open: use it inside its `with` block")
+        self._check_open()
         batch = self._call(self._inner.next_batch())
         return None if batch is None else list(batch)
 
@@ -254,6 +278,8 @@ class RecordReader(_Resource[AsyncRecordReader]):
 class NetworkEnvironment(_Resource[AsyncNetworkEnvironment]):
     """The exchange of this process, or a part of it; use it with ``with``. The arguments are those
     of ``flinknet.NetworkEnvironment``."""
+
+    _what = "the network environment"
 
     def __init__(
         self,
@@ -351,10 +377,7 @@ class NetworkEnvironment(_Resource[AsyncNetworkEnvironment]):
         )
 
     def _running(self) -> AsyncNetworkEnvironment:
-        if self._manager is None:
-            raise LocalProtocolError(
-                "the network environment is not running: use it inside its `with` block"
-            )
+        self._check_open()
         return self._inner
 
 

@@ -4,9 +4,10 @@ Theory of operation. A name is there as long as the request that said it: ``POST
 answered at once, and its answer does not end while the partition is produced. The coordinator
 drops the name when the connection is gone, which the kernel sees to when a process is killed; a
 producer that has finished takes its name back first, ``DELETE``, so that it is gone when the block
-is left. A coordinator that is lost may be started anew: it knows nothing then, and each producer
-says its name again, as soon as there is one. A reader asks ``GET /api/v1/names``, which is answered
-when there are as many producers as it wants, or after a while.
+is left; one that has failed says in the same request with what. A coordinator that is lost may be
+started anew: it knows nothing then, and each producer says its name again, as soon as there is one.
+A reader asks ``GET /api/v1/names``, which is answered when there are as many producers as it wants,
+or one has failed, or after a while.
 
 A coordinator that does not answer the first time is no coordinator, and an error. One that has
 answered is waited for, by producers as long as they produce, by readers until their time is over.
@@ -18,15 +19,21 @@ import asyncio
 import logging
 import os
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlencode, urlsplit
 
-from flinknet.config import TOKEN_VARIABLE
-from flinknet.errors import ConfigurationError, FlinknetError, RemoteTransportError
+from flinknet.config import TOKEN_VARIABLE, NetworkConfig
+from flinknet.errors import (
+    ConfigurationError,
+    FlinknetError,
+    RemoteError,
+    RemoteTransportError,
+    remote_error,
+)
 from flinknet.net.address import split_address
 from flinknet.net.http_request import HttpRequest
-from flinknet.net.partition_names import PartitionNames
+from flinknet.net.partition_names import FailedProducer, PartitionNames
 
 __all__ = ["CoordinatorNames", "is_coordinator", "with_token"]
 
@@ -62,7 +69,9 @@ class CoordinatorNames(PartitionNames):
     if there is none, or if it is no such address.
     """
 
-    def __init__(self, address: str, job: str) -> None:
+    def __init__(self, address: str, job: str, config: NetworkConfig | None = None) -> None:
+        config = config if config is not None else NetworkConfig()
+        self._remembered_ms = config.ended_partitions_remembered_ms
         parts = urlsplit(address)
         if parts.scheme != "http" or parts.path not in ("", "/"):
             raise ConfigurationError(
@@ -81,7 +90,13 @@ class CoordinatorNames(PartitionNames):
         self._has_answered = False
 
     @asynccontextmanager
-    async def published(self, name: str, worker_id: str, address: str) -> AsyncIterator[None]:
+    async def published(
+        self,
+        name: str,
+        worker_id: str,
+        address: str,
+        failure: Callable[[], FailedProducer | None] = lambda: None,
+    ) -> AsyncIterator[None]:
         publication = uuid.uuid4().hex
         body = {
             "id": publication,
@@ -95,14 +110,24 @@ class CoordinatorNames(PartitionNames):
         try:
             yield
         finally:
-            keeper.cancel()
-            with suppress(asyncio.CancelledError):
-                await keeper
-            with suppress(FlinknetError):
-                async with self._request(_WITHDRAW_S, "DELETE", f"/{publication}") as withdrawal:
-                    await withdrawal.accepted()
+            failed = failure()
+            last_words = None if failed is None else self._said_of(failed)
+            try:
+                # Before the connection ends, with which the coordinator forgets the name.
+                with suppress(FlinknetError):
+                    async with self._request(
+                        _WITHDRAW_S, "DELETE", f"/{publication}", last_words
+                    ) as withdrawal:
+                        await withdrawal.accepted()
+            finally:
+                keeper.cancel()
+                with suppress(asyncio.CancelledError):
+                    await keeper
+                await held.__aexit__()  # the keeper has closed it, unless it never ran
 
-    async def look(self, name: str, producers: int, wait_s: float) -> list[str]:
+    async def look(
+        self, name: str, producers: int, wait_s: float, subpartition: int = 0
+    ) -> list[str]:
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_s
         pause = _PAUSE_S_MIN
@@ -113,6 +138,7 @@ class CoordinatorNames(PartitionNames):
                     "job": self._job,
                     "name": name,
                     "producers": producers,
+                    "subpartition": subpartition,
                     "wait_ms": int(left * 1000),
                 }
             )
@@ -120,7 +146,10 @@ class CoordinatorNames(PartitionNames):
                 async with self._request(_ANSWER_S + left, "GET", f"?{query}") as request:
                     answer = await request.json()
                 self._has_answered = True
-                return list(answer["addresses"])
+                found, failure = list(answer["addresses"]), answer["failure"]
+                if failure is not None and len(found) < producers:
+                    raise _error_in(failure)
+                return found
             except RemoteTransportError:
                 if not self._has_answered or not left:
                     raise
@@ -139,6 +168,9 @@ class CoordinatorNames(PartitionNames):
             path=f"/api/v1/names{path}",
             body=body,
         )
+
+    def _said_of(self, failed: FailedProducer) -> dict[str, object]:
+        return {**failed.as_json(), "remembered_ms": self._remembered_ms}
 
     async def _say(self, body: Mapping[str, object]) -> HttpRequest:
         """Say the name, and return the request that holds it."""
@@ -171,3 +203,7 @@ class CoordinatorNames(PartitionNames):
                 except RemoteTransportError:
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, _PAUSE_S_MAX)
+
+
+def _error_in(failure: Mapping[str, object]) -> RemoteError:
+    return remote_error(int(str(failure["code"])), str(failure["text"]))

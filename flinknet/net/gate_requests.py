@@ -60,6 +60,10 @@ class GateRequests:
         """The gates that are open, in the order of their opening."""
         return self._tasks.keys()
 
+    def is_connecting(self, gate: InputGate) -> bool:
+        """Whether a producer of the gate is still to be reached."""
+        return bool(self._tasks.get(gate))
+
     def open(self, gate: InputGate) -> None:
         """Get a new gate its buffers and request its partitions, as far as they are known.
 

@@ -11,8 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -22,7 +28,12 @@ from flinknet.config import BufferTimeout, NetworkConfig, check_buffer_timeout
 from flinknet.consumer.gate import Gate
 from flinknet.consumer.input_channel import PartitionLocation, UnknownLocation
 from flinknet.consumer.input_gate import InputGate
-from flinknet.errors import ConfigurationError, FlinknetError, LocalProtocolError
+from flinknet.errors import (
+    ConfigurationError,
+    FlinknetError,
+    KeptError,
+    LocalProtocolError,
+)
 from flinknet.metrics.connection_totals import ConnectionTotals
 from flinknet.metrics.environment_statistics import EnvironmentStatistics, NetworkStatistics
 from flinknet.metrics.environment_totals import EnvironmentTotals, NetworkTotals
@@ -31,6 +42,7 @@ from flinknet.metrics.partition_totals import PartitionTotals
 from flinknet.metrics.task_times import TaskTimes
 from flinknet.metrics.turns import Reading, Turns, one_by_one
 from flinknet.net.address import is_loopback, join_address, split_address
+from flinknet.net.after_fork import disown_after_fork, left_behind
 from flinknet.net.coordinator_names import CoordinatorNames, is_coordinator
 from flinknet.net.debloat_timer import DebloatTimer
 from flinknet.net.flusher import EventLoopFlusher
@@ -39,7 +51,7 @@ from flinknet.net.listening import ACCEPTS_PER_TURN, deepen_backlog
 from flinknet.net.machine import check_machine
 from flinknet.net.memory_bound import ExchangeShape, MemoryBound, memory_bound
 from flinknet.net.partition_directory import PartitionDirectory
-from flinknet.net.partition_names import PartitionNames
+from flinknet.net.partition_names import FailedProducer, PartitionNames
 from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.peers import PeerDirectory
 from flinknet.net.request_timer import RequestTimer
@@ -48,7 +60,7 @@ from flinknet.net.topic_writer import SlowReaders, TopicWriter
 from flinknet.net.writer_rendezvous import WriterRendezvous
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.partition.registry import PartitionRegistry
-from flinknet.partition.result_partition import ResultPartition
+from flinknet.partition.result_partition import ResultPartition, as_consumers_get_it
 from flinknet.records.partitioner import Partitioner
 from flinknet.records.reader import EventHandler, RecordReader
 from flinknet.records.serialization.record_types import Registered
@@ -58,6 +70,9 @@ from flinknet.records.writer import RecordWriter
 from flinknet.wire.handshake_messages import WorkerIdentity
 
 __all__ = ["NetworkEnvironment"]
+
+_LOOK_FOR_FAILURES_S = 0.25
+"""Between two looks for the failure of a producer that cannot be reached."""
 
 
 class NetworkEnvironment:
@@ -107,14 +122,18 @@ class NetworkEnvironment:
         self._port = port
         self._job = job
         self._attempt = attempt
-        self._names = None if directory is None else _names_in(directory, job)
+        self._names = None if directory is None else _names_in(directory, job, self.config)
         self._secret = secret.encode() if isinstance(secret, str) else secret or b""
         self._address = ""
         self._topics: list[TopicWriter] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_disowned = False
         self._server: asyncio.Server | None = None
         self._registry = PartitionRegistry(
-            self.config.rendezvous_timeout_ms / 1000, self.config.rendezvous_notice_ms / 1000
+            self.config.rendezvous_timeout_ms / 1000,
+            self.config.rendezvous_notice_ms / 1000,
+            ended_max=self.config.ended_partitions_remembered_max,
+            ended_s=self.config.ended_partitions_remembered_ms / 1000,
         )
         self._reassembly = ReassemblyMemory.of(self.config)
         self._peers: PeerDirectory
@@ -167,6 +186,7 @@ class NetworkEnvironment:
                 f"{error.strerror or error}; choose another port, or 0 for any free one"
             ) from error
         self._loop, self._server = loop, server
+        disown_after_fork(self)
         return self
 
     def _identity(self) -> WorkerIdentity:
@@ -219,7 +239,19 @@ class NetworkEnvironment:
         self._running()
         return self._address
 
+    def disown(self) -> None:
+        """This process was forked from the one that entered the environment: let what is open here
+        raise that."""
+        self._is_disowned = True
+        for partition in self._registry.partitions():
+            partition.lost = left_behind(f"the writer of {partition.partition_id}")
+            partition.writable = False
+        for gate in self._requests.gates:
+            gate.fail(left_behind(f"the reader {gate.name}"))
+
     def _running(self) -> asyncio.AbstractEventLoop:
+        if self._is_disowned:
+            raise left_behind("the network environment")
         if self._loop is None or self._server is None:
             raise LocalProtocolError(
                 "the network environment is not running: use it inside its `async with` block"
@@ -329,9 +361,10 @@ class NetworkEnvironment:
             partition.fail(cause)  # consumers may be attached already
             raise
         try:
-            async with self._published(name):
-                yield writer
-                await writer.finish()
+            async with self._published(name, partial(_failure_of, partition)):
+                with _failing(writer):
+                    yield writer
+                    await writer.finish()
         except BaseException as cause:
             writer.fail(cause)
             raise
@@ -370,24 +403,36 @@ class NetworkEnvironment:
         )
         self._registry.register_topic(name, topic.join)
         self._topics.append(topic)
+        failure: KeptError | None = None
+
+        def failed() -> FailedProducer | None:
+            return None if failure is None else FailedProducer(failure, None)
+
         try:
-            async with self._published(name):
-                yield topic
-                self._registry.forget_topic(name)
-                await topic.finish(self.config.close_timeout_ms / 1000)
+            async with self._published(name, failed):
+                try:
+                    yield topic
+                    self._registry.forget_topic(name)
+                    await topic.finish(self.config.close_timeout_ms / 1000)
+                except BaseException as cause:
+                    failure = KeptError.of(as_consumers_get_it(cause))
+                    raise
         except BaseException as cause:
             topic.fail(cause)
             raise
         finally:
-            self._registry.forget_topic(name)
+            self._registry.forget_topic(name, failure)
             self._topics.remove(topic)
             await topic.close()
 
-    def _published(self, name: str) -> AbstractAsyncContextManager[None]:
-        """Say where the partition, or the topic, is, as long as the block takes."""
+    def _published(
+        self, name: str, failure: Callable[[], FailedProducer | None]
+    ) -> AbstractAsyncContextManager[None]:
+        """Say where the partition, or the topic, is, as long as the block takes; then, for readers
+        that come later, with what it failed, if it did."""
         if self._names is None:
             return nullcontext()
-        return self._names.published(name, self.worker_id, self._address)
+        return self._names.published(name, self.worker_id, self._address, failure)
 
     # -- consuming --------------------------------------------------------------------------------
 
@@ -470,18 +515,45 @@ class NetworkEnvironment:
         The producers may start later, within ``rendezvous_timeout_ms``.
         Leaving the block cancels what has not been read.
         """
+        is_found = name is None
         if name is None:
-            name, addresses = await self._find(addresses, producers)
+            name, addresses = await self._find(addresses, producers, subpartition)
         listed = [addresses] if isinstance(addresses, str) else list(addresses)
         locations = [PartitionLocation(address, name, subpartition) for address in listed]
         gate = self.create_input_gate(locations, name=name)
         reader = self.create_record_reader(gate, types=types)
+        connecting = (
+            asyncio.create_task(self._hear_failures(gate, name, len(listed), subpartition))
+            if is_found and gate.remote_channels
+            else None
+        )
         try:
             yield reader
         finally:
+            if connecting is not None:
+                connecting.cancel()
+                await asyncio.wait([connecting])
             reader.close()
 
-    async def _find(self, name: str | Sequence[str], producers: int) -> tuple[str, Sequence[str]]:
+    async def _hear_failures(
+        self, gate: InputGate, name: str, producers: int, subpartition: int
+    ) -> None:
+        """While a gate's channels connect: if a producer has failed that was found by its name, and
+        has closed its socket, the gate fails with the same error, and not after a minute."""
+        assert self._names is not None
+        while True:
+            await asyncio.sleep(_LOOK_FOR_FAILURES_S)
+            if not self._requests.is_connecting(gate):
+                return
+            try:
+                await self._names.look(name, producers, 0.0, subpartition)
+            except FlinknetError as error:
+                gate.fail(error)
+                return
+
+    async def _find(
+        self, name: str | Sequence[str], producers: int, subpartition: int
+    ) -> tuple[str, Sequence[str]]:
         if not isinstance(name, str):
             raise ConfigurationError(
                 f"a reader of {name} has no name: say which partition it reads"
@@ -493,7 +565,7 @@ class NetworkEnvironment:
             )
         if producers < 1:
             raise ConfigurationError(f"producers is {producers}: choose 1 or more")
-        return name, await self._names.find(name, producers, self.config)
+        return name, await self._names.find(name, producers, self.config, subpartition)
 
     # -- the clock --------------------------------------------------------------------------------
 
@@ -556,7 +628,23 @@ class NetworkEnvironment:
         return EnvironmentTotals(network, partitions, gates, topics)
 
 
-def _names_in(directory: str | os.PathLike[str], job: str) -> PartitionNames:
+def _names_in(directory: str | os.PathLike[str], job: str, config: NetworkConfig) -> PartitionNames:
     if is_coordinator(directory):
-        return CoordinatorNames(os.fspath(directory), job)
-    return PartitionDirectory(directory, job)
+        return CoordinatorNames(os.fspath(directory), job, config)
+    return PartitionDirectory(directory, job, config)
+
+
+@contextmanager
+def _failing(writer: RecordWriter) -> Iterator[None]:
+    """Fail the writer with what the block raises."""
+    try:
+        yield
+    except BaseException as cause:
+        writer.fail(cause)
+        raise
+
+
+def _failure_of(partition: ResultPartition) -> FailedProducer | None:
+    """Say with what a partition failed and who has not heard that, if it did."""
+    failure, unread = partition.kept_failure, partition.unread
+    return None if failure is None or not unread else FailedProducer(failure, unread)

@@ -72,7 +72,13 @@ from flinknet.wire.events import (
     is_cancel_marker,
 )
 
-__all__ = ["ResultPartition", "ResultPartitionStatistics", "pool_size", "released_error"]
+__all__ = [
+    "ResultPartition",
+    "ResultPartitionStatistics",
+    "as_consumers_get_it",
+    "pool_size",
+    "released_error",
+]
 
 _OPEN = ChannelEnd.DATA
 _ENDS = (DataType.END_OF_DATA, DataType.END_OF_PARTITION)
@@ -467,7 +473,7 @@ class ResultPartition:
     def fail(self, cause: BaseException) -> None:
         """The producer failed: drop everything and tell every reader the first cause."""
         if not self.released:
-            self._drop_everything(_as_consumers_get_it(cause))
+            self._drop_everything(as_consumers_get_it(cause))
 
     def _drop_everything(self, told: RemoteError) -> None:
         """Release the partition; readers that have not read to the end are told why."""
@@ -554,7 +560,7 @@ def released_error(partition: str) -> PartitionNotFoundError:
     )
 
 
-def _as_consumers_get_it(cause: BaseException) -> RemoteError:
+def as_consumers_get_it(cause: BaseException) -> RemoteError:
     """Make the same error for local and remote consumers; what came from further up stays, if it
     has a code on the wire that means it. A failed producer is a cause in itself: through which
     channels it was heard of would only hide it."""

@@ -203,9 +203,9 @@ def test_a_reader_that_finds_nobody_leaves_no_thread(tmp_path: Path) -> None:
 
 def test_what_is_not_open_says_so(tmp_path: Path) -> None:
     environment = sync.NetworkEnvironment(directory=tmp_path)
-    with pytest.raises(LocalProtocolError, match="is not running"):
+    with pytest.raises(LocalProtocolError, match="network environment is not open"):
         environment.statistics()
-    with pytest.raises(LocalProtocolError, match="is not running"):
+    with pytest.raises(LocalProtocolError, match="network environment is not open"):
         print(environment.address)
     with environment:
         writer, reader = environment.open_writer("numbers"), environment.open_reader("numbers")
@@ -217,7 +217,7 @@ def test_what_is_not_open_says_so(tmp_path: Path) -> None:
             environment.open_topic("ticks").emit(1)
     with pytest.raises(LocalProtocolError, match="entered once"), environment:
         pass
-    with pytest.raises(LocalProtocolError, match="is not running"), writer:
+    with pytest.raises(LocalProtocolError, match="network environment is not open"), writer:
         pass
     assert no_thread_is_left()
 

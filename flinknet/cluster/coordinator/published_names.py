@@ -6,13 +6,19 @@ No I/O and no clock. A name belongs to whoever has said it, and is here until th
 or is gone; a coordinator that is started anew knows none, and is told them again. A producer that
 has lost its connection may have said its name anew, under the same id, before the coordinator
 knows of the loss: the end of that connection takes back only what was said over it.
+
+A producer that has failed before its readers had come says with what as it takes its name back, and
+for the readers of which subpartitions; each of those hears it once. Failures are few, and each has
+its time.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["PublishedName", "PublishedNames"]
+__all__ = ["LeftFailure", "PublishedName", "PublishedNames"]
 
 
 @dataclass(frozen=True)
@@ -25,11 +31,27 @@ class PublishedName:
     address: str
 
 
-class PublishedNames:
-    """The names that are there now, each under the id that its producer has made up for it."""
+@dataclass(slots=True)
+class LeftFailure:
+    """With what a producer has failed.
 
-    def __init__(self) -> None:
+    ``unread`` are the subpartitions whose readers have not heard that, None if any reader may come;
+    ``until`` is when it means nothing any more.
+    """
+
+    code: int
+    text: str
+    unread: set[int] | None
+    until: float
+
+
+class PublishedNames:
+    """The names that are there now, each under the id that its producer has made up for it, and up
+    to ``failures_max`` failures of those that are gone."""
+
+    def __init__(self, failures_max: int) -> None:
         self._published: dict[str, PublishedName] = {}
+        self._failures: deque[tuple[PublishedName, LeftFailure]] = deque(maxlen=failures_max)
 
     def __len__(self) -> int:
         return len(self._published)
@@ -37,6 +59,36 @@ class PublishedNames:
     def publish(self, publication_id: str, published: PublishedName) -> None:
         """A producer says where it is."""
         self._published[publication_id] = published
+        said = (published.job, published.name, published.worker_id)
+        self._keep_failures(lambda name, _: (name.job, name.name, name.worker_id) != said)
+
+    def leave(self, publication_id: str, failure: LeftFailure) -> None:
+        """A producer takes its name back, because it has failed."""
+        published = self._published.pop(publication_id, None)
+        if published is not None:
+            self._failures.append((published, failure))
+
+    def take_failure(
+        self, job: str, name: str, subpartition: int, now: float
+    ) -> LeftFailure | None:
+        """Return a failure that was left for the reader of a subpartition, and take all that were
+        left for it away."""
+        self._keep_failures(lambda _, failure: failure.until > now)
+        found = [
+            failure
+            for published, failure in self._failures
+            if (published.job, published.name) == (job, name)
+            and (failure.unread is None or subpartition in failure.unread)
+        ]
+        for failure in found:
+            if failure.unread is not None:
+                failure.unread.remove(subpartition)
+        self._keep_failures(lambda _, failure: failure.unread != set())
+        return found[0] if found else None
+
+    def _keep_failures(self, holds: Callable[[PublishedName, LeftFailure], bool]) -> None:
+        kept = [each for each in self._failures if holds(*each)]
+        self._failures = deque(kept, self._failures.maxlen)
 
     def withdraw(self, publication_id: str, published: PublishedName | None = None) -> None:
         """It says so no more; it may have been withdrawn before. With ``published``, the one that

@@ -28,7 +28,7 @@ async def test_a_name_is_there_as_long_as_the_connection() -> None:
             f"http://{served.address}", headers=authorization_headers(served.token)
         ) as session,
     ):
-        assert await get(session, LOOK) == (200, {"addresses": []})
+        assert await get(session, LOOK) == (200, {"addresses": [], "failure": None})
         waiting = asyncio.ensure_future(get(session, f"{LOOK}&producers=2&wait_ms=60000"))
         first = await session.post("/api/v1/names", json=FIELDS)
         assert first.status == 200
@@ -36,15 +36,24 @@ async def test_a_name_is_there_as_long_as_the_connection() -> None:
             "/api/v1/names",
             json={**FIELDS, "id": "1" * 32, "worker_id": "b", "address": "127.0.0.1:2"},
         )
-        assert await waiting == (200, {"addresses": ["127.0.0.1:1", "127.0.0.1:2"]})
+        assert await waiting == (
+            200,
+            {
+                "addresses": ["127.0.0.1:1", "127.0.0.1:2"],
+                "failure": None,
+            },
+        )
         async with session.delete(f"/api/v1/names/{'1' * 32}") as answer:
             assert answer.status == 200
-        assert await get(session, LOOK) == (200, {"addresses": ["127.0.0.1:1"]})
+        assert await get(session, LOOK) == (200, {"addresses": ["127.0.0.1:1"], "failure": None})
         second.close()
         first.close()
         while (await get(session, LOOK))[1]["addresses"]:
             pass
-        assert await get(session, f"{LOOK}&producers=1&wait_ms=1") == (200, {"addresses": []})
+        assert await get(session, f"{LOOK}&producers=1&wait_ms=1") == (
+            200,
+            {"addresses": [], "failure": None},
+        )
 
 
 async def test_a_coordinator_that_ends_ends_what_holds_names() -> None:
@@ -78,3 +87,29 @@ async def test_what_is_not_well_said_is_refused(fields: dict[str, Any], why: str
             assert why in (await answer.json())["error"]["message"]
         async with session.post("/api/v1/names", data=b"{") as answer:
             assert "is no JSON" in (await answer.json())["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"code": "6"},
+        {"text": 1},
+        {"unread": 1},
+        {"unread": ["0"]},
+        {"remembered_ms": "1"},
+        {"more": 1},
+    ],
+)
+async def test_a_failure_that_is_not_well_said_is_refused(spoilt: dict[str, Any]) -> None:
+    said = {"code": 6, "text": "boom", "unread": [0], "remembered_ms": 1000, **spoilt}
+    async with (
+        serve_control_plane(CONFIG) as served,
+        aiohttp.ClientSession(
+            f"http://{served.address}", headers=authorization_headers(served.token)
+        ) as session,
+    ):
+        held = await session.post("/api/v1/names", json=FIELDS)
+        async with session.delete(f"/api/v1/names/{FIELDS['id']}", json=said) as answer:
+            assert answer.status == 400
+        assert (await get(session, LOOK))[1]["failure"] is None
+        held.close()

@@ -1,0 +1,222 @@
+"""A writer that fails before its reader has come: the reader hears its error at once, wherever it
+looks for it, once, and not when it means nothing any more."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from flinknet.config import NetworkConfig
+from flinknet.errors import (
+    FlinknetError,
+    KeptError,
+    PartitionRequestTimeoutError,
+    ProducerFailedError,
+)
+from flinknet.net.coordinator_names import CoordinatorNames
+from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.net.partition_directory import PartitionDirectory
+from flinknet.net.partition_names import FailedProducer, PartitionNames
+from flinknet.records.partitioner import BroadcastPartitioner
+from tests.free_port import free_port
+from tests.unit.cluster.control_plane import CONFIG, serve_control_plane
+
+IMPATIENT = NetworkConfig(rendezvous_timeout_ms=1.0, rendezvous_notice_ms=0.0)
+BOOM = KeptError(ProducerFailedError, "the producer failed: ValueError: boom")
+FAILED = pytest.raises(ProducerFailedError, match="the producer failed: ValueError: boom")
+
+
+@pytest.fixture(params=["a directory", "a coordinator"])
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    """Where names are known."""
+    if request.param == "a directory":
+        yield str(tmp_path)
+        return
+    async with serve_control_plane(CONFIG) as served:
+        yield f"http://{served.address}/#token={served.token}"
+
+
+def names_in(place: str) -> PartitionNames:
+    kind = CoordinatorNames if place.startswith("http") else PartitionDirectory
+    return kind(place, "embedded")
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """Have a block fail, and expect that."""
+    with pytest.raises(ValueError, match="boom"):
+        yield
+        raise ValueError("boom")
+
+
+async def read(environment: NetworkEnvironment, *where: str, subpartition: int = 0) -> list[object]:
+    async with environment.open_reader(*where, subpartition=subpartition) as reader:
+        return [record async for record in reader]
+
+
+async def fail_to_write(environment: NetworkEnvironment) -> None:
+    with failing():
+        async with environment.open_writer("p") as writer:
+            await writer.emit(1)
+            raise ValueError("boom")
+
+
+async def fail_a_topic(environment: NetworkEnvironment) -> None:
+    with failing():
+        async with environment.open_topic("p") as topic:
+            await topic.emit(1)
+            raise ValueError("boom")
+
+
+FAILS = {"writer": fail_to_write, "topic": fail_a_topic}
+
+
+@pytest.mark.parametrize("kind", FAILS)
+async def test_a_reader_elsewhere_hears_it_though_the_environment_is_gone(
+    place: str, kind: str
+) -> None:
+    async with NetworkEnvironment(directory=place) as reading:
+        async with NetworkEnvironment(directory=place) as writing:
+            await FAILS[kind](writing)
+        with FAILED:
+            await read(reading, "p")
+        if kind == "topic":  # which any number of readers may come to
+            with FAILED:
+                await read(reading, "p")
+
+
+@pytest.mark.parametrize("reader_is", ["local", "remote"])
+@pytest.mark.parametrize("kind", FAILS)
+async def test_a_reader_that_knows_the_address_hears_it_as_long_as_the_environment_is_there(
+    kind: str, reader_is: str
+) -> None:
+    async with NetworkEnvironment() as writing, NetworkEnvironment() as other:
+        await FAILS[kind](writing)
+        reading = writing if reader_is == "local" else other
+        for _ in range(2):
+            with FAILED:
+                await read(reading, writing.address, "p")
+
+
+async def test_each_reader_that_had_not_come_hears_it_once(place: str) -> None:
+    """One that had, hears it over its connection, and leaves nothing for the next one of its
+    kind."""
+    async with (
+        NetworkEnvironment(directory=place) as writing,
+        NetworkEnvironment() as early_reading,
+        NetworkEnvironment(directory=place, config=IMPATIENT) as reading,
+    ):
+        arrived = asyncio.Event()
+
+        async def early() -> None:
+            async with early_reading.open_reader(writing.address, "p", subpartition=1) as reader:
+                assert await anext(reader) == 1
+                arrived.set()
+                with FAILED:
+                    await anext(reader)
+
+        with failing():
+            async with writing.open_writer(
+                "p", subpartitions=3, partitioner=BroadcastPartitioner()
+            ) as writer:
+                await writer.emit(1)
+                writer.flush()
+                there = asyncio.ensure_future(early())
+                await arrived.wait()
+                raise ValueError("boom")
+        await there
+        for subpartition in (0, 2):
+            with FAILED:
+                await read(reading, "p", subpartition=subpartition)
+        for subpartition in range(3):
+            with pytest.raises(PartitionRequestTimeoutError):
+                await read(reading, "p", subpartition=subpartition)
+
+
+async def test_a_producer_that_comes_again_takes_its_failure_back(place: str) -> None:
+    names = names_in(place)
+
+    async def fail(worker_id: str) -> None:
+        async with names.published(
+            "p", worker_id, "127.0.0.1:1", lambda: FailedProducer(BOOM, [0])
+        ):
+            pass
+
+    await fail("a")
+    async with names.published("p", "a", "127.0.0.1:2"):
+        pass
+    assert await names.look("p", 1, 0.0) == []
+    await fail("a")
+    async with names.published("p", "b", "127.0.0.1:2"):
+        with FAILED:
+            await names.look("p", 2, 0.0)  # the other one is still missing
+        await fail("a")
+        assert await names.look("p", 1, 0.0) == ["127.0.0.1:2"]
+    assert await names.look("p", 1, 0.0) == [], "the reader that found its writer has had its turn"
+
+
+async def test_a_reader_that_waits_for_its_producers_hears_it(place: str) -> None:
+    names = names_in(place)
+    waiting = asyncio.ensure_future(names.find("p", 2, NetworkConfig()))
+    async with names.published("p", "a", "127.0.0.1:1"):
+        async with names.published("p", "b", "127.0.0.1:2", lambda: FailedProducer(BOOM, None)):
+            pass
+        with FAILED:
+            await waiting
+
+
+async def test_a_reader_that_has_found_its_producer_and_cannot_reach_it_any_more_hears_it(
+    place: str,
+) -> None:
+    """Its environment closed while the reader connected: not `cannot connect` a minute later."""
+    names = names_in(place)
+    gone = f"127.0.0.1:{free_port()}"
+    async with NetworkEnvironment(directory=place) as environment:
+        async with names.published("p", "a", gone, lambda: FailedProducer(BOOM, [0])):
+            opened = environment.open_reader("p")
+            reader = await opened.__aenter__()
+        with FAILED:
+            await reader.next_batch()
+        await opened.__aexit__(None, None, None)
+
+
+def test_what_was_left_long_ago_means_nothing(tmp_path: Path) -> None:
+    """Nor what is from the future: the clock was set back. Nor more than a number of them."""
+    config = NetworkConfig(ended_partitions_remembered_max=2, ended_partitions_remembered_ms=60_000)
+    names = PartitionDirectory(tmp_path, "embedded", config)
+
+    def left() -> list[Path]:
+        return sorted(tmp_path.glob("*/*/failed-*"))
+
+    async def leave(worker_id: str, *, age_s: float) -> None:
+        failed = FailedProducer(KeptError(ProducerFailedError, worker_id), None)
+        async with names.published("p", worker_id, "127.0.0.1:1", lambda: failed):
+            pass
+        [file] = [file for file in left() if file.name.endswith(worker_id)]
+        moment = file.stat().st_mtime - age_s
+        os.utime(file, (moment, moment))
+
+    async def look() -> str:
+        try:
+            await names.look("p", 1, 0.0)
+        except FlinknetError as error:
+            return str(error)
+        return ""
+
+    async def run() -> None:
+        await leave("old", age_s=61)
+        await leave("future", age_s=-61)
+        assert await look() == ""
+        assert left() == [], "they are removed"
+        await leave("c", age_s=30)
+        await leave("b", age_s=20)
+        await leave("a", age_s=0)
+        assert [file.name[-1] for file in left()] == ["a", "b"]
+        assert await look() in ("a (0 s ago)", "a (1 s ago)")
+
+    asyncio.run(run())
