@@ -46,6 +46,8 @@ DIRECTIVES = {
     "embedsignature": False,
 }
 COMPILER_ARGUMENTS = ["-O3", "-g0"]
+_MODULE_S = 3
+"""Processor time of Cython and the C compiler for a module, on average."""
 
 
 class NotCompiledError(Exception):
@@ -134,10 +136,19 @@ def _move(source: Path, target: Path) -> None:
 
 
 def _run_compiler(folder: Path, modules: list[str]) -> None:
-    """In a process of its own, so that whatever goes wrong, and is printed, stays there."""
+    """In a process of its own, so that whatever goes wrong, and is printed, stays there.
+
+    A line says beforehand that it takes long: pip shows it with -v.
+    """
     compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
     if shutil.which(compiler.split()[0]) is None:
         raise NotCompiledError(f"there is no C compiler ({compiler.split()[0]})", "")
+    print(
+        f"flinknet: {len(modules)} modules are being compiled, {_processors()} at a time, which "
+        f"takes some {_MODULE_S} s of processor time each; with FLINKNET_PURE=1 none is",
+        file=sys.stderr,
+        flush=True,
+    )
     run = subprocess.run(
         [sys.executable, __file__, "--into", str(folder), *modules],
         cwd=ROOT,
@@ -152,12 +163,21 @@ def _run_compiler(folder: Path, modules: list[str]) -> None:
         raise NotCompiledError(lines[-1] if lines else f"exit code {run.returncode}", run.stdout)
 
 
+def _processors() -> int:
+    """Those that this process may use, which in a container may be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def compile_into(folder: Path, modules: list[str]) -> None:
     """Run Cython and the C compiler; what they write on their way goes to ``folder``, too."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
 
     os.chdir(ROOT)
+    # The one that takes longest must not begin last, when the other processors have nothing to do.
+    modules = sorted(modules, key=lambda module: -(PACKAGE / module).stat().st_size)
     extensions = [
         Extension(
             ".".join(["flinknet", *Path(module).with_suffix("").parts]),
@@ -166,7 +186,7 @@ def compile_into(folder: Path, modules: list[str]) -> None:
         )
         for module in modules
     ]
-    processors = os.cpu_count()
+    processors = _processors()
     distribution = Distribution(
         {
             "name": "flinknet",

@@ -8,6 +8,7 @@ from io import BytesIO
 from itertools import cycle, islice
 from math import ceil
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from bench.harness.row import Row, ratio
@@ -16,16 +17,19 @@ from bench.harness.system import SUBJECT
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 __all__ = [
     "INK",
     "PEER_COLOURS",
     "SUBJECT_COLOURS",
+    "TEXT_GROUND",
     "colour_of",
     "draw_bar_panel",
     "draw_case_panels",
     "draw_ratios",
     "draw_spread",
+    "fit_titles",
     "label_lines",
     "open_panels",
     "place_lines",
@@ -36,6 +40,14 @@ SUBJECT_COLOURS = ("#2a6f97", "#61a5c2", "#a9d6e5")
 PEER_COLOURS = ("#8d99ae", "#b08968", "#6c757d", "#a3a380", "#9d8189")
 PALETTE_COLOURS = 48
 """Enough for the few colours of a figure and the shades at their edges."""
+
+TEXT_GROUND = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+ROOM_FOR_CHARACTER = 0.035
+"""Of the width of the bars, beside the longest: for each character of what stands behind it."""
+TITLE_GAP_DOTS = 12
+"""Between a title and the next panel."""
+LOG_RANGE_FINE = 30
+"""Up to which range an axis has ticks at 1, 2 and 5: with more of them they would overlap."""
 
 WIDTH_INCHES, INCHES_PER_LINE, DOTS_PER_INCH = 13.0, 0.24, 130
 
@@ -99,10 +111,36 @@ def _write_png(figure: Figure, path: Path) -> None:
     """Write a figure with a palette: a third of what it takes in true colours."""
     from PIL import Image
 
+    fit_titles(figure)
     drawn = BytesIO()
     figure.savefig(drawn, dpi=DOTS_PER_INCH)
     with Image.open(drawn) as image:
         image.convert("RGB").quantize(PALETTE_COLOURS).save(path, format="PNG", optimize=True)
+
+
+def fit_titles(figure: Figure) -> None:
+    """Break titles that are wider than what a panel has beside the next one."""
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        cell = axes.get_subplotspec()
+        text = axes.get_title(loc="left")
+        if cell is None or not text:
+            continue
+        columns = cell.get_gridspec().ncols
+        right = figure.bbox.width * (cell.colspan.start + 1) / columns - TITLE_GAP_DOTS
+        left = axes.get_window_extent().x0
+        width = _title_of(axes, text).get_window_extent().width
+        if left + width > right:
+            characters = int(len(text) * (right - left) / width)
+            axes.set_title(fill(text, max(characters, 10)))
+
+
+def _title_of(axes: Axes, text: str) -> Text:
+    """Return what draws the title, which axes do not name."""
+    from matplotlib.text import Text
+
+    texts = (one for one in axes.get_children() if isinstance(one, Text))
+    return next(one for one in texts if one.get_text() == text)
 
 
 def draw_case_panels(
@@ -139,7 +177,9 @@ def _draw_throughput(axes: Axes, rows: Sequence[Row]) -> None:
         axes.plot([min(row.runs), max(row.runs)], [place, place], color=colour, linewidth=3)
         axes.plot(row.records_per_s, place, "o", color=colour, markersize=7)
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ends = [end for row in rows for end in (min(row.runs), max(row.runs))]
+    is_fine = max(ends) <= LOG_RANGE_FINE * min(ends)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if is_fine else (1,)))
     axes.xaxis.set_major_formatter(EngFormatter())
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_title("Records per second: median, lowest to highest run")
@@ -180,10 +220,13 @@ def draw_bar_panel(
     """
     places = place_lines([row.case for row in rows])
     bars = axes.barh(places, values, height=0.8, color=list(islice(cycle(colours), len(rows))))
-    axes.bar_label(bars, [text(value) for value in values], padding=4)
+    texts = [text(value) for value in values]
+    # In front of the line, which would strike them through.
+    axes.bar_label(bars, texts, padding=4, zorder=4, bbox=TEXT_GROUND)
     if even is not None:
         axes.axvline(even, color=INK, linewidth=1)
-    axes.set_xlim(0, max([even or 0.0, *values]) * 1.15)
+    room = 1 + ROOM_FOR_CHARACTER * max(map(len, texts), default=0)
+    axes.set_xlim(0, max([even or 0.0, *values]) * room)
     axes.set_title(title)
     label_lines(axes, places, labels or [f"{row.case}  {row.variant}" for row in rows])
 

@@ -14,6 +14,7 @@ from bench.harness.family import Progress, Selection, plan_parameters
 from bench.harness.figure import (
     PEER_COLOURS,
     SUBJECT_COLOURS,
+    TEXT_GROUND,
     draw_bar_panel,
     draw_spread,
     label_lines,
@@ -191,7 +192,12 @@ def _draw_travels(axes: Axes, rows: Sequence[Row]) -> None:
     for place, row in zip(places, rows, strict=True):
         if row.latency_us is None:
             axes.text(
-                0.02, place, "none arrived", va="center", transform=axes.get_yaxis_transform()
+                0.02,
+                place,
+                "none arrived",
+                va="center",
+                transform=axes.get_yaxis_transform(),
+                bbox=TEXT_GROUND,
             )
             continue
         percentiles = [row.latency_us[name] / 1000 for name in PERCENTILES]

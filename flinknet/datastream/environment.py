@@ -135,7 +135,7 @@ class StreamExecutionEnvironment(PyFlinkNames):
         way to call the constructor."""
         if isinstance(configuration, Configuration):
             environment = cls()
-            environment.configure(configuration)
+            configure(environment, configuration)
             return environment
         return cls(configuration)
 

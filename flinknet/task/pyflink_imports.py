@@ -45,7 +45,7 @@ class PyFlinkImports(MetaPathFinder):
         if why is not None:
             # With the name of the module that was asked for, `from flinknet import table` would
             # drop this error for one of its own.
-            raise ModuleNotFoundError(f"PyFlink's {module} is not in flinknet, {why}", name=module)
+            raise ModuleNotFoundError(f"{module} is not in flinknet, {why}", name=module)
         parent, _, name = fullname.rpartition(".")
         if parent in _WITH_NAMES:
             why = DIFFERENCES.get(name, {}).get(ALL_OF_IT)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import matplotlib.image
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from bench.cli import RESULTS, main
+from bench.families import find_family
+from bench.harness.row import read_json
 
 
 def outcome(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -95,3 +103,67 @@ def test_a_file_of_something_else_is_named(
     code, _, err = outcome(["window", "--from", str(tmp_path)], capsys)
     assert code == 2
     assert f"{path} does not hold the rows of a run" in err
+
+
+DRAWN = ("adaptive", "barriers", "credit-cost", "isolation", "pressure", "seeing", "timeouts")
+"""Families with few rows that together are drawn in every way: bars, spreads, and lines."""
+
+
+def texts_of(axes: Axes) -> Iterator[Text]:
+    """What can be read of a panel: tick labels only within its ends."""
+    children = (one for one in axes.get_children() if isinstance(one, Text))
+    yield from (axes.xaxis.label, axes.yaxis.label, *children)
+    for axis, (low, high), at in (
+        (axes.xaxis, sorted(axes.get_xlim()), 0),
+        (axes.yaxis, sorted(axes.get_ylim()), 1),
+    ):
+        for label in axis.get_ticklabels():
+            if low <= label.get_position()[at] <= high:
+                yield label
+
+
+def faults_of(figure: Figure) -> list[str]:
+    """Texts that leave the picture, lie on each other, or are struck through by a line."""
+    found = []
+    placed: list[tuple[str, Bbox]] = []
+    for axes in figure.axes:
+        for text in texts_of(axes):
+            said = text.get_text()
+            if not said or not text.get_visible():
+                continue
+            box = text.get_window_extent()
+            if not (box.x0 >= -1 and box.x1 <= figure.bbox.width + 1):
+                found.append(f"{said!r} leaves the picture")
+            inner = box.shrunk(0.9, 0.8)
+            found += [
+                f"{said!r} lies on {other!r}"
+                for other, other_box in placed
+                if other != said and other_box.overlaps(inner)
+            ]
+            placed.append((said, inner))
+            if text in axes.texts:
+                if box.x1 > axes.get_window_extent().x1 + 1:
+                    found.append(f"{said!r} leaves its panel")
+                ground = text.get_bbox_patch()
+                if axes.lines and (ground is None or text.get_zorder() <= 2):
+                    found.append(f"a line may strike {said!r} through")
+    return found
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_nothing_in_a_figure_lies_on_anything_else(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is stored of each family, as it is drawn."""
+    figures: list[Figure] = []
+    save = Figure.savefig
+
+    def keep(figure: Figure, file: Any, **options: Any) -> None:
+        figures.append(figure)
+        save(figure, file, **{**options, "dpi": 10})
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    _, rows = read_json(RESULTS / f"{name}.json")
+    find_family(name).draw(rows, tmp_path / "figure.png")
+    for figure in figures:
+        assert faults_of(figure) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from flinknet.cluster import run_job
@@ -201,7 +203,17 @@ def test_a_job_that_cannot_be_configured_so_is_refused_before_a_cluster_starts()
 
 
 @pytest.mark.parametrize("key", ["python.executable", "taskmanager.memory.process.size"])
-def test_what_does_nothing_here_is_taken_and_says_why(key: str) -> None:
+@pytest.mark.parametrize(
+    "set_options",
+    [
+        StreamExecutionEnvironment().configure,
+        StreamExecutionEnvironment.get_execution_environment,
+    ],
+)
+def test_what_does_nothing_here_is_taken_and_says_why(
+    key: str, set_options: Callable[[Configuration], object]
+) -> None:
+    configuration = Configuration.from_dict({key: "x"})
     with pytest.warns(UserWarning, match=f"the option {key} does nothing here: ") as said:
-        StreamExecutionEnvironment().configure(Configuration.from_dict({key: "x"}))
+        set_options(configuration)
     assert said[0].filename == __file__
