@@ -144,6 +144,16 @@ class ClaimedStore:
                     return
                 self._retained.popleft()
 
+    async def remove_journal(self) -> None:
+        """Remove the job's directory, since the job has ended for good; nothing is completed after
+        that. If a checkpoint or a savepoint is in it, or anything else, it stays."""
+        async with self._completing:
+            store = self.store
+            files = await store.storage.files(store.job_id)
+            if not self._fenced and all(one.startswith(store.path(JOURNAL, "")) for one in files):
+                self._fenced = True
+                await store.storage.delete_directory(store.job_id)
+
     async def discard(self, directory: CheckpointDirectory) -> None:
         """Remove what was written of a checkpoint that nobody was told of. If it has been completed
         meanwhile, its entry goes, too: it does not count as one of those that are retained."""

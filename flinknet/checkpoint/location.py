@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.storage import Storage
 from flinknet.config import CheckpointingConfig
@@ -14,12 +16,18 @@ __all__ = ["absolute_place", "open_storage"]
 def open_storage(location: str, config: CheckpointingConfig) -> Storage:
     """Return the place that ``location`` names, without touching it.
 
-    ConfigurationError for an empty one, and for a URL that obstore, the extra flinknet[obstore],
-    does not know.
+    ConfigurationError for an empty one, for a URL that obstore, the extra flinknet[obstore], does
+    not know, and for one that no other process can read.
     """
     if not location:
         raise ConfigurationError(
             "checkpoints have no place: name a directory or a URL in checkpointing.directory"
+        )
+    if urlsplit(location).scheme == "memory":
+        raise ConfigurationError(
+            f"{location} is in the memory of each process for itself, so no process could restore "
+            "what another has written: name a directory that all workers share, or an object store "
+            "(checkpointing.directory, or set_checkpoint_storage_dir in the job)"
         )
     path = local_path(location)
     if path is not None:

@@ -58,7 +58,7 @@ class ClusterConfig:
     metrics.reporter.prom.port (9249)."""
 
     event_loop: Literal["auto", "uvloop", "asyncio"] = "auto"
-    """Event loop of the workers: uvloop with "auto", but for PyPy, where it does not exist."""
+    """Event loop of the workers: with "auto" uvloop, or asyncio's own where that is not there."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """From which level on what user code logs in a worker is shown. flinknet's own loggers say only

@@ -17,29 +17,47 @@ __all__ = ["open_files_needed", "provide_open_files"]
 
 _OTHER_FILES = 128
 """Sockets that this side dials, listens on or has with a coordinator, spill files, what the program
-itself opens. None of it can be known."""
+itself opens. None of it can be known. Where fewer than twice as many files may be open, half of
+them must do."""
+
+_LEAST_FILES = 64
+"""With fewer no worker starts: it has some 20 of its own."""
 
 
-def open_files_needed(config: NetworkConfig) -> int:
+def open_files_needed(config: NetworkConfig, hard: int) -> int:
     """Return how many files an environment may have open: accepted connections, sockets in
-    handshake and as many that were turned away, and some more."""
+    handshake and as many that were turned away, and some more. ``hard`` of them may be open."""
     wire = config.wire
-    return wire.accepted_connections_max + 2 * wire.pending_handshakes_max + _OTHER_FILES
+    return (
+        wire.accepted_connections_max + 2 * wire.pending_handshakes_max + _other_files_within(hard)
+    )
+
+
+def _other_files_within(hard: int) -> int:
+    return _OTHER_FILES if hard == resource.RLIM_INFINITY else min(_OTHER_FILES, hard // 2)
 
 
 def provide_open_files(config: NetworkConfig) -> None:
     """See that so many files may be open. Raises ConfigurationError if they may not."""
-    needed = open_files_needed(config)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = open_files_needed(config, hard)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
     except (ValueError, OSError) as error:
-        wire = config.wire
+        wire, advice = config.wire, ""
+        if hard >= _LEAST_FILES:
+            free = hard - _other_files_within(hard)
+            advice = (
+                f"set network.wire.accepted_connections_max to {free // 2} and "
+                f"network.wire.pending_handshakes_max to {free // 4}, or lower values, or "
+            )
         raise ConfigurationError(
             f"this process may have {soft} files open (RLIMIT_NOFILE, at most {hard}), but "
-            f"wire.accepted_connections_max ({wire.accepted_connections_max}) and "
-            f"wire.pending_handshakes_max ({wire.pending_handshakes_max}) may need {needed}: lower "
-            f"them, or raise the limit (ulimit -Hn)"
+            f"network.wire.accepted_connections_max ({wire.accepted_connections_max}), twice "
+            f"network.wire.pending_handshakes_max ({wire.pending_handshakes_max}) and "
+            f"{_other_files_within(hard)} other files may need {needed}: {advice}raise the hard "
+            f"limit to at least {max(needed, _LEAST_FILES)} (ulimit -Hn, as root, or "
+            "/etc/security/limits.conf)"
         ) from error

@@ -243,11 +243,17 @@ def test_without_the_extra_a_url_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_url_is_an_object_store() -> None:
-    storage = open_storage("memory:///jobs/", CONFIG)
+    storage = open_storage("s3://bucket/jobs/", CONFIG)
     assert isinstance(storage, ObjectStorage)
-    assert storage.location == "memory:///jobs"
+    assert storage.location == "s3://bucket/jobs"
     with pytest.raises(ConfigurationError, match="^teapot://x names no object store: "):
         open_storage("teapot://x", CONFIG)
+
+
+@pytest.mark.parametrize("location", ["memory://", "memory:///jobs"])
+def test_a_place_that_no_other_process_can_read_is_refused(location: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"each process for itself.*object store"):
+        open_storage(location, CONFIG)
 
 
 # -- what only obstore does

@@ -103,18 +103,26 @@ class CheckpointKeeper:
         self._then(record, lambda: self._seek(record))
 
     def end(self, record: JobRecord) -> None:
-        """The job has ended: remove its checkpoints, if they are not to stay, after what was
-        ordered before, and forget it."""
+        """The job has ended: remove its checkpoints, if they are not to stay, and the journal, if
+        nothing is left that it is about, after what was ordered before; and forget it."""
         settings, state = record.submission.shape.checkpointing, record.state
         failed, cancelled = state is JobState.FAILED, state is JobState.CANCELED
         has_claimed = any(job_id == record.job_id for job_id, _ in self._claims)
-        if settings and has_claimed and not settings.stay(failed=failed, cancelled=cancelled):
-            self._then(record, lambda: self._remove_checkpoints(record))
+        if settings and has_claimed:
+            stay = settings.stay(failed=failed, cancelled=cancelled)
+            # One that has failed because the coordinator stops goes on with the next one.
+            self._then(record, lambda: self._remove(record, stay=stay, is_over=not failed))
         self.forget(record.job_id)
 
-    async def _remove_checkpoints(self, record: JobRecord) -> None:
-        last = max(key for key in self._claims if key[0] == record.job_id)
-        await _remove_all_but(0, self._claims[last])
+    async def _remove(self, record: JobRecord, *, stay: bool, is_over: bool) -> None:
+        last = self._claims[max(key for key in self._claims if key[0] == record.job_id)]
+        if not stay:
+            await _remove_all_but(0, last)
+        if is_over:
+            try:
+                await last.remove_journal()
+            except Exception as error:
+                log.warning("the journal of an ended job stays: %s", _explain(error))
 
     def forget(self, job_id: str) -> None:
         """The job has ended: what was ordered is still carried out, and nothing comes after it."""

@@ -24,7 +24,6 @@ from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
@@ -44,10 +43,15 @@ from flinknet.cluster.local.process_output import (
 )
 from flinknet.cluster.local.watcher import Watcher
 from flinknet.config import FlinknetConfig
+from flinknet.config.locked_directory import LockedDirectory, remove_leftovers
+from flinknet.config.temporary_directory import temporary_directory
 from flinknet.errors import FlinknetError, JobError, LocalProtocolError
 from flinknet.task.graph import JobGraph
 
 __all__ = ["LocalCluster"]
+
+_JOBS = "flinknet-jobs-"
+"""How the directories with what coordinators know of their jobs are called."""
 
 
 class LocalCluster:
@@ -192,8 +196,11 @@ class LocalCluster:
     async def _start(self) -> None:
         cluster = self._config.cluster
         if cluster.coordinator_restarts and not cluster.state_directory:
-            directory = TemporaryDirectory(prefix="flinknet-jobs-", ignore_cleanup_errors=True)
-            self._launcher.keep_jobs_in(Path(self._resources.enter_context(directory)))
+            base = Path(temporary_directory())
+            remove_leftovers(_JOBS, base)
+            directory = LockedDirectory(_JOBS, base)
+            self._resources.callback(directory.close)
+            self._launcher.keep_jobs_in(directory.path)
         self._resources.push_async_callback(self._launcher.stop)
         self._watcher = Watcher(
             cause_grace_s=cluster.cause_grace_ms / 1000,

@@ -11,6 +11,8 @@ import os
 import socket
 from dataclasses import replace
 
+from flinknet.checkpoint.location import open_storage
+from flinknet.cluster.control.event_loop import loop_factory
 from flinknet.cluster.local.job_memory import JobMemory
 from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.config.local_path import local_path
@@ -33,6 +35,7 @@ def check_cluster(config: FlinknetConfig) -> None:
     _check_host(config.cluster)
     temporary_directory()
     check_machine(config.network, config.cluster.workers)
+    loop_factory(config.cluster)
     cluster = config.cluster
     if cluster.coordinator_port:
         _check_port(cluster.host, cluster.coordinator_port, "cluster.coordinator_port")
@@ -111,7 +114,10 @@ def _check_checkpoint_directory(graph: JobGraph, config: FlinknetConfig) -> None
     if graph.checkpointing is None:
         return
     place = graph.checkpointing.directory or config.checkpointing.directory
-    path = local_path(place) if place else None
+    if not place:
+        return
+    open_storage(place, config.checkpointing)
+    path = local_path(place)
     if path is None:
         return
     path = path.absolute()

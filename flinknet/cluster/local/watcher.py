@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.local.child_process import describe_exit
+from flinknet.cluster.local.memory_kills import MemoryKills
 from flinknet.errors import JobError, RemoteTransportError, WorkerLostError
 
 __all__ = ["WatchedProcess", "Watcher"]
@@ -58,16 +60,22 @@ class Watcher:
         cause_grace_s: float,
         on_worker_wanted: Callable[[str], None] = lambda lost: None,
         on_coordinator_died: Callable[[str], bool] = lambda how: False,
+        memory_kills: MemoryKills | None = None,
     ) -> None:
         """A lost connection to the coordinator waits ``cause_grace_s`` for the end that explains
         it. ``on_worker_wanted`` hears the name of each lost worker that is to be replaced;
-        ``on_coordinator_died`` says whether the coordinator will be."""
+        ``on_coordinator_died`` says whether the coordinator will be. ``memory_kills`` is of the
+        control group in which the processes run."""
+        self._memory_kills = memory_kills or MemoryKills()
         self._on_worker_wanted = on_worker_wanted
         self._on_coordinator_died = on_coordinator_died
         self._workers: dict[str, WatchedProcess] = {}
         """Those that run."""
         self._missed: dict[str, str] = {}
         """Those that have ended and have not been wanted back yet, and how."""
+        self._replaced: set[str] = set()
+        """Those that were wanted back. A coordinator may want one before its process has ended,
+        and the next coordinator may want it again."""
         self._cause_grace = cause_grace_s
         self._coordinator: WatchedProcess
         self._address = ""
@@ -85,8 +93,11 @@ class Watcher:
         elif news["event"] == "ready":
             self._ready.set()
         elif news["event"] == "worker_wanted":
-            self._missed.pop(news["worker_id"], None)
-            self._on_worker_wanted(news["worker_id"])
+            name = news["worker_id"]
+            if name not in self._replaced:
+                self._replaced.add(name)
+                self._missed.pop(name, None)
+                self._on_worker_wanted(name)
 
     def watch_coordinator(self, process: WatchedProcess) -> None:
         """Watch the coordinator, or the one in its place; workers come after it."""
@@ -142,18 +153,19 @@ class Watcher:
     async def _await_end_of_coordinator(self, process: WatchedProcess) -> None:
         status = await process.wait()
         await process.drain()
-        who = f"the coordinator (pid {process.pid}) {describe_exit(status)}"
+        who = f"the coordinator (pid {process.pid}) {self._describe(status)}"
         has_died = status not in (ExitStatus.STOPPED, ExitStatus.REFUSED) and self._ready.is_set()
         if not has_died or not self._on_coordinator_died(who):
             self.give_up(JobError(f"{who}{_last_words(process)}"))
 
     async def _await_end_of_worker(self, process: WatchedProcess) -> None:
         status = await process.wait()
-        how = describe_exit(status)
+        how = self._describe(status)
         del self._workers[process.name]
         if self._ready.is_set():
             how += _MEANINGS.get(status, "")
-            self._missed[process.name] = how
+            if process.name not in self._replaced:
+                self._missed[process.name] = how
             self._tell_of_end(process.name, how)
             return
         await process.drain()
@@ -163,6 +175,10 @@ class Watcher:
                 f"ready{_last_words(process)}"
             )
         )
+
+    def _describe(self, status: int) -> str:
+        is_killed = status == -signal.SIGKILL
+        return describe_exit(status) + (self._memory_kills.hint() if is_killed else "")
 
     def _tell_of_start(self, worker: WatchedProcess) -> None:
         self._coordinator.tell(

@@ -50,6 +50,7 @@ from flinknet.cluster.control.credentials import (
     data_plane_secret,
     take_token,
 )
+from flinknet.cluster.control.event_loop import loop_factory
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.hash_seed import restart_with_seed
 from flinknet.cluster.control.job_state import AttemptKey
@@ -477,14 +478,6 @@ def _keep_what_is_loaded() -> None:
     if not COMPILES_PYTHON:
         gc.collect()
         gc.freeze()
-
-
-def loop_factory(config: ClusterConfig) -> Callable[[], asyncio.AbstractEventLoop]:
-    if config.event_loop == "asyncio" or COMPILES_PYTHON:
-        return asyncio.new_event_loop
-    import uvloop
-
-    return uvloop.new_event_loop
 
 
 def main() -> int:

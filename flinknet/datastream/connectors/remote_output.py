@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
-import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flinknet.config.locked_directory import LockedDirectory, remove_leftovers
+from flinknet.config.temporary_directory import temporary_directory
 from flinknet.datastream.connectors.committed_parts import WITHDRAWN, check_may_add, is_behind
 from flinknet.datastream.connectors.locations import RemoteLocation
 from flinknet.datastream.connectors.output_directory import MANIFEST
@@ -39,24 +39,29 @@ __all__ = ["RemoteDirectory", "RemoteParts"]
 
 log = logging.getLogger("flinknet.worker")
 
+_SCRATCH = "flinknet-output-"
+"""How the directories with files that are to be sent are called."""
+
 
 class RemoteFolder:
     """One folder of a store, and what this process is about to send there."""
 
     def __init__(self, location: RemoteLocation) -> None:
         self._location = location
-        self._scratch: Path | None = None
+        self._scratch: LockedDirectory | None = None
 
     def writable(self, name: str) -> Path:
         """Where on this machine it is written, until it is sent."""
         if self._scratch is None:
-            self._scratch = Path(tempfile.mkdtemp(prefix="flinknet-output-"))
-        return self._scratch / name
+            base = Path(temporary_directory())
+            remove_leftovers(_SCRATCH, base)
+            self._scratch = LockedDirectory(_SCRATCH, base)
+        return self._scratch.path / name
 
     def close(self) -> None:
         """Remove what was not sent."""
         if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch.close()
 
     @property
     def _filesystem(self) -> AbstractFileSystem:

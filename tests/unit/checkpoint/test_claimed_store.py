@@ -252,3 +252,26 @@ async def test_an_old_checkpoint_that_cannot_be_removed_stays_until_it_can(
     monkeypatch.undo()
     await made(claimed, 4)
     assert await completed(store) == ["checkpoint-3-attempt-1", "checkpoint-4-attempt-1"]
+
+
+def store_is_there(directory: Path) -> bool:
+    return any(directory.iterdir())
+
+
+async def test_the_journal_of_an_ended_job_goes_unless_something_else_is_there(
+    store: CheckpointStore, tmp_path: Path
+) -> None:
+    """Nothing is completed after that: no entry would say who has taken over."""
+    claimed = await ClaimedStore.claim(store, 0)
+    await made(claimed, 1)
+    await made(claimed, 2, CheckpointKind.SAVEPOINT)
+    await claimed.remove_journal()
+    assert len(await completed(store)) == 2
+    await claimed.remove_all_but(0)
+    await claimed.remove_journal()
+    assert await completed(store) == ["savepoint-2-attempt-0"]
+    await claimed.discard(claimed.directory(2, is_savepoint=True))
+    await claimed.remove_journal()
+    assert not store_is_there(tmp_path)
+    with pytest.raises(CheckpointFencedError):
+        await claimed.complete(metadata(3, 0))

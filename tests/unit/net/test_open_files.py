@@ -52,8 +52,38 @@ def test_limits_are_held_against_the_open_files_of_the_process(hard: int, works:
     if works:
         assert ran.stdout == "soft True\n"
     else:
-        for part in ("refused", "RLIMIT_NOFILE", "100", "wire.accepted_connections_max (1024)"):
+        for part in ("refused", "RLIMIT_NOFILE", "100", "network.wire.accepted_connections_max (1"):
             assert part in ran.stdout
+
+
+@pytest.mark.parametrize("hard", [20, 64, 100, 255, 1000])
+def test_the_advice_for_a_low_limit_can_be_followed(hard: int) -> None:
+    """By the options' full names, as the configuration takes them; or by raising the limit."""
+    ran = run(
+        """
+        import re, resource, sys
+        from flinknet.config.loading import load_settings
+        from flinknet.errors import ConfigurationError
+        from flinknet.net.open_files import provide_open_files
+
+        hard = int(sys.argv[1])
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        settings = {}
+        try:
+            provide_open_files(load_settings(None, {}, settings).config.network)
+        except ConfigurationError as error:
+            print(error)
+            settings = dict(re.findall(r"(network[.][a-z_.]+) to ([0-9]+)", str(error)))
+        settings = {name: int(value) for name, value in settings.items()}
+        if settings:
+            provide_open_files(load_settings(None, {}, settings).config.network)
+            print("it works with", settings)
+        """,
+        str(hard),
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "raise the hard limit to at least" in ran.stdout
+    assert ("it works with {'network.wire.accepted" in ran.stdout) == (hard >= 64)
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])

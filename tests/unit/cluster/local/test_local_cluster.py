@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from flinknet.cluster import LocalCluster
 from flinknet.config import ClusterConfig, FlinknetConfig
+from flinknet.config.locked_directory import LockedDirectory
 from flinknet.errors import ConfigurationError, JobError, LocalProtocolError
 from tests.unit.cluster.graphs import keyed_graph
 
@@ -29,3 +34,23 @@ async def test_a_cluster_that_does_not_start_in_time_leaves_nothing() -> None:
         await cluster.__aenter__()
     with pytest.raises(LocalProtocolError, match="not running"):
         await cluster.execute(keyed_graph())
+
+
+def jobs_in(directory: Path) -> list[Path]:
+    return list(directory.glob("flinknet-jobs-*"))
+
+
+async def test_what_a_killed_cluster_has_left_is_removed_by_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journals of its jobs, in a directory whose process is gone."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    killed = LockedDirectory("flinknet-jobs-", tmp_path)
+    os.close(killed._lock)  # as the kernel does
+    lives = LockedDirectory("flinknet-jobs-", tmp_path)
+    config = FlinknetConfig(cluster=ClusterConfig(workers=1, start_timeout_ms=1.0))
+    with pytest.raises(JobError, match="within 1 ms"):
+        await LocalCluster(config).__aenter__()
+    assert not killed.path.exists()
+    assert jobs_in(tmp_path) == [lives.path], "nor anything of its own"
+    lives.close()

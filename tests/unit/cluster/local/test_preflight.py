@@ -156,3 +156,11 @@ def test_a_directory_that_takes_no_checkpoints_is_named_before_anything_is_start
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(ConfigurationError, match="may not be written by this user"):
         check_job(job(str(tmp_path / "checkpoints")), FlinknetConfig())
+
+
+def test_checkpoints_that_no_other_process_can_read_are_refused_before_the_start() -> None:
+    graph = replace(
+        keyed_graph(), checkpointing=JobCheckpointingConfig(100.0, directory="memory:///jobs")
+    )
+    with pytest.raises(ConfigurationError, match="memory of each process for itself"):
+        check_job(graph, FlinknetConfig())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flinknet.cluster.control.exit_status import ExitStatus
+from flinknet.cluster.local.memory_kills import MemoryKills
 from flinknet.cluster.local.watcher import Watcher
 from flinknet.errors import JobError, RemoteTransportError, WorkerLostError
 
@@ -211,6 +213,58 @@ async def test_who_is_missed_is_told_to_whoever_replaces_workers() -> None:
     watcher = Watcher(cause_grace_s=0.01, on_worker_wanted=wanted.append)
     watcher.hear(json.dumps({"event": "worker_wanted", "worker_id": "worker-1"}))
     assert wanted == ["worker-1"]
+    await watcher.close()
+
+
+@pytest.mark.parametrize("ends", ["before the coordinator", "after the next one is there", "first"])
+async def test_a_worker_is_replaced_once_whichever_coordinator_wants_it(ends: str) -> None:
+    """The first may want it before its process has ended, and the second may hear of that end."""
+    wanted: list[str] = []
+    watcher = Watcher(
+        cause_grace_s=0.01, on_worker_wanted=wanted.append, on_coordinator_died=lambda how: True
+    )
+    first, second = Process("coordinator", 10), Process("coordinator", 20)
+    worker = Process("worker-1", 31)
+    watcher.watch_coordinator(first)
+    watcher.watch_worker(worker)
+    say(watcher, "ready")
+    if ends == "first":
+        worker.end(-9)
+        await until_told(first, 2)
+    say(watcher, "worker_wanted", worker_id="worker-1")
+    if ends == "before the coordinator":
+        worker.end(-9)
+        await until_told(first, 2)
+    first.end(-9)
+    watcher.watch_coordinator(second)
+    if ends == "after the next one is there":
+        worker.end(-9)
+        await until_told(second, 2)
+    else:
+        assert second.news == []
+    say(watcher, "worker_wanted", worker_id="worker-1")
+    assert wanted == ["worker-1"]
+    await watcher.close()
+
+
+@pytest.mark.parametrize(("status", "is_told"), [(-9, True), (-15, False), (1, False)])
+async def test_a_kill_for_memory_is_named_as_likely(
+    tmp_path: Path, status: int, is_told: bool
+) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/\n")
+    events = tmp_path / "sys/fs/cgroup/memory.events"
+    events.parent.mkdir(parents=True)
+    events.write_text("oom_kill 0\n")
+    watcher = Watcher(cause_grace_s=0.01, memory_kills=MemoryKills(tmp_path))
+    coordinator, worker = Process("coordinator", 10), Process("worker-0", 11)
+    watcher.watch_coordinator(coordinator)
+    watcher.watch_worker(worker)
+    say(watcher, "ready")
+    events.write_text("oom_kill 1\n")
+    worker.end(status)
+    await until_told(coordinator, 2)
+    assert ("likely because memory ran out" in coordinator.news[1]["how"]) == is_told
     await watcher.close()
 
 

@@ -1,29 +1,13 @@
-"""Files of running jobs go with their worker, also with one that was killed."""
+"""Files of running jobs go with their worker."""
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from flinknet.cluster.worker.state_directories import StateDirectories
 from flinknet.errors import StateError
-
-ROOT = Path(__file__).parents[4]
-
-WORKER = """
-import sys
-from flinknet.cluster.worker.state_directories import StateDirectories
-directories = StateDirectories(sys.argv[1])
-directory = directories.of_attempt("job", 0)
-directory.mkdir()
-(directory / "rows").write_text("state")
-print(directory, flush=True)
-sys.stdin.read()
-"""
 
 
 def test_a_worker_has_one_directory_and_removes_it(tmp_path: Path) -> None:
@@ -38,28 +22,13 @@ def test_a_worker_has_one_directory_and_removes_it(tmp_path: Path) -> None:
     assert list((tmp_path / "base").iterdir()) == []
 
 
-def test_what_a_killed_worker_has_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    (tmp_path / "flinknet-state-without-a-lock").mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-c", WORKER, str(tmp_path)],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        assert process.stdout is not None
-        directory = Path(process.stdout.readline().strip())
-        assert directory.exists()
-        directories = StateDirectories(str(tmp_path))
-        assert directories.remove_leftovers() == [], "its worker is there"
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert (directory / "rows").exists()
-    assert directories.remove_leftovers() == [directory.parent]
-    left = sorted(path.name for path in tmp_path.iterdir())
-    assert left == ["flinknet-state-without-a-lock", "other"]
+def test_what_another_worker_still_has_is_left_alone(tmp_path: Path) -> None:
+    """What one has left that is gone is removed (`config/test_locked_directory.py`)."""
+    first, second = StateDirectories(str(tmp_path)), StateDirectories(str(tmp_path))
+    directory = first.of_attempt("job", 0)
+    assert second.remove_leftovers() == []
+    assert directory.parent.exists()
+    first.close()
 
 
 def test_the_systems_directory_is_the_default(

@@ -10,9 +10,9 @@ from typing import Literal
 
 import pytest
 
+from flinknet.cluster.control.event_loop import loop_factory
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.worker.user_exits import SubtaskTask, run_to_end
-from flinknet.cluster.worker.worker import loop_factory
 from flinknet.config import ClusterConfig
 
 

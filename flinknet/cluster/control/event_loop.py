@@ -1,0 +1,31 @@
+"""The event loop of workers: uvloop, which is faster, or asyncio's own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from flinknet.config import ClusterConfig
+from flinknet.errors import ConfigurationError
+from flinknet.interpreter import COMPILES_PYTHON
+
+__all__ = ["loop_factory"]
+
+
+def loop_factory(config: ClusterConfig) -> Callable[[], asyncio.AbstractEventLoop]:
+    """Return what makes the loop: with "auto" asyncio's own if uvloop is not there.
+
+    ConfigurationError if uvloop is asked for by name and cannot be imported.
+    """
+    if config.event_loop == "asyncio" or COMPILES_PYTHON:
+        return asyncio.new_event_loop
+    try:
+        import uvloop
+    except ImportError as error:
+        if config.event_loop == "auto":
+            return asyncio.new_event_loop
+        raise ConfigurationError(
+            f'cluster.event_loop is "uvloop", which cannot be imported ({error}): install it '
+            '(pip install uvloop), or choose "auto" or "asyncio"'
+        ) from error
+    return uvloop.new_event_loop
