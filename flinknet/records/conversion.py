@@ -19,11 +19,12 @@ from collections.abc import Callable, Iterable, Sequence
 from math import isinf
 from operator import itemgetter
 from struct import Struct
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 __all__ = [
     "Conversion",
     "ConvertedKey",
+    "ConvertedRecords",
     "anything",
     "characters",
     "exactly",
@@ -93,8 +94,44 @@ class Conversion:
             return records
         return [(stamp, self(value)) for stamp, value in records]
 
+    def as_they_come(self, records: Iterable[Any], *, stamped: bool) -> ConvertedRecords:
+        """Return an iterator that makes each record what the type says when it is asked for."""
+        return ConvertedRecords(self, records, stamped)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return conversion_of, (self.kind,)
+
+
+class ConvertedRecords:
+    """Records that are made what a type says one by one, so that only one of them is there at a
+    time, where a batch of lists would have the garbage collector look through all of them.
+
+    Args:
+        conversion: that of the records.
+        records: what is iterated over, once.
+        stamped: whether they are tuples ``(timestamp, value)``.
+    """
+
+    __slots__ = ("_conversion", "_records", "_stamped", "last")
+
+    def __init__(self, conversion: Conversion, records: Iterable[Any], stamped: bool) -> None:
+        self._conversion = conversion
+        self._records = iter(records)
+        self._stamped = stamped
+        self.last: Any = None
+        """The record that was handed out last, None before the first."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        record = next(self._records)
+        if self._stamped:
+            stamp, value = record
+            self.last = stamp, self._conversion(value)
+        else:
+            self.last = self._conversion(record)
+        return self.last
 
 
 class ConvertedKey:

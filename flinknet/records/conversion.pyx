@@ -16,6 +16,7 @@ from libc.math cimport isinf, isnan
 __all__ = [
     "Conversion",
     "ConvertedKey",
+    "ConvertedRecords",
     "anything",
     "characters",
     "exactly",
@@ -501,8 +502,38 @@ cdef class Conversion:
                 return records
         return [(stamp, _converted(self, <PyObject *>value)) for stamp, value in records]
 
+    def as_they_come(self, records, *, bint stamped):
+        return ConvertedRecords(self, records, stamped)
+
     def __reduce__(self):
         return conversion_of, (self.kind,)
+
+
+@cython.final
+cdef class ConvertedRecords:
+    """See ``conversion.py``."""
+
+    cdef Conversion _conversion
+    cdef object _records
+    cdef bint _stamped
+    cdef readonly object last
+
+    def __init__(self, Conversion conversion not None, records, bint stamped):
+        self._conversion = conversion
+        self._records = iter(records)
+        self._stamped = stamped
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        record = next(self._records)
+        if self._stamped:
+            stamp, value = record
+            self.last = stamp, _converted(self._conversion, <PyObject *>value)
+        else:
+            self.last = _converted(self._conversion, <PyObject *>record)
+        return self.last
 
 
 @cython.final

@@ -14,6 +14,7 @@ it. A weak reference counts as one. Reference counts mean that only with a GIL, 
 from cpython.dict cimport PyDict_Copy
 from cpython.object cimport PyObject, PyTypeObject
 
+from flinknet.records.conversion import ConvertedRecords
 from flinknet.records.record_iterator import ArrivedRecords
 from flinknet.records.value_copy import Detachment, copied_as, nature_of
 
@@ -232,7 +233,7 @@ cdef enum:
 
 cdef dict _natures = {}
 cdef object _made = _Made
-cdef tuple _BATCH_ITERATORS = (type(iter([])), type(iter(())), ArrivedRecords)
+cdef tuple _BATCH_ITERATORS = (type(iter([])), type(iter(())), ArrivedRecords, ConvertedRecords)
 cdef int ALWAYS = Detachment.ALWAYS
 
 

@@ -7,6 +7,7 @@ already goes on as the list that it is.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from flinknet.records.conversion import Conversion
@@ -57,11 +58,17 @@ def restored(head: Operator, context: RuntimeContext, inputs: Sequence[InputType
     return process_restored
 
 
-def _restoring(records: InputType) -> Callable[[list[Any]], list[Any]] | None:
-    """Return what makes lists of tuples in the records of an input; None if they have no lists."""
+def _restoring(records: InputType) -> Callable[[Any], Any] | None:
+    """Return what makes lists of tuples in the records of an input; None if they have no lists.
+
+    Records that are unpacked when they are asked for are made lists then, too."""
     kind, stamped = records
     conversion = converter(kind) if kind is not None and kind.has_lists else None
-    return None if conversion is None else _of_each(conversion, stamped=stamped)
+    if conversion is None:
+        return None
+    each = _of_each(conversion, stamped=stamped)
+    as_they_come = partial(conversion.as_they_come, stamped=stamped)
+    return lambda batch: (each if isinstance(batch, list) else as_they_come)(batch)
 
 
 def _of_each(conversion: Conversion, *, stamped: bool) -> Callable[[list[Any]], list[Any]]:

@@ -303,6 +303,9 @@ def test_records_become_what_the_type_makes_of_each(
                 seen["refused"] += 1
             else:
                 seen["right" if made.each(records) is records else "made"] += 1
+            for rows, each in ((records, made.each), (stamped, made.each_stamped)):
+                asked = made.as_they_come(rows, stamped=rows is stamped)
+                assert outcome(list, asked) == outcome(each, rows), said
             check_values(kind, made, records)
     assert min(seen.values()) > TYPES_TRIED // 4, "each was tried many times"
 
@@ -401,3 +404,17 @@ def test_conversions_and_keys_travel_as_their_types() -> None:
 def test_a_row_has_a_name_for_each_value(form: ModuleType) -> None:
     with pytest.raises(ValueError, match="a name for each"):
         form.rows(NAMED, [], ["id"], Row)
+
+
+def test_records_are_converted_when_they_are_asked_for(
+    make: Callable[[TypeInformation], Any],
+) -> None:
+    records = iter([(1, "a"), [2, "b"], "wrong"])
+    asked = make(PAIR).as_they_come(records, stamped=False)
+    assert asked.last is None
+    assert (next(asked), asked.last) == ((1, "a"), (1, "a"))
+    assert next(records) == [2, "b"], "the next one has not been looked at"
+    with pytest.raises(TypeError, match="is no TupleTypeInfo"):
+        next(asked)
+    assert asked.last == (1, "a")
+    assert next(asked, None) is None

@@ -13,6 +13,7 @@ from flinknet.task.typed_records import InputType, restored, typed
 from tests.unit.task.harness import Harness, context
 
 LISTS = Types.LIST(Types.INT())
+TEXTS = Types.LIST(Types.STRING())
 
 
 @pytest.mark.parametrize("stamped", [False, True])
@@ -48,3 +49,40 @@ async def test_other_types_come_in_as_they_are() -> None:
     async with Harness(operator) as harness:
         operator.process = restored(operator, harness.context, [InputType(None, stamped=False)])
         assert await harness.process((1,)) == [(1,)]
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+async def test_records_that_are_unpacked_as_they_are_asked_for_become_lists_then(
+    stamped: bool,
+) -> None:
+    def last_of(value: Any) -> Any:
+        assert type(value[1] if stamped else value) is list
+        if "wrong" in str(value):
+            raise ValueError("it is wrong")
+        return value
+
+    operator = MapOperator(last_of)
+    async with Harness(operator) as harness:
+        operator.process = restored(operator, harness.context, [InputType(TEXTS, stamped)])
+        harness.have_arrived = True
+        right: tuple[Any, ...] = (("a",), ("b", None), ())
+        records = tuple(enumerate(right)) if stamped else right
+        lists = [["a"], ["b", None], []]
+        assert await harness.process(*records) == ([*enumerate(lists)] if stamped else lists)
+        wrong: Any = (9, ("wrong",)) if stamped else ("wrong",)
+        said = r"\(9, \['wrong'\]\)" if stamped else r"\['wrong'\]"
+        with pytest.raises(JobFailedError, match=rf"on a record of type \w+, {said}: ValueError"):
+            await harness.process(*records, wrong, *records)
+
+
+async def test_a_batch_that_is_right_is_emitted_itself() -> None:
+    operator, kept = MapOperator(lambda value: value), []
+
+    async def keep(records: list[Any]) -> None:
+        kept.append(records)
+
+    async with Harness(operator):
+        emit = typed(keep, operator, TEXTS, stamped=False)
+        right = [["a"], [None]]
+        await emit(right)
+        assert kept[0] is right
