@@ -22,9 +22,11 @@ _MEANINGS = {
     Verdict.DEGRADED: "it runs with fewer exclusive buffers than configured",
     Verdict.TOO_SMALL: "it is refused",
 }
-_BOUND = (
-    "The most that the exchange of a worker can hold beyond a fresh process, in MiB, and what sets "
-    "it. Not in it: what the kernel holds and what functions keep."
+_MEMORY = (
+    "What the exchange of a worker takes beyond a fresh process, in MiB: what it allocates when it "
+    "starts, what is expected of a job whose records are small beside record_bytes_max, and, part "
+    "by part, the most that it can hold, and what sets it. Not in it: what the kernel holds and "
+    "what functions keep."
 )
 _LIMITS = {
     "network_memory": "network_memory_bytes",
@@ -80,10 +82,9 @@ _WISHES: dict[Level, str] = {
 def summary(memory: JobMemory) -> Group:
     """Whether the job fits, how much memory it takes, and what to set if that is too little."""
     cluster, network = memory.config.cluster, memory.config.network
-    bounds = memory.bounds()
     table = FittingTable(
         names=("worker",),
-        numbers=("needs, MiB", "uses at most", "has", "exchange at most"),
+        numbers=("needs, MiB", "uses at most", "has"),
     )
     for worker in memory.workers:
         need = memory.needs[worker.worker_id]
@@ -92,7 +93,6 @@ def summary(memory: JobMemory) -> Group:
             _mebibytes(need.required * network.segment_bytes),
             _mebibytes(need.comfortable * network.segment_bytes),
             _mebibytes(network.network_memory_bytes),
-            _mebibytes(bounds[worker.worker_id].total),
         )
     workers, slots = cluster.workers, cluster.slots_per_worker
     lines = [
@@ -118,11 +118,48 @@ def summary(memory: JobMemory) -> Group:
         Text("\n".join(printable(line) for line in lines)),
         table,
         Text(
-            "Network memory holds the records between two subtasks. The last column is the most "
-            "that the exchange adds to a worker, its network memory included; what functions keep "
-            "comes on top. --verbose shows who needs what."
+            "Network memory holds the records between two subtasks. --verbose shows who needs what."
         ),
+        _memory_lines(memory),
     )
+
+
+def _memory_lines(memory: JobMemory) -> Group:
+    """What the exchange adds to the worker that it adds most to: allocated, expected, at most."""
+    bounds, expected = memory.bounds(), memory.expected()
+    worker = max(memory.workers, key=lambda one: expected[one.worker_id].total)
+    shape, bound = worker.shape, bounds[worker.worker_id]
+    part = max(bound._fields, key=lambda name: int(getattr(bound, name)))
+    channels = shape.local_channels + shape.remote_channels
+    lines = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    lines.add_column(no_wrap=True)
+    lines.add_column(justify="right", no_wrap=True)
+    lines.add_column(overflow="fold")
+    lines.add_row(
+        "allocated",
+        _size(memory.config.network.network_memory_bytes),
+        "the network memory, when the worker starts",
+    )
+    lines.add_row(
+        "expected",
+        _size(expected[worker.worker_id].total),
+        f"the same, with {_counted(channels, 'channel')}, "
+        f"{_counted(shape.connections, 'connection')}, {_counted(shape.readers, 'reader')} and "
+        f"{_counted(shape.partitions, 'writer')}, and records that are small",
+    )
+    lines.add_row(
+        "at most",
+        _size(bound.total),
+        f"whatever records and peers are like; {_size(int(getattr(bound, part)))} of it for "
+        f"{part.replace('_', ' ')} ({_LIMITS[part]})",
+    )
+    said = f"\nMemory that the exchange adds to {printable(worker.worker_id)}"
+    more = " and no more to any other worker" if len(memory.workers) > 1 else ""
+    return Group(Text(f"{said}{more}; what functions keep comes on top:"), lines)
+
+
+def _size(number: int) -> str:
+    return f"{number / 2**30:,.1f} GiB" if number >= 10 * 2**30 else f"{_mebibytes(number)} MiB"
 
 
 def _counted(number: int, noun: str) -> str:
@@ -130,11 +167,12 @@ def _counted(number: int, noun: str) -> str:
 
 
 def explanation(memory: JobMemory) -> Group:
-    """Tables of who needs what, the verdict with what would better it, and the memory bound."""
+    """Tables of who needs what, the verdict with what would better it, and the memory that is
+    allocated, expected and the most."""
     return Group(
         *(_needs_table(memory, worker) for worker in memory.workers),
-        Text("\n".join(["", *_verdict(memory), "", _BOUND])),
-        _bounds_table(memory.bounds()),
+        Text("\n".join(["", *_verdict(memory), "", _MEMORY])),
+        _bounds_table(memory),
         *_channel_state(memory.channel_state()),
     )
 
@@ -184,17 +222,23 @@ def _verdict(memory: JobMemory) -> list[str]:
     return lines
 
 
-def _bounds_table(bounds: dict[str, MemoryBound]) -> Table:
+def _bounds_table(memory: JobMemory) -> Table:
+    bounds, expected = memory.bounds(), memory.expected()
+    allocated = memory.config.network.network_memory_bytes
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("part", overflow="fold")
     for worker_id in bounds:
         table.add_column(worker_id, justify="right", no_wrap=True)
     table.add_column("set by", overflow="fold")
+    table.add_row("allocated", *(_mebibytes(allocated) for _ in bounds), "network_memory_bytes")
+    totals = (_mebibytes(one.total) for one in expected.values())
+    table.add_row("expected", *totals, "network_memory_bytes, channels, connections")
+    table.add_section()
     for part in MemoryBound._fields:
         sizes = (_mebibytes(getattr(bound, part)) for bound in bounds.values())
         table.add_row(part.replace("_", " "), *sizes, _LIMITS[part])
     table.add_section()
-    table.add_row("total", *(_mebibytes(bound.total) for bound in bounds.values()), "")
+    table.add_row("at most", *(_mebibytes(bound.total) for bound in bounds.values()), "")
     return table
 
 

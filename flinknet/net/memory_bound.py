@@ -1,11 +1,13 @@
-"""The memory bound: the most that the exchange of a worker can hold beyond a fresh process.
+"""The memory of a worker's exchange beyond a fresh process: what is expected, and the bound.
 
-Each part follows from limits in ``config/`` and from what the worker exchanges; so the bound can
-be printed before anything runs, and holds whatever producers, consumers and peers do. Not in it:
-what the kernel holds (socket buffers, a spill file in a file system that is memory), what user
-functions keep or make of record batches, what a keyed exchange of columns needs to cut one (its
-columns once more, which are no more than ``record_bytes_max``, all parts as bytes, and some words
-for each row), and connections, gates or partitions beyond those that were counted.
+An ordinary job takes what is *expected*: its records are small beside ``record_bytes_max``, and its
+peers keep to the protocol. The *bound* is the most that can be held. Each part of it follows from
+limits in ``config/`` and from what the worker exchanges; so the bound can be printed before
+anything runs, and holds whatever producers, consumers and peers do. Not in it: what the kernel
+holds (socket buffers, a spill file in a file system that is memory), what user functions keep or
+make of record batches, what a keyed exchange of columns needs to cut one (its columns once more,
+which are no more than ``record_bytes_max``, all parts as bytes, and some words for each row), and
+connections, gates or partitions beyond those that were counted.
 """
 
 from __future__ import annotations
@@ -18,18 +20,17 @@ from flinknet.connection.outbox import PIECES_PER_WRITE_MAX
 from flinknet.consumer.input_gate import InputGate
 from flinknet.partition.result_partition import ResultPartition
 
-__all__ = ["ExchangeShape", "MemoryBound", "memory_bound"]
+__all__ = ["ExchangeShape", "ExpectedMemory", "MemoryBound", "expected_memory", "memory_bound"]
 
 KIB = 1024
 
 _BUFFERS_PER_WRITE_MAX = PIECES_PER_WRITE_MAX // 2
 """A buffer is sent as two pieces."""
 
-_CONTROL_COPIES = 3
-"""Queued, joined for the socket, and copied once more by an event loop whose socket is full."""
-
-_RECORDS_READ = 2
-"""The one that is being made, and the one before, which its reader still looks at."""
+_CONTROL_COPIES = 2
+"""Queued, and those before them, copied by an event loop whose socket is full. It makes room for an
+eighth more. Those that are joined for the socket are one connection's at a time: that is done in
+one go, and the queue is empty then."""
 
 _WRITTEN_COPIES = 2
 """The serialiser's memory, which it keeps, and the bytes that go into the buffers."""
@@ -66,6 +67,15 @@ _SERIALISER_BYTES = 256 * KIB
 """What msgpack allocates at once for a packer."""
 
 
+# The same as they are, rounded down, with what a task has around them: for what is expected.
+_CHANNEL_EXPECTED_BYTES = 1536
+_SUBPARTITION_EXPECTED_BYTES = KIB
+_OWNER_EXPECTED_BYTES = 32 * KIB
+_CONNECTION_EXPECTED_BYTES = 3 * KIB
+_BUFFER_IN_RECORDS_FACTOR = 2
+"""What the records of a buffer take as objects, for each byte, if they are text or numbers."""
+
+
 class ExchangeShape(NamedTuple):
     """What a worker exchanges, as far as it costs memory."""
 
@@ -75,6 +85,10 @@ class ExchangeShape(NamedTuple):
     gates: int
     local_channels: int
     remote_channels: int
+    readers: int
+    """Of all gates: a subtask reads all of its gates with one, a record after the other."""
+    keyed_partitions: int
+    """Those whose writer may remember the channels of keys."""
 
     @classmethod
     def of(
@@ -83,15 +97,56 @@ class ExchangeShape(NamedTuple):
         partitions: Collection[ResultPartition],
         gates: Collection[InputGate],
     ) -> Self:
-        """Count what there is; a channel whose producer has no place yet may become remote."""
+        """Count what there is; a channel whose producer has no place yet may become remote, each
+        gate may have a reader of its own, and each partition a writer that remembers keys."""
         channels = sum(len(gate.channels) for gate in gates)
         local = sum(len(gate.local_channels) for gate in gates)
         subpartitions = sum(len(partition.subpartitions) for partition in partitions)
-        return cls(connections, len(partitions), subpartitions, len(gates), local, channels - local)
+        return cls(
+            connections,
+            len(partitions),
+            subpartitions,
+            len(gates),
+            local,
+            channels - local,
+            readers=len(gates),
+            keyed_partitions=len(partitions),
+        )
+
+
+class ExpectedMemory(NamedTuple):
+    """Bytes that an ordinary job takes, part by part."""
+
+    network_memory: int
+    """All of it: it is there from the start."""
+    connections: int
+    """Receive buffers, and objects."""
+    channels: int
+    """Objects of channels and subpartitions."""
+    subtasks: int
+    """Gates, partitions, readers and writers, and for each reader a buffer's records."""
+
+    @property
+    def total(self) -> int:
+        """All parts together."""
+        return sum(self)
+
+
+def expected_memory(config: NetworkConfig, shape: ExchangeShape) -> ExpectedMemory:
+    """Compute what a worker of this configuration is expected to take for this much exchange."""
+    channels = shape.local_channels + shape.remote_channels
+    return ExpectedMemory(
+        network_memory=config.network_memory_bytes,
+        connections=shape.connections * (config.receive_buffer_bytes + _CONNECTION_EXPECTED_BYTES),
+        channels=channels * _CHANNEL_EXPECTED_BYTES
+        + shape.subpartitions * _SUBPARTITION_EXPECTED_BYTES,
+        subtasks=(shape.partitions + shape.gates) * _OWNER_EXPECTED_BYTES
+        + shape.readers * _BUFFER_IN_RECORDS_FACTOR * config.segment_bytes,
+    )
 
 
 class MemoryBound(NamedTuple):
-    """Bytes, part by part."""
+    """The most bytes, part by part."""
 
     network_memory: int
     """Every network buffer, in use or not."""
@@ -111,7 +166,8 @@ class MemoryBound(NamedTuple):
     reassembly: int
     """Records of which a part has arrived and that are not on disk."""
     records_read: int
-    """Records of the largest size being handed out, one and the one before per gate."""
+    """Records of the largest size, one for each reader: the one before belongs to a function, if
+    that keeps it. The bytes of one that is being made, which is done in one go."""
     records_reused: int
     """Records of the process that nobody has any more, which the next ones are to fill."""
     records_written: int
@@ -139,7 +195,7 @@ def memory_bound(config: NetworkConfig, shape: ExchangeShape) -> MemoryBound:
         network_memory=config.network_memory_bytes,
         sockets=shape.connections * segments_per_write * config.segment_bytes,
         receive_buffers=shape.connections * config.receive_buffer_bytes,
-        control_messages=shape.connections * _CONTROL_COPIES * wire.control_bytes_max,
+        control_messages=_control_messages(wire, shape.connections),
         requests=_requests(wire, shape.connections),
         handshakes=2 * wire.pending_handshakes_max * handshake_bytes,
         events=(
@@ -148,12 +204,18 @@ def memory_bound(config: NetworkConfig, shape: ExchangeShape) -> MemoryBound:
         )
         * event_bytes,
         reassembly=_reassembly(config) if shape.gates else 0,
-        records_read=shape.gates * _records_read(config),
+        records_read=_records_read(config, shape.readers),
         records_reused=_FLAT_RECORD_FACTOR * REUSED_RECORDS_BYTES if shape.gates else 0,
         records_written=shape.partitions * written_bytes,
-        remembered_keys=shape.partitions * config.remembered_keys_bytes,
+        remembered_keys=shape.keyed_partitions * config.remembered_keys_bytes,
         objects=_objects(config, shape),
     )
+
+
+def _control_messages(wire: WireLimits, connections: int) -> int:
+    joined = wire.control_bytes_max if connections else 0
+    copied = wire.control_bytes_max // 8
+    return connections * (_CONTROL_COPIES * wire.control_bytes_max + copied) + joined
 
 
 def _requests(wire: WireLimits, connections: int) -> int:
@@ -168,14 +230,16 @@ def _reassembly(config: NetworkConfig) -> int:
     return config.reassembly_memory_bytes * 9 // 8 + config.record_spill_bytes
 
 
-def _records_read(config: NetworkConfig) -> int:
-    """The bytes of a record (mapped, if they are on disk), and what is made of them.
+def _records_read(config: NetworkConfig, readers: int) -> int:
+    """The bytes of a record (mapped, if they are on disk), and what is made of the records.
 
     With the record that spans buffers come those that stand behind it in its last buffer.
     """
+    if not readers:
+        return 0
     elements = config.record_elements_max + config.segment_bytes
     record = _TEXT_FACTOR * (config.record_bytes_max + config.segment_bytes)
-    return config.record_bytes_max + _RECORDS_READ * (record + elements * _ELEMENT_BYTES)
+    return config.record_bytes_max + readers * (record + elements * _ELEMENT_BYTES)
 
 
 def _objects(config: NetworkConfig, shape: ExchangeShape) -> int:

@@ -20,6 +20,7 @@ from flinknet.config import NetworkConfig
 from flinknet.consumer.buffer_manager import GateBuffers, gate_buffers
 from flinknet.net.memory_bound import ExchangeShape
 from flinknet.partition.result_partition import pool_size
+from flinknet.records.partitioner import Partitioner
 from flinknet.task.deployment import SubtaskDescriptor, WorkerOffer, plan_deployment
 from flinknet.task.graph import JobGraph
 
@@ -137,6 +138,8 @@ class BufferOwner:
     remote: int
     is_broadcast: bool = False
     """Whether a partition's consumers share its buffers."""
+    is_keyed: bool = False
+    """Whether a partition's writer remembers the channels of keys."""
 
     def need(self, config: NetworkConfig) -> BufferNeed:
         """Its network buffers."""
@@ -155,6 +158,8 @@ class WorkerNeeds:
     """Addresses of the workers with which it exchanges data: one connection each."""
     subtasks: int
     """Those of its subtasks that exchange something."""
+    readers: int
+    """Those of its subtasks that have gates, of which each has one reader."""
 
     def need(self, config: NetworkConfig) -> BufferNeed:
         """The network buffers of all owners together."""
@@ -172,6 +177,8 @@ class WorkerNeeds:
             gates=len(gates),
             local_channels=sum(gate.local for gate in gates),
             remote_channels=sum(gate.remote for gate in gates),
+            readers=self.readers,
+            keyed_partitions=sum(partition.is_keyed for partition in partitions),
         )
 
 
@@ -207,11 +214,13 @@ def _worker_needs(
         stream: str,
         ends: list[str],
         *,
-        is_broadcast: bool = False,
+        partitioner: Partitioner | None = None,
     ) -> None:
         local = ends.count(worker.address)
         remote = len(ends) - local
-        owners.append(BufferOwner(subtask, kind, stream, local, remote, is_broadcast))
+        is_broadcast = partitioner is not None and partitioner.is_broadcast
+        is_keyed = partitioner is not None and _remembers_keys(partitioner)
+        owners.append(BufferOwner(subtask, kind, stream, local, remote, is_broadcast, is_keyed))
         peers.update(ends)
 
     for descriptor in descriptors:
@@ -219,8 +228,7 @@ def _worker_needs(
             edge = graph.edges[result.edge]
             stream = f"{edge.name} to {graph.vertices[edge.target].name}"
             ends = readers[result.partition_id]
-            is_broadcast = edge.partitioner().is_broadcast
-            own(descriptor.name, "partition", stream, ends, is_broadcast=is_broadcast)
+            own(descriptor.name, "partition", stream, ends, partitioner=edge.partitioner())
         for gate in descriptor.gates:
             edge = graph.edges[gate.edge]
             stream = f"{edge.name} from {graph.vertices[edge.source].name}"
@@ -228,7 +236,12 @@ def _worker_needs(
             own(descriptor.name, "gate", stream, ends)
     subtasks = sum(1 for one in descriptors if one.results or one.gates)
     others = frozenset(peers - {worker.address})
-    return WorkerNeeds(worker.worker_id, tuple(owners), others, subtasks)
+    with_gates = sum(1 for one in descriptors if one.gates)
+    return WorkerNeeds(worker.worker_id, tuple(owners), others, subtasks, readers=with_gates)
+
+
+def _remembers_keys(partitioner: Partitioner) -> bool:
+    return type(partitioner).remember_at_most is not Partitioner.remember_at_most
 
 
 def degraded_gate_limit(workers: Sequence[WorkerNeeds], config: NetworkConfig) -> int | None:

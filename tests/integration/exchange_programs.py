@@ -35,7 +35,7 @@ class Memory:
     def __init__(self) -> None:
         self._bound = 0
         Path("/proc/self/clear_refs").write_text("5")  # the peak is the present from now on
-        self._before = _status_bytes("VmRSS")
+        self._before = status_bytes("VmRSS")
 
     def note_bound(self, environment: NetworkEnvironment) -> None:
         """Take note of the bound as it is now."""
@@ -45,18 +45,18 @@ class Memory:
         """Bytes of the growth, of the bound and of the network buffers that are in use."""
         pool = environment.network_pool.statistics()
         return {
-            "growth": _status_bytes("VmHWM") - self._before,
+            "growth": status_bytes("VmHWM") - self._before,
             "bound": self._bound,
             "in_use": (pool.total - pool.free) * pool.segment_bytes,
         }
 
 
-def _status_bytes(name: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
+def status_bytes(name: str, pid: int | str = "self") -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         key, _, value = line.partition(":")
         if key == name:
             return int(value.split()[0]) * 1024
-    raise AssertionError(f"/proc/self/status has no {name}")
+    raise AssertionError(f"/proc/{pid}/status has no {name}")
 
 
 def say(**facts: object) -> None:

@@ -61,7 +61,7 @@ def test_a_job_is_explained_and_not_run(tmp_path: Path) -> None:
         "Map (1/2)",
         "gate, REBALANCE from",
         'Job "word count": comfortable',
-        "The most that the exchange of a worker can hold",
+        "What the exchange of a worker takes beyond a fresh process",
     ):
         assert part in run.stdout
 

@@ -12,17 +12,24 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flinknet.config import WireLimits
+from flinknet.cluster.local.job_memory import JobMemory
+from flinknet.cluster.local.local_cluster import LocalCluster
+from flinknet.compiled_modules import COMPILED
+from flinknet.config import FlinknetConfig, WireLimits
 from flinknet.connection.handshake import Handshake
+from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
 from flinknet.partition.registry import wire_partition_id
+from flinknet.task.graph import JobGraph
 from flinknet.wire.codec import encode
 from flinknet.wire.handshake_messages import WorkerIdentity
 from flinknet.wire.messages import MessageType
+from tests.integration.exchange_programs import status_bytes
 
 ROOT = Path(__file__).parents[2]
 KIB = 1024
@@ -219,3 +226,42 @@ def flood(peer: socket.socket, first_channel: int) -> None:
     with suppress(ConnectionError):
         for channel in range(first_channel, SMALL["wire"]["channels_per_connection_max"]):
             peer.sendall(request(channel, 1_000_000, credit=1))
+
+
+# -- jobs ------------------------------------------------------------------------------------------
+
+
+def keyed_job(parallelism: int) -> JobGraph:
+    """Two exchanges of everybody with everybody, and more records than their buffers hold."""
+    environment = StreamExecutionEnvironment().set_parallelism(parallelism)
+    source = GeneratorSource(lambda number: (number % 997, "x" * 200), count=60_000)
+    first = environment.from_source(source).key_by(lambda record: record[0])
+    second = first.map(lambda record: (record[0] + 1, record[1])).key_by(lambda record: record[0])
+    second.reduce(lambda _, record: record).sink_to(lambda record: None)
+    return environment.job_graph("keyed")
+
+
+@pytest.mark.parametrize(("parallelism", "workers"), [(2, 1), (24, 2)])
+async def test_real_jobs_take_what_is_expected_and_no_more_than_the_bound(
+    parallelism: int, workers: int
+) -> None:
+    """Beyond the network memory, which a worker has from its start."""
+    graph, config = keyed_job(parallelism), FlinknetConfig()
+    slots = -(-parallelism // workers)
+    cluster_config = replace(config.cluster, workers=workers, slots_per_worker=slots)
+    config = replace(config, cluster=cluster_config)
+    async with LocalCluster(config) as cluster:
+        pids = {name: pid for name, pid in cluster.pids().items() if name != "coordinator"}
+        before = {name: status_bytes("VmRSS", pid) for name, pid in pids.items()}
+        await cluster.execute(graph)
+        peaks = {name: status_bytes("VmHWM", pid) for name, pid in pids.items()}
+    memory = JobMemory.of_graph(graph, config)
+    network = config.network.network_memory_bytes
+    touched = 0 if COMPILED else network
+    for name, expected in memory.expected().items():
+        grown, more = peaks[name] - before[name], expected.total - network
+        most = memory.bounds()[name].total
+        print(f"{name} grew by {grown / MIB:.1f} MiB, {more / MIB:.1f} MiB were expected")
+        assert not COMPILED or before[name] > network, "it is allocated at the start"
+        assert more <= grown <= most - network + touched
+        assert grown <= 4 * more + SLACK_BYTES + touched, "what is expected is of use"

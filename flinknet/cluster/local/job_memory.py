@@ -7,7 +7,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 from flinknet.config import FlinknetConfig
-from flinknet.net.memory_bound import MemoryBound, memory_bound
+from flinknet.net.memory_bound import (
+    ExpectedMemory,
+    MemoryBound,
+    expected_memory,
+    memory_bound,
+)
 from flinknet.task.buffer_needs import (
     BufferNeed,
     Verdict,
@@ -88,6 +93,13 @@ class JobMemory:
             for worker in self.workers
         }
 
+    def expected(self) -> dict[str, ExpectedMemory]:
+        """What the exchange of each worker is expected to take."""
+        return {
+            worker.worker_id: expected_memory(self.config.network, worker.shape)
+            for worker in self.workers
+        }
+
     def channel_state(self) -> dict[str, ChannelStateBound]:
         """The most that an unaligned checkpoint stores of what is in flight, by worker; nothing
         if the job takes none."""
@@ -107,6 +119,7 @@ class JobMemory:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; what is a memory is in bytes, every other number counts buffers."""
         network, bounds, stored = self.config.network, self.bounds(), self.channel_state()
+        expected = self.expected()
         return {
             "job": self.job,
             "verdict": self.verdict.value,
@@ -133,6 +146,11 @@ class JobMemory:
                         {**asdict(owner), "need": asdict(owner.need(network))}
                         for owner in worker.owners
                     ],
+                    "memory_allocated": network.network_memory_bytes,
+                    "memory_expected": {
+                        **expected[worker.worker_id]._asdict(),
+                        "total": expected[worker.worker_id].total,
+                    },
                     "memory_bound": {
                         **bounds[worker.worker_id]._asdict(),
                         "total": bounds[worker.worker_id].total,

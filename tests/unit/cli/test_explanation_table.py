@@ -49,6 +49,19 @@ def test_first_comes_whether_it_fits_and_what_to_do() -> None:
     assert "does not fit: there is too little network memory, and it is refused" in summed_up(4)[0]
 
 
+def test_memory_is_allocated_expected_and_at_most() -> None:
+    lines = summed_up(2000)
+    start = next(place for place, line in enumerate(lines) if line.startswith("allocated "))
+    allocated, expected, most = (
+        next(line for line in lines[start:] if line.startswith(word))
+        for word in ("allocated", "expected", "at most")
+    )
+    assert allocated == "allocated 63.0 MiB the network memory, when the worker starts"
+    assert expected.startswith("expected 63.5 MiB the same, with 2 channels, 1 connection, 2 ")
+    assert most.startswith("at most 1,")
+    assert "for records read (record_bytes_max," in " ".join(lines)
+
+
 def test_flinks_words_are_kept_for_who_asks_for_them() -> None:
     text = " ".join(summed_up(6))
     assert not any(word in text for word in ("overdraft", "comfortable", "floating", "gate"))
@@ -98,10 +111,13 @@ def test_the_bound_is_shown_part_by_part() -> None:
 
     start = lines.index("part worker-0 worker-1 set by")
     rows = [line for line in lines[start + 2 :] if line]
-    names = [part.replace("_", " ") for part in (*MemoryBound._fields, "total")]
+    parts = [part.replace("_", " ") for part in MemoryBound._fields]
+    names = ["allocated", "expected", *parts, "at most"]
     assert len(rows) == len(names)
     assert all(row.startswith(name) for row, name in zip(rows, names, strict=True))
-    assert rows[0] == "network memory 0.2 0.2 network_memory_bytes"
+    assert rows[0] == "allocated 0.2 0.2 network_memory_bytes"
+    assert rows[1].startswith("expected 0.7 0.6 ")
+    assert rows[2] == "network memory 0.2 0.2 network_memory_bytes"
 
 
 def test_what_unaligned_checkpoints_store_is_shown_where_there_are_some() -> None:
@@ -146,7 +162,7 @@ def test_what_cannot_go_on_at_another_parallelism_is_said_of_a_job_that_has_such
 
 def test_a_name_with_brackets_is_shown_as_it_is() -> None:
     owner = BufferOwner("[bold] (1/1)", "gate", "HASH from [red]", local=0, remote=1)
-    worker = WorkerNeeds("worker-0", (owner,), frozenset(), 1)
+    worker = WorkerNeeds("worker-0", (owner,), frozenset(), 1, readers=1)
 
     lines = rendered(JobMemory("[dim]", FlinknetConfig(), (worker,)))
 

@@ -20,7 +20,7 @@ from flinknet.connection.session import Session
 from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.net import memory_bound as module
-from flinknet.net.memory_bound import ExchangeShape, memory_bound
+from flinknet.net.memory_bound import ExchangeShape, expected_memory, memory_bound
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.records.serialization.serializer import RecordUnpacker
 from tests.naming import spelled
@@ -29,7 +29,7 @@ from tests.unit.arrangements import HERE, THERE
 from tests.unit.connection.joined import Worker
 
 MIB = 1024 * 1024
-NOTHING = ExchangeShape(0, 0, 0, 0, 0, 0)
+NOTHING = ExchangeShape(0, 0, 0, 0, 0, 0, readers=0, keyed_partitions=0)
 CONFIG = NetworkConfig()
 
 
@@ -54,7 +54,7 @@ def test_a_worker_that_exchanges_nothing_holds_its_buffers_and_strangers() -> No
             {
                 "sockets": 2 * 500 * 33_024,
                 "receive_buffers": 2 * CONFIG.receive_buffer_bytes,
-                "control_messages": 2 * 3 * 16 * MIB,
+                "control_messages": (2 * 2 + 1) * 16 * MIB + 2 * 2 * MIB,
                 "requests": 2 * 65_536 * (1024 + 160),
             },
         ),
@@ -62,20 +62,21 @@ def test_a_worker_that_exchanges_nothing_holds_its_buffers_and_strangers() -> No
             NOTHING._replace(gates=2),
             {
                 "reassembly": 64 * MIB * 9 // 8 + CONFIG.record_spill_bytes,
-                "records_read": 2 * memory_bound(CONFIG, NOTHING._replace(gates=1)).records_read,
                 "records_reused": 24 * MIB,
             },
         ),
+        (
+            NOTHING._replace(readers=2),
+            {
+                "records_read": 64 * MIB
+                + 2 * (4 * (64 * MIB + 33_024) + (1_048_576 + 33_024) * 320),
+            },
+        ),
+        (NOTHING._replace(keyed_partitions=2), {"remembered_keys": 2 * 16 * MIB}),
         (NOTHING._replace(remote_channels=3), {"events": 3 * 1_000 * (1024 + 256)}),
         (NOTHING._replace(local_channels=3), {"events": 0}),
         (NOTHING._replace(subpartitions=3), {"events": 3 * 1_003 * (1024 + 256)}),
-        (
-            NOTHING._replace(partitions=2),
-            {
-                "records_written": 2 * (128 * MIB + 256 * 1024),
-                "remembered_keys": 2 * 16 * MIB,
-            },
-        ),
+        (NOTHING._replace(partitions=2), {"records_written": 2 * (128 * MIB + 256 * 1024)}),
     ],
 )
 def test_a_part_grows_with_what_it_is_made_of(shape: ExchangeShape, parts: dict[str, int]) -> None:
@@ -122,12 +123,23 @@ def test_a_socket_holds_no_more_buffers_than_there_are() -> None:
     ],
 )
 def test_a_part_follows_its_limit(changes: dict[str, Any], part: str) -> None:
-    shape = ExchangeShape(1, 1, 1, 1, 1, 1)
+    shape = ExchangeShape(*[1] * len(ExchangeShape._fields))
     before = getattr(memory_bound(CONFIG, shape), part)
 
     after = getattr(memory_bound(replace(CONFIG, **changes), shape), part)
 
     assert 1.2 * before < after <= 2.1 * before
+
+
+def test_what_is_expected_grows_with_the_exchange_and_is_less_than_the_bound() -> None:
+    shape, before = NOTHING, expected_memory(CONFIG, NOTHING).total
+    assert before == CONFIG.network_memory_bytes
+    for field in ExchangeShape._fields:
+        shape = shape._replace(**{field: 100})
+        expected, bound = expected_memory(CONFIG, shape), memory_bound(CONFIG, shape)
+        assert before + 100 * 1024 * (field != "keyed_partitions") <= expected.total < bound.total
+        before = expected.total
+    assert before < 2 * CONFIG.network_memory_bytes, "records of the largest size are not expected"
 
 
 # -- the sizes of objects --------------------------------------------------------------------------
@@ -172,8 +184,12 @@ def test_objects_of_gates_and_partitions() -> None:
 
     one_channel, one_subpartition = gate(1), partition(1)
     assert max(one_channel, one_subpartition) < module._OWNER_OBJECTS_BYTES
-    assert (gate(101) - one_channel) / 100 < module._CHANNEL_OBJECTS_BYTES
-    assert (partition(101) - one_subpartition) / 100 < module._SUBPARTITION_OBJECTS_BYTES
+    channel, subpartition = (
+        (gate(101) - one_channel) / 100,
+        (partition(101) - one_subpartition) / 100,
+    )
+    assert module._CHANNEL_EXPECTED_BYTES < channel < module._CHANNEL_OBJECTS_BYTES
+    assert module._SUBPARTITION_EXPECTED_BYTES < subpartition < module._SUBPARTITION_OBJECTS_BYTES
 
 
 def test_objects_of_connections_and_of_what_peers_request() -> None:
@@ -183,7 +199,8 @@ def test_objects_of_connections_and_of_what_peers_request() -> None:
     def connect(_: int) -> object:
         return Link(Session("peer", registry, CONFIG, lambda: None), CONFIG)
 
-    assert allocated(connect) - receive_buffer < module._CONNECTION_OBJECTS_BYTES
+    connection = allocated(connect) - receive_buffer
+    assert module._CONNECTION_EXPECTED_BYTES < connection < module._CONNECTION_OBJECTS_BYTES
 
     session = Session("peer", registry, CONFIG, lambda: None)
 

@@ -113,9 +113,9 @@ async def test_the_bound_is_that_of_what_is_exchanged_now() -> None:
     async with Host() as peer, NetworkEnvironment(config=config) as environment:
 
         def bound_is(*shape: int) -> bool:
-            return environment.memory_bound() == memory_bound(
-                environment.config, ExchangeShape(*shape)
-            )
+            _, partitions, _, gates, _, _ = shape
+            expected = ExchangeShape._make((*shape, gates, partitions))
+            return environment.memory_bound() == memory_bound(environment.config, expected)
 
         assert bound_is(0, 0, 0, 0, 0, 0)
         environment.create_result_partition("p", subpartitions=3)

@@ -106,7 +106,7 @@ def test_every_owner_is_known_with_its_channels() -> None:
     source = "Source: Collection -> Map"
     sink = "Reduce -> Sink: Collect"
     assert here.owners == (
-        BufferOwner(f"{source} (1/1)", "partition", f"HASH to {sink}", local=2, remote=2),
+        BufferOwner(f"{source} (1/1)", "partition", f"HASH to {sink}", 2, 2, is_keyed=True),
         BufferOwner(f"{sink} (1/4)", "gate", f"HASH from {source}", local=1, remote=0),
         BufferOwner(f"{sink} (3/4)", "gate", f"HASH from {source}", local=1, remote=0),
     )
@@ -117,8 +117,8 @@ def test_every_owner_is_known_with_its_channels() -> None:
     assert (set(here.peers), set(there.peers)) == ({"127.0.0.1:10"}, {HERE})
     assert here.need(CONFIG) == BufferNeed(5, 5, 16, 5, large=22)
     assert there.need(CONFIG) == BufferNeed(2, 6, 20, 0, large=44)
-    assert here.shape == ExchangeShape(1, 1, 4, 2, 2, 0)
-    assert there.shape == ExchangeShape(1, 0, 0, 2, 0, 2)
+    assert here.shape == ExchangeShape(1, 1, 4, 2, 2, 0, readers=2, keyed_partitions=1)
+    assert there.shape == ExchangeShape(1, 0, 0, 2, 0, 2, readers=2, keyed_partitions=0)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def worker(*remote_channels: int, subpartitions: int = 0) -> WorkerNeeds:
     owners = [BufferOwner("task", "gate", "edge", 0, channels) for channels in remote_channels]
     if subpartitions:
         owners.append(BufferOwner("task", "partition", "edge", subpartitions, 0))
-    return WorkerNeeds("worker", tuple(owners), frozenset(), 1)
+    return WorkerNeeds("worker", tuple(owners), frozenset(), 1, readers=1)
 
 
 @given(

@@ -27,7 +27,7 @@ BUFFER = SEGMENT + 4
 
 
 def worker(*owners: BufferOwner) -> WorkerNeeds:
-    return WorkerNeeds("worker", owners, frozenset(), len(owners))
+    return WorkerNeeds("worker", owners, frozenset(), len(owners), readers=1)
 
 
 def test_a_partition_stores_what_its_pool_and_its_overdraft_hold() -> None:

@@ -167,7 +167,9 @@ def unpack_two(record: bytes, size: int) -> None:
 )
 def test_what_is_kept_of_all_lengths_takes_what_the_bound_says(record: bytes, size: int) -> None:
     """With the records that take most for their bytes, however many lengths have come."""
-    bound = memory_bound(NetworkConfig(), ExchangeShape(0, 0, 0, 1, 0, 0)).records_reused
+    bound = memory_bound(
+        NetworkConfig(), ExchangeShape(0, 0, 0, 1, 0, 0, readers=1, keyed_partitions=0)
+    ).records_reused
     with traced_memory() as traced:
         for length in range(1, 16):
             unpack_two(bytes([0x90 + length]) + b"\xcd\x10\x00" * length, size)
