@@ -27,10 +27,11 @@ _LEAST_FILES = 64
 def open_files_needed(config: NetworkConfig, hard: int) -> int:
     """Return how many files an environment may have open: accepted connections, sockets in
     handshake and as many that were turned away, and some more. ``hard`` of them may be open."""
-    wire = config.wire
-    return (
-        wire.accepted_connections_max + 2 * wire.pending_handshakes_max + _other_files_within(hard)
-    )
+    return _connections(config) + _other_files_within(hard)
+
+
+def _connections(config: NetworkConfig) -> int:
+    return config.wire.accepted_connections_max + 2 * config.wire.pending_handshakes_max
 
 
 def _other_files_within(hard: int) -> int:
@@ -46,7 +47,8 @@ def provide_open_files(config: NetworkConfig) -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
     except (ValueError, OSError) as error:
-        wire, advice = config.wire, ""
+        wire, advice, connections = config.wire, "", _connections(config)
+        enough = max(connections + min(connections, _OTHER_FILES), _LEAST_FILES)
         if hard >= _LEAST_FILES:
             free = hard - _other_files_within(hard)
             advice = (
@@ -58,6 +60,6 @@ def provide_open_files(config: NetworkConfig) -> None:
             f"network.wire.accepted_connections_max ({wire.accepted_connections_max}), twice "
             f"network.wire.pending_handshakes_max ({wire.pending_handshakes_max}) and "
             f"{_other_files_within(hard)} other files may need {needed}: {advice}raise the hard "
-            f"limit to at least {max(needed, _LEAST_FILES)} (ulimit -Hn, as root, or "
+            f"limit to at least {enough} (ulimit -Hn, as root, or "
             "/etc/security/limits.conf)"
         ) from error

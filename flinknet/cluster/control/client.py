@@ -192,7 +192,10 @@ class CoordinatorClient:
         return await self._await_savepoint(job_id, f"/v1/jobs/{job_id}/stop", body)
 
     async def _await_savepoint(self, job_id: str, path: str, body: dict[str, Any]) -> str:
-        answer = await self._request("POST", path, json.dumps(body).encode(), once=True)
+        # Chosen here, so that a request that is sent again, perhaps to the coordinator in the place
+        # of a lost one, is the same.
+        body = {**body, "triggerId": uuid.uuid4().hex}
+        answer = await self._request("POST", path, json.dumps(body).encode())
         status = f"/v1/jobs/{job_id}/savepoints/{answer['request-id']}?wait_ms={_POLL_MS}"
         while True:
             answer = await self._request("GET", status, wait_ms=_POLL_MS)

@@ -113,9 +113,12 @@ class Submission:
         }
 
     @classmethod
-    def from_bytes(cls, body: bytes, shape_bytes_max: int | None = None) -> Submission:
+    def from_bytes(
+        cls, body: bytes, shape_bytes_max: int | None = None, *, has_ended: bool = False
+    ) -> Submission:
         """Inverse of ``to_bytes``; ConfigurationError if the body is none, or if its shape is
-        larger than ``shape_bytes_max``, which is compared before anything is made of it."""
+        larger than ``shape_bytes_max``, which is compared before anything is made of it. That of
+        a job that ``has_ended`` needs no graph."""
         header, graph = _parts_of(body)
         if shape_bytes_max is not None and len(header) > shape_bytes_max:
             raise ConfigurationError(
@@ -138,7 +141,7 @@ class Submission:
             senders = {(edge.source, edge.operator) for edge in shape.edges}
         except Exception as error:
             raise ConfigurationError(f"the request's body is no job: {error}") from error
-        if not shape.vertices or not graph:
+        if not shape.vertices or not (graph or has_ended):
             raise ConfigurationError("the request's body is no job: it has no vertex or no graph")
         ids = [vertex.id for vertex in shape.vertices]
         operators = {(v.id, index) for v in shape.vertices for index in range(len(v.operators))}

@@ -240,14 +240,22 @@ class Coordinator:
         return record
 
     def trigger_savepoint(
-        self, record: JobRecord, kind: CheckpointKind, directory: str
+        self,
+        record: JobRecord,
+        kind: CheckpointKind,
+        directory: str,
+        request_id: str | None = None,
     ) -> SavepointRequest:
         """Have a savepoint written, to where the job's checkpoints are if ``directory`` is empty.
+        If one was asked for under ``request_id``, this is it: its client has asked twice.
 
         ConfigurationError if there is no such place, LocalProtocolError if not all subtasks run.
         """
+        known = None if request_id is None else record.savepoint(request_id)
+        if known is not None:
+            return known
         place = self._keeper.savepoint_place(record, directory)
-        request = self.dispatcher.trigger_savepoint(record, kind, place, self.now())
+        request = self.dispatcher.trigger_savepoint(record, kind, place, self.now(), request_id)
         log.info(
             'job "%s": %s %d to %s',
             record.submission.name,

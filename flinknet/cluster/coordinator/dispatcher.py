@@ -234,6 +234,7 @@ class Dispatcher:
         commands = record.resume_execution(state, cause, now)
         if state.is_terminal:
             record.present.end(now if record.ended_at is None else record.ended_at)
+            _tell_savepoints(record, record.present)
             record.restart_at = now if record.ended_at is None else None
         self._phases[record.job_id] = record.phase
         self._carry_out(record, record.present, commands, now)
@@ -393,13 +394,22 @@ class Dispatcher:
     # -- checkpoints
 
     def trigger_savepoint(
-        self, record: JobRecord, kind: CheckpointKind, directory: str, now: float
+        self,
+        record: JobRecord,
+        kind: CheckpointKind,
+        directory: str,
+        now: float,
+        request_id: str | None = None,
     ) -> SavepointRequest:
         """Have a savepoint written to ``directory``, a whole path or URL; with some kinds the job
-        ends. LocalProtocolError if not all subtasks of the job run."""
+        ends. ``request_id`` is made up if it is not given. LocalProtocolError if not all subtasks
+        of the job run."""
         trigger = record.checkpoints.trigger_savepoint(kind, now)
-        request = SavepointRequest(uuid.uuid4().hex, trigger.checkpoint_id, kind, directory)
+        request = SavepointRequest(
+            request_id or uuid.uuid4().hex, trigger.checkpoint_id, kind, directory
+        )
         record.note_savepoint(request)
+        self._write_down(record)
         self._order(record, record.present, [trigger], now)
         return request
 
@@ -504,6 +514,7 @@ class Dispatcher:
                     request = record.savepoints.get(checkpoint_id)
                     if request is not None:
                         request.failed(record.checkpoints.history.why_failed(checkpoint_id))
+                        self._write_down(record)
                     for worker_id, number in execution.parts:
                         self._send(worker_id, AbortCheckpoint(job_id, number, checkpoint_id))
                 case Complete() | Discard():
@@ -670,8 +681,7 @@ class Dispatcher:
         if attempt.ended_at is None and state.is_terminal:
             record.keep_results()
             attempt.end(now)
-            for request in record.savepoints.values():
-                request.job_ended(finished=state is JobState.FINISHED, how=_how_ended(attempt))
+            _tell_savepoints(record, attempt)
             if state is JobState.FAILED and not self._stopping:
                 record.restart_at = record.attempt_failed(now)
             if record.restart_at is None:
@@ -697,9 +707,12 @@ class Dispatcher:
             self._books.forget(record.job_id)
 
 
-def _how_ended(attempt: AttemptRecord) -> str:
-    cause = attempt.execution.cause
-    return attempt.execution.state.value if cause is None else cause.message
+def _tell_savepoints(record: JobRecord, attempt: AttemptRecord) -> None:
+    """Say how the attempt has ended to the requests for savepoints that wait for that."""
+    state, cause = attempt.execution.state, attempt.execution.cause
+    how = state.value if cause is None else cause.describe()
+    for request in record.savepoints.values():
+        request.job_ended(finished=state is JobState.FINISHED, how=how)
 
 
 def _apply(

@@ -3,7 +3,8 @@
 Theory of operation. What cannot be made again is written, and that only when it changes
 (``JobRecord.phase``): the number of the last attempt and how far it has come, what the job
 continues from, how it has ended. Checkpoints are written down where they are kept, and found there.
-Savepoints that were asked for, earlier attempts and the history of checkpoints are forgotten.
+So are savepoints that were asked for, whose clients ask what has become of them. Earlier attempts
+and the history of checkpoints are forgotten.
 A job of which anything cannot be read is left as it is, and logged; the others go on.
 
 Times are the wall clock's, since each coordinator has another clock of its own. Flink:
@@ -28,6 +29,7 @@ from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.job_store import JobStore, StoredJob
 from flinknet.cluster.coordinator.placement import Placement
 from flinknet.cluster.coordinator.restore_point import RestorePoint
+from flinknet.cluster.coordinator.savepoint_request import SavepointRequest
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError
 from flinknet.metrics.io_metrics import IOMetrics
@@ -119,6 +121,7 @@ class JobBooks:
             "next_checkpoint": record.checkpoints.next_id,
             "newest_completed": record.completed.newest,
             "passed_over": record.completed.passed_over,
+            "savepoints": [request.to_journal() for request in record.savepoints.values()],
             "attempt": {
                 "number": present.last_number,
                 "state": record.execution.state.value,
@@ -136,7 +139,9 @@ class JobBooks:
         }
 
     def _resumed(self, stored: StoredJob, now: float) -> ResumedJob:
-        submission, state = Submission.from_bytes(stored.submission), stored.state
+        state = stored.state
+        has_ended = state.get("ended_s") is not None
+        submission = Submission.from_bytes(stored.submission, has_ended=has_ended)
 
         def at(wall_s: float) -> float:
             # The clock may have been set back since: nothing of it lies in the future.
@@ -154,6 +159,8 @@ class JobBooks:
         )
         record.backoff.resume(state["restarts"], now)
         record.completed.restore(state["newest_completed"], state["passed_over"])
+        for fields in state["savepoints"]:
+            record.note_savepoint(SavepointRequest.from_journal(fields))
         if latest != start:
             record.continue_from(latest, is_savepoint=state["stopped"])
         last = state["attempt"]
@@ -173,7 +180,7 @@ class JobBooks:
         _give_results(record, attempt, reached, stored.results)
         for vertex, index, *counters in last["counters"]:
             attempt.counters[vertex, index] = IOMetrics(*counters)
-        if state["ended_s"] is not None:
+        if has_ended:
             record.end(at(state["ended_s"]), cancelled=state["cancelled"])
         cause = None if last["cause"] is None else FailureCause.from_dict(last["cause"])
         return ResumedJob(record, reached, cause)

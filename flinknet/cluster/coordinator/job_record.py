@@ -411,7 +411,14 @@ class JobRecord:
             self.has_stopped,
             # What they are told of, the next coordinator must not go back behind in silence.
             self.completed.newest if self.submission.outputs else 0,
+            # Clients ask the next coordinator what has become of these.
+            *(request.progress for request in self.savepoints.values()),
         )
+
+    def savepoint(self, request_id: str) -> SavepointRequest | None:
+        """Return the request of this id, or None."""
+        of_this_id = (one for one in self.savepoints.values() if one.request_id == request_id)
+        return next(of_this_id, None)
 
     def end(self, now: float, *, cancelled: bool = False) -> None:
         """No attempt follows the present one, which was not what ``cancelled`` the job."""

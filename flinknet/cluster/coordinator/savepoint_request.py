@@ -1,8 +1,9 @@
 """A savepoint that a client has asked for, and what has become of it.
 
 Theory of operation. A request is *in progress* until the savepoint is written or has failed; one
-with which the job is to end, until the job has ended. Flink: AsynchronousOperationResult,
-StopWithSavepointTerminationManager.
+with which the job is to end, until the job has ended. It is written down with its job, so that
+its client learns from the next coordinator what has become of it. Flink:
+AsynchronousOperationResult, StopWithSavepointTerminationManager.
 """
 
 from __future__ import annotations
@@ -37,6 +38,29 @@ class SavepointRequest:
         """Whether the job is to end with it."""
         return self.kind.stops
 
+    @property
+    def progress(self) -> tuple[str, str, bool]:
+        """What changes when there is something new to know of it."""
+        return self.request_id, self.location, self.is_done
+
+    def to_journal(self) -> list[Any]:
+        """Return what the next coordinator must know of it: plain types."""
+        return [
+            self.request_id,
+            self.checkpoint_id,
+            int(self.kind),
+            self.directory,
+            self.location,
+            self.failure,
+            self.is_done,
+        ]
+
+    @classmethod
+    def from_journal(cls, fields: list[Any]) -> SavepointRequest:
+        """Inverse of ``to_journal``; TypeError or ValueError if the fields are not its own."""
+        request_id, checkpoint_id, kind, *rest = fields
+        return cls(request_id, checkpoint_id, CheckpointKind(kind), *rest)
+
     def written(self, place: str, directory: CheckpointDirectory) -> None:
         """It is complete, in the job's directory at ``place``."""
         self.location = f"{place}/{directory}"
@@ -58,7 +82,7 @@ class SavepointRequest:
                 f"a savepoint was written to {self.location}, but the job did not end: {how}"
             )
         else:
-            self.failed(f"the job ended before its savepoint was written: {how}")
+            self.failed(f"the attempt of the job ended before its savepoint was written: {how}")
 
     def to_dict(self) -> dict[str, Any]:
         """As Flink's REST tells of an asynchronous operation: plain JSON types."""

@@ -64,7 +64,7 @@ def test_the_advice_for_a_low_limit_can_be_followed(hard: int) -> None:
         import re, resource, sys
         from flinknet.config.loading import load_settings
         from flinknet.errors import ConfigurationError
-        from flinknet.net.open_files import provide_open_files
+        from flinknet.net.open_files import open_files_needed, provide_open_files
 
         hard = int(sys.argv[1])
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -73,6 +73,9 @@ def test_the_advice_for_a_low_limit_can_be_followed(hard: int) -> None:
             provide_open_files(load_settings(None, {}, settings).config.network)
         except ConfigurationError as error:
             print(error)
+            enough = int(re.findall(r"at least ([0-9]+)", str(error))[0])
+            default = load_settings(None, {}, {}).config.network
+            assert open_files_needed(default, enough) <= enough
             settings = dict(re.findall(r"(network[.][a-z_.]+) to ([0-9]+)", str(error)))
         settings = {name: int(value) for name, value in settings.items()}
         if settings:

@@ -39,6 +39,7 @@ from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.config.restart_strategy import NO_RESTART, FixedDelayRestart, RestartStrategy
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.task.graph import CheckpointedOutput
+from flinknet.wire.checkpoint_options import CheckpointKind
 from tests.unit.cluster.graphs import keyed_graph
 
 CONFIG = ClusterConfig(jobs_retained=2, restart_slots_timeout_ms=20_000.0)
@@ -464,3 +465,44 @@ def test_what_is_written_down_follows_the_clock_that_is_set(tmp_path: Path) -> N
         life = Life(tmp_path, started_at=started_at)
         assert life.job().submitted_at == -ago
         life.store.close()
+
+
+SAVED, SUSPENDED = CheckpointKind.SAVEPOINT, CheckpointKind.SAVEPOINT_SUSPEND
+
+
+@pytest.mark.parametrize("kind", [SAVED, SUSPENDED])
+@pytest.mark.parametrize("dies", ["before it is written", "when it is written", "when all is over"])
+def test_the_next_coordinator_says_what_became_of_a_savepoint(
+    tmp_path: Path, kind: CheckpointKind, dies: str
+) -> None:
+    """Also of one with which the job was to end: whether it has."""
+    first = Life(tmp_path)
+    first.join("worker-0", "worker-1")
+    record = first.running(checkpointing=JobCheckpointingConfig(10_000.0))
+    asked = first.dispatcher.trigger_savepoint(record, kind, "/saved", first.now, "5" * 32)
+    if dies != "before it is written":
+        number = asked.checkpoint_id
+        for subtask in SUBTASKS:
+            acknowledged = AcknowledgeCheckpoint(
+                record.job_id, 0, number, *subtask, b"handle", [0] * 7
+            )
+            first.say(record.execution.worker_of(subtask), acknowledged)
+        first.dispatcher.checkpoint_kept(record, record.present, number, None, first.now)
+    if dies == "when all is over" and kind.stops:
+        first.finish(record, *SUBTASKS)
+        first.release(record)
+        assert record.ended_at is not None
+    first.store.close()
+    found = Life(tmp_path).job().savepoint("5" * 32)
+    assert found is not None
+    assert found.is_done
+    location = f"/saved/{record.job_id}/savepoint-{asked.checkpoint_id}-attempt-0"
+    if dies == "before it is written":
+        assert found.failure is not None
+        assert "before its savepoint was written: the coordinator (pid " in found.failure
+        assert "was lost while the job ran" in found.failure
+    elif kind.stops and dies == "when it is written":
+        assert found.failure is not None
+        assert f"a savepoint was written to {location}, but the job did not end" in found.failure
+    else:
+        assert (found.location, found.failure) == (location, None)

@@ -57,4 +57,16 @@ def test_a_job_that_fails_after_its_savepoint_leaves_that(kind: CheckpointKind) 
 def test_a_job_that_ends_before_its_savepoint_has_none() -> None:
     asked = request()
     asked.job_ended(finished=True, how="FINISHED")
-    assert asked.failure == "the job ended before its savepoint was written: FINISHED"
+    assert (
+        asked.failure == "the attempt of the job ended before its savepoint was written: FINISHED"
+    )
+
+
+@pytest.mark.parametrize("kind", [CheckpointKind.SAVEPOINT, CheckpointKind.SAVEPOINT_SUSPEND])
+def test_the_next_coordinator_knows_of_it(kind: CheckpointKind) -> None:
+    asked = request(kind)
+    asked.written("/saved/job", CheckpointDirectory(True, 3, 0))
+    again = SavepointRequest.from_journal(asked.to_journal())
+    assert again == asked
+    again.failed("why")
+    assert again.progress == asked.progress or kind.stops

@@ -63,6 +63,7 @@ async def test_what_cannot_be_asked_for_is_refused() -> None:
                 (b"[]", "is no JSON object"),
                 (b'{"target-directory": 1}', "write a path or a URL"),
                 (b'{"cancel-job": true}', "have it stop with one"),
+                (b'{"triggerId": "4711"}', "give 32 hexadecimal digits"),
                 (b"", "has no place for a savepoint"),
             ):
                 async with session.post(path, data=body) as response:
@@ -87,3 +88,21 @@ async def test_a_job_continues_over_the_wire(tmp_path: Path) -> None:
         while not second.checkpoints.is_running:
             await asyncio.sleep(0)
         await cancel(cluster, second)
+
+
+async def test_a_savepoint_is_asked_for_once_however_often_its_client_says_so(
+    tmp_path: Path,
+) -> None:
+    async with running_cluster() as cluster:
+        record = await endless(cluster)
+        headers = authorization_headers(cluster.served.token)
+        body = {"target-directory": str(tmp_path), "triggerId": "5" * 32}
+        async with aiohttp.ClientSession(
+            f"http://{cluster.served.address}", headers=headers
+        ) as one:
+            for _ in range(2):
+                path = f"/v1/jobs/{record.job_id}/savepoints"
+                async with one.post(path, json=body) as response:
+                    assert await response.json() == {"request-id": "5" * 32}
+        assert len(record.savepoints) == 1
+        await cancel(cluster, record)
