@@ -25,7 +25,6 @@ class LockedDirectory:
 
     def __init__(self, prefix: str, base: Path) -> None:
         """Make a directory in ``base`` whose name begins with ``prefix``; OSError if it cannot."""
-        base.mkdir(parents=True, exist_ok=True)
         unnamed = Path(tempfile.mkdtemp(prefix=_UNNAMED + prefix, dir=base))
         self._lock = os.open(unnamed / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)

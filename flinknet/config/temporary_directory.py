@@ -7,6 +7,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from flinknet.config.locked_directory import LockedDirectory, remove_leftovers
 from flinknet.errors import ConfigurationError
 
 __all__ = ["make_socket_directory", "temporary_directory"]
@@ -30,20 +31,22 @@ def temporary_directory() -> str:
         ) from error
 
 
-def make_socket_directory(prefix: str, name: str) -> Path:
+def make_socket_directory(prefix: str, name: str) -> LockedDirectory:
     """Make a directory that only this user may enter, for a Unix socket called ``name`` in it.
 
     It is in the directory for temporary files, or in a shorter one if the socket's path would be
-    longer than the system allows. Raises ConfigurationError if there is none.
+    longer than the system allows. What processes that are gone have left there is removed. Raises
+    ConfigurationError if there is none.
     """
     chosen = temporary_directory()
     places = [chosen, os.environ.get("XDG_RUNTIME_DIR", ""), *_SHORT_DIRECTORIES]
     for place in filter(None, places):
         with suppress(OSError):  # it is not there, or this user may not write it
-            directory = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
-            if len(os.fsencode(directory / name)) <= _SOCKET_PATH_BYTES_MAX:
+            remove_leftovers(prefix, Path(place))
+            directory = LockedDirectory(prefix, Path(place))
+            if len(os.fsencode(directory.path / name)) <= _SOCKET_PATH_BYTES_MAX:
                 return directory
-            directory.rmdir()
+            directory.close()
     raise ConfigurationError(
         f"no directory is short enough for a Unix socket, whose path may have "
         f"{_SOCKET_PATH_BYTES_MAX} bytes: the one for temporary files is {chosen}, and none of "

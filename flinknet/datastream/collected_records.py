@@ -15,7 +15,6 @@ iterator, what still comes is dropped, until the job is cancelled: no sink fails
 from __future__ import annotations
 
 import atexit
-import shutil
 import socket
 import socketserver
 import threading
@@ -74,7 +73,7 @@ class CollectedRecords(Iterator[Any]):
         self._has_ended = False
         self._job: JobClient | None = None
         self._directory = make_socket_directory("flinknet-collect-", "records")
-        path = str(self._directory / "records")
+        path = str(self._directory.path / "records")
         records = self
 
         class Connection(socketserver.StreamRequestHandler):
@@ -152,7 +151,7 @@ class CollectedRecords(Iterator[Any]):
         self._server.hang_up()
         self._thread.join()
         atexit.unregister(self.close)
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.close()
 
     def read(self, frames: BufferedIOBase, answers: BufferedIOBase) -> None:
         """Take what a subtask sends, until it hangs up or begins again on another connection."""

@@ -32,6 +32,7 @@ class StateDirectories:
         """Return the directory of an attempt, which is not there yet. Raises StateError."""
         if self._own is None:
             try:
+                self.base.mkdir(parents=True, exist_ok=True)
                 self._own = LockedDirectory(PREFIX, self.base)
             except OSError as cause:
                 raise StateError(

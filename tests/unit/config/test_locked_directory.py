@@ -24,14 +24,14 @@ sys.stdin.read()
 
 
 def test_it_is_made_and_removed(tmp_path: Path) -> None:
-    directory = LockedDirectory("flinknet-test-", tmp_path / "base")
-    assert directory.path.parent == tmp_path / "base"
+    directory = LockedDirectory("flinknet-test-", tmp_path)
+    assert directory.path.parent == tmp_path
     assert directory.path.name.startswith("flinknet-test-")
     assert directory.path.stat().st_mode & 0o777 == 0o700
-    assert remove_leftovers("flinknet-test-", tmp_path / "base") == [], "its process is there"
+    assert remove_leftovers("flinknet-test-", tmp_path) == [], "its process is there"
     directory.close()
     directory.close()
-    assert list((tmp_path / "base").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_one_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:

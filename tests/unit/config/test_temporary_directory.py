@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import tempfile
 from pathlib import Path
@@ -46,11 +45,11 @@ def bind(directory: Path) -> None:
 def test_a_socket_has_a_directory_of_its_own() -> None:
     directory = make_socket_directory("flinknet-test-", "records")
     try:
-        assert str(directory).startswith(tempfile.gettempdir())
-        assert directory.stat().st_mode & 0o777 == 0o700
-        bind(directory)
+        assert str(directory.path).startswith(tempfile.gettempdir())
+        assert directory.path.stat().st_mode & 0o777 == 0o700
+        bind(directory.path)
     finally:
-        shutil.rmtree(directory)
+        directory.close()
 
 
 def test_a_socket_is_elsewhere_if_the_directory_is_too_long(
@@ -60,10 +59,10 @@ def test_a_socket_is_elsewhere_if_the_directory_is_too_long(
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/nowhere")
     directory = make_socket_directory("flinknet-test-", "records")
     try:
-        assert directory.stat().st_mode & 0o777 == 0o700
-        bind(directory)
+        assert directory.path.stat().st_mode & 0o777 == 0o700
+        bind(directory.path)
     finally:
-        shutil.rmtree(directory)
+        directory.close()
     assert list(long_directory.iterdir()) == []
 
 
