@@ -26,6 +26,8 @@ INTERVAL_S = INTERVAL_NS / 1e9
 WIDTH_INCHES, HEIGHT_INCHES, DOTS_PER_INCH = 13.0, 8.6, 130
 
 INK, MUTED, GRID = "#1f2933", "#6b7785", "#e4e8ec"
+TEXT_GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
+"""Behind what is written where a line may run."""
 SATURATION_COLOUR, OPEN_LOOP_COLOUR = "#c8cfd6", "#2a6f97"
 
 STYLE: dict[Any, Any] = {
@@ -199,7 +201,8 @@ def _draw_latency(axes: Axes, result: DemoResult) -> None:
             ha="right" if far_right else "left",
             va="top",
             fontsize=9,
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.0},
+            zorder=4,
+            bbox=TEXT_GROUND,
         )
     axes.set_xscale("log")
     axes.set_xlim(edges[0], edges[-1])
@@ -269,6 +272,8 @@ def _draw_load(axes: Axes, result: DemoResult) -> None:
             textcoords="offset points",
             ha="center",
             fontweight="bold",
+            zorder=4,
+            bbox=TEXT_GROUND,
         )
     axes.axhline(
         total / subtasks / 1e3, color=INK, linewidth=1.2, linestyle=(0, (5, 3)), label="even share"
