@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from flinknet.errors import ConfigurationError, RemoteTransportError
 from flinknet.net.address import join_address
+from flinknet.net.patience import patient_timeout
 
 __all__ = ["HttpRequest"]
 
@@ -52,7 +53,7 @@ class HttpRequest:
 
     async def __aenter__(self) -> Self:
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with patient_timeout(self._timeout_s):
                 self._reader, self._writer = await asyncio.open_connection(
                     self._host, self._port, limit=_ANSWER_BYTES_MAX
                 )
@@ -107,7 +108,7 @@ class HttpRequest:
 
     async def _in_time(self, reading: Coroutine[Any, Any, bytes]) -> bytes:
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with patient_timeout(self._timeout_s):
                 return await reading
         except TimeoutError as error:
             raise RemoteTransportError(

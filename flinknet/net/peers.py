@@ -179,7 +179,7 @@ class PeerDirectory:
         name = self._known_as.get(address, address)
         event = self._arrivals.setdefault(name, asyncio.Event())
         try:
-            async with asyncio.timeout(timeout_s):
+            async with patient_timeout(timeout_s):
                 await event.wait()
         except TimeoutError:
             return None

@@ -15,6 +15,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -38,7 +39,8 @@ class _Heard:
         self._call = call
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        self._loop.call_soon_threadsafe(self._call, signal.Signals(number))
+        with suppress(RuntimeError):  # the loop is closed already: the process ends
+            self._loop.call_soon_threadsafe(self._call, signal.Signals(number))
 
 
 def when_told_to_stop(call: Callable[[signal.Signals], None]) -> None:

@@ -104,6 +104,7 @@ from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.metrics.network_families import worker_labels
 from flinknet.metrics.worker_statistics import pack_statistics
 from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.net.patience import patient_timeout
 from flinknet.task.processing_time import PROCESSING_CLOCK
 from flinknet.task.subtask import Subtask
 from flinknet.texts import text_of
@@ -458,7 +459,7 @@ async def join_again(
 async def _join_again(link: ControlLink, message: Register, within_ms: float) -> Registered | None:
     pause_s = _PAUSE_S_MIN
     try:
-        async with asyncio.timeout(within_ms / 1000):
+        async with patient_timeout(within_ms / 1000):
             while True:
                 try:
                     return await link.register(message)

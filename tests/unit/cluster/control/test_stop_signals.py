@@ -25,6 +25,25 @@ async def test_both_signals_are_heard() -> None:
             asyncio.get_running_loop().remove_signal_handler(number)
 
 
+def test_one_that_comes_when_the_loop_is_closed_changes_nothing() -> None:
+    """The process ends already, and says nothing of that."""
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    heard: list[signal.Signals] = []
+
+    async def listen() -> object:
+        when_told_to_stop(heard.append)
+        return signal.getsignal(signal.SIGTERM)
+
+    try:
+        handler = asyncio.run(listen())
+        assert callable(handler)
+        handler(signal.SIGTERM, None)
+    finally:
+        for number, own in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+            signal.signal(number, own)
+    assert heard == []
+
+
 FORKS = """
 import asyncio, os, signal, sys, threading
 from flinknet.cluster.control.stop_signals import is_heard, when_told_to_stop
