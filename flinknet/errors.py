@@ -312,20 +312,16 @@ class KeptError:
 
 
 _BY_CODE: dict[int, type[RemoteError]] = {
-    ErrorCode.PROTOCOL: RemoteProtocolError,
-    ErrorCode.VERSION: HandshakeError,
-    ErrorCode.IDENTITY: HandshakeError,
     ErrorCode.PARTITION_NOT_FOUND: PartitionNotFoundError,
     ErrorCode.PARTITION_REQUEST_TIMEOUT: PartitionRequestTimeoutError,
     ErrorCode.PRODUCER_FAILED: ProducerFailedError,
     ErrorCode.CONSUMER_CANCELLED: ConsumerCancelledError,
-    ErrorCode.INTERNAL: RemoteError,
-    ErrorCode.CORRUPTED: CorruptedDataError,
     ErrorCode.TOO_MANY_CHANNELS: TooManyChannelsError,
 }
+"""What ends one channel. The other codes are of connections and handshakes."""
 
 
 def remote_error(code: int, text: str) -> RemoteError:
-    """Make the error that a peer reported as ``code`` and ``text``; unknown codes are
-    RemoteError."""
+    """Make the error that a peer reported of one channel as ``code`` and ``text``; codes that are
+    unknown, or mean no channel, are RemoteError."""
     return _BY_CODE.get(code, RemoteError)(text)

@@ -375,4 +375,16 @@ def judge(
         return Verdict.IDENTITY, f"flow_control is {modes}: set the same"
     if theirs.worker_id == mine.worker_id:
         return Verdict.IDENTITY, f"both sides are called {mine.worker_id[:60]!r}"
+    if theirs.address:
+        if not _is_address(theirs.address):
+            return Verdict.IDENTITY, f"its address is {theirs.address[:60]!r}, not host:port"
+        if theirs.address == mine.address:
+            return Verdict.IDENTITY, f"it says it listens at {mine.address[:60]!r}, as this side"
     return Verdict.WELCOME, ""
+
+
+def _is_address(text: str) -> bool:
+    """Whether a peer can be dialled by it, as far as its form tells."""
+    host, _, port = text.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and 1 <= int(port) <= 65535
+    return bool(host) and host.isprintable() and " " not in host and is_port

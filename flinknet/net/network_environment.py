@@ -33,6 +33,8 @@ from flinknet.errors import (
     FlinknetError,
     KeptError,
     LocalProtocolError,
+    RemoteError,
+    RemoteTransportError,
 )
 from flinknet.metrics.connection_totals import ConnectionTotals
 from flinknet.metrics.environment_statistics import EnvironmentStatistics, NetworkStatistics
@@ -529,6 +531,10 @@ class NetworkEnvironment:
         )
         try:
             yield reader
+        except RemoteTransportError as lost:
+            if is_found:
+                await self._raise_failure(name, len(listed), subpartition, lost)
+            raise
         finally:
             if connecting is not None:
                 connecting.cancel()
@@ -550,6 +556,19 @@ class NetworkEnvironment:
             except FlinknetError as error:
                 gate.fail(error)
                 return
+
+    async def _raise_failure(
+        self, name: str, producers: int, subpartition: int, lost: RemoteTransportError
+    ) -> None:
+        """Raise what a producer has failed with whose connection was lost, if it has left that for
+        this reader: it closed before the reader's request had come."""
+        assert self._names is not None
+        try:
+            await self._names.look(name, producers, 0.0, subpartition)
+        except RemoteTransportError:
+            return  # the coordinator is gone as well
+        except RemoteError as failure:
+            raise failure from lost
 
     async def _find(
         self, name: str | Sequence[str], producers: int, subpartition: int

@@ -75,6 +75,45 @@ async def test_every_encoding_of_a_value_is_read(environment: NetworkEnvironment
     assert list(map(repr, found)) == list(map(repr, expected * 2))
 
 
+def sizes(peer: Stranger) -> list[int]:
+    """Read a channel to its end, and leave; return the sizes of its data buffers."""
+    found = []
+    while (message := peer.expect(wire.BUFFER)).fields[3] != wire.END_OF_DATA:
+        found.append(len(message.body))
+    peer.send(wire.ACKNOWLEDGE, 0)
+    assert peer.expect(wire.BUFFER).fields[3] == wire.END_OF_PARTITION
+    peer.send(wire.CANCEL, 0)
+    peer.send(wire.CANCEL, 1)
+    peer.leave()
+    return found
+
+
+async def test_a_size_that_is_asked_for_before_the_partition_is_there_counts(
+    environment: NetworkEnvironment,
+) -> None:
+    """The last one does, from the first buffer on."""
+    other = environment.create_result_partition("other", subpartitions=1)
+    peer = await asyncio.to_thread(connect, environment.address)
+
+    def begin() -> None:
+        peer.dial(identity(), b"")
+        peer.request("p", credit=60_000)
+        for size in (400, 64):
+            peer.send(wire.BUFFER_SIZE, 0, size)
+        peer.request("other", channel=1, index=1)
+        peer.expect(wire.ERROR)  # so the messages before were handled
+
+    with peer:
+        await asyncio.to_thread(begin)
+        async with environment.open_writer("p") as writer:
+            await writer.emit_many(["x" * 9] * 1_000)
+            reading = asyncio.create_task(asyncio.to_thread(sizes, peer))
+        found = await reading
+    other.release()
+    assert sum(found) == 10_000
+    assert 50 < max(found) <= 64
+
+
 @pytest.mark.parametrize("size", [1, 64])
 async def test_a_producer_fills_buffers_up_to_the_size_that_it_was_asked_for(
     environment: NetworkEnvironment, size: int
@@ -90,22 +129,11 @@ async def test_a_producer_fills_buffers_up_to_the_size_that_it_was_asked_for(
         peer.request("p", channel=1, index=1)
         peer.expect(wire.ERROR)  # so the message before was handled
 
-    def sizes() -> list[int]:
-        found = []
-        while (message := peer.expect(wire.BUFFER)).fields[3] != wire.END_OF_DATA:
-            found.append(len(message.body))
-        peer.send(wire.ACKNOWLEDGE, 0)
-        assert peer.expect(wire.BUFFER).fields[3] == wire.END_OF_PARTITION
-        peer.send(wire.CANCEL, 0)
-        peer.send(wire.CANCEL, 1)
-        peer.leave()
-        return found
-
     with peer:
         async with environment.open_writer("p", buffer_timeout_ms=0.0) as writer:
             await writer.emit("x" * 300)
             await asyncio.to_thread(begin)
-            reading = asyncio.create_task(asyncio.to_thread(sizes))
+            reading = asyncio.create_task(asyncio.to_thread(sizes, peer))
             await writer.emit_many(["x" * 9] * 1_000)
         found = await reading
     assert sum(found) == 10_000

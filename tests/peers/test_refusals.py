@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -122,6 +123,38 @@ async def test_another_identity_is_not_welcome(language: Language, other: str) -
         records, end = await foreigner.records()
         assert (records, end["verdict"]) == ({}, "IDENTITY")
         assert end["reason"]
+
+
+ADDRESSES = ["nonsense", ":1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "a b:1", "its own"]
+
+
+async def say_address(address: str, said: str) -> None:
+    """Dial, say that one is dialled under an address, and see the connection end."""
+
+    def run() -> None:
+        with connect(address) as peer, suppress(wire.PeerError):  # both have one address
+            peer.dial(identity(address=said), b"")
+            peer.condemned()
+
+    await asyncio.to_thread(run)
+
+
+@pytest.mark.parametrize("said", ADDRESSES)
+async def test_an_address_that_is_none_or_anothers_is_another_identity(
+    environment: NetworkEnvironment, said: str
+) -> None:
+    said = environment.address if said == "its own" else said
+    with pytest.raises(wire.RefusedError) as refused:
+        await say_address(environment.address, said)
+    assert refused.value.verdict == "IDENTITY"
+
+
+@pytest.mark.parametrize("said", ADDRESSES)
+async def test_a_foreign_peer_takes_no_such_address(language: Language, said: str) -> None:
+    async with producer(language, {"p": [[1]]}) as (foreigner, address):
+        said = address if said == "its own" else said
+        await say_address(address, said)
+        assert "address" in str(await foreigner.end())
 
 
 @pytest.mark.parametrize("version", [4, 6, 999])

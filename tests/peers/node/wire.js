@@ -228,6 +228,11 @@ export class Wire {
       if (mine[field] !== theirs[field]) throw new PeerError(`the peer has another ${field}`);
     }
     if (mine.workerId === theirs.workerId) throw new PeerError("both have one name");
+    if (theirs.address !== "") {
+      const [, port] = /^[^\s\p{C}]+:([0-9]+)$/u.exec(theirs.address) ?? [];
+      if (!(Number(port) >= 1 && Number(port) <= 65535)) throw new PeerError("no address");
+      if (theirs.address === mine.address) throw new PeerError("both have one address");
+    }
     this.checksums = Boolean(mine.checksums || theirs.checksums);
     this.#heartbeat = setInterval(this.#heartbeat, this.heartbeatMs);
   }

@@ -228,6 +228,13 @@ class Wire:
                 raise PeerError(f"the peer has another {field}")
         if mine.worker_id == theirs.worker_id:
             raise PeerError("both have one name")
+        if theirs.address:
+            host, _, port = theirs.address.rpartition(":")
+            is_port = port.isascii() and port.isdigit() and 1 <= int(port) <= 65535
+            if not host or not host.isprintable() or " " in host or not is_port:
+                raise PeerError("the peer has an address that is none")
+            if theirs.address == mine.address:
+                raise PeerError("both have one address")
         self.theirs = theirs
         self.checksums = bool(mine.checksums or theirs.checksums)
         self._stands = True

@@ -24,11 +24,13 @@ from flinknet.errors import HandshakeError
 from flinknet.wire.handshake_messages import (
     Answer,
     Challenge,
+    HandshakeKind,
     Hello,
     Opening,
     Refusal,
     Verdict,
     WorkerIdentity,
+    prove,
 )
 from tests.unit.tables import named, shown_in
 
@@ -402,11 +404,65 @@ OTHERS = [
         "flow_control is 'credit' here, 'off' at the peer: set the same",
     ),
     (replace(DIALLER, worker_id="worker-2"), "both sides are called 'worker-2'"),
+    (replace(DIALLER, address="127.0.0.1:7002"), "it says it listens at '127.0.0.1:7002', as this"),
+    *(
+        (replace(DIALLER, address=address), "its address is")
+        for address in (
+            "nonsense",
+            ":7001",
+            "127.0.0.1:",
+            "127.0.0.1:0",
+            "127.0.0.1:65536",
+            "127.0.0.1:+1",
+            "127.0.0.1:70_1",
+            "127.0.0.1:\u0667",
+            "a b:7001",
+            "a\n:7001",
+            "127.0.0.1:7001 ",
+        )
+    ),
 ]
 
 
-def test_workers_of_one_attempt_may_talk() -> None:
-    assert judge(ACCEPTER, DIALLER) == (Verdict.WELCOME, "")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"address": ""},
+        {"address": "host.example:1"},
+        {"address": "[::1]:65535"},
+        {"worker_id": "Worker-2"},
+        {"worker_id": "worker-2 "},
+    ],
+    ids=repr,
+)
+def test_workers_of_one_attempt_may_talk(changes: dict[str, Any]) -> None:
+    """Names are compared byte by byte, and an address is not resolved."""
+    assert judge(ACCEPTER, replace(DIALLER, **changes)) == (Verdict.WELCOME, "")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda hello: hello.replace(b"\x80\x00\x00\x00\xd9", b"\x80\x00\x02\x00\xd9"),
+        lambda hello: hello.replace(b"orders", b"order\xff"),
+        lambda hello: hello.replace(b"\xd9\x06orders", b"\xa7\x06orders"),
+        lambda hello: hello.replace(b"\x99\x03", b"\x98\x03"),
+    ],
+    ids=["another flow control", "no UTF-8", "another marker", "another array"],
+)
+def test_a_hello_of_another_form_is_not_answered_though_it_is_proved(
+    spoil: Callable[[bytes], bytes],
+) -> None:
+    one = in_state(S.AWAITS_HELLO)
+    opening = Opening(DIALS).encode()
+    challenge = Challenge.encode(ACCEPTS, SECRET, opening)
+    good = Hello.encode(DIALLER, SECRET, opening + challenge)
+    spoilt = spoil(good[:-32])
+    assert spoilt != good[:-32]
+    proof = prove(HandshakeKind.HELLO, SECRET, opening + challenge + spoilt)
+    assert one.received(spoilt + proof) == b""
+    assert one.state is S.FAILED
 
 
 @pytest.mark.parametrize(("theirs", "reason"), OTHERS)

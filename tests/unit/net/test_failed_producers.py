@@ -23,8 +23,11 @@ from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.partition_directory import PartitionDirectory
 from flinknet.net.partition_names import FailedProducer, PartitionNames
 from flinknet.records.partitioner import BroadcastPartitioner
+from flinknet.wire.codec import encode
+from flinknet.wire.messages import MessageType
 from tests.free_port import free_port
 from tests.unit.cluster.control_plane import CONFIG, serve_control_plane
+from tests.unit.net.stranger import Host
 
 IMPATIENT = NetworkConfig(rendezvous_timeout_ms=1.0, rendezvous_notice_ms=0.0)
 BOOM = KeptError(ProducerFailedError, "the producer failed: ValueError: boom")
@@ -183,6 +186,21 @@ async def test_a_reader_that_has_found_its_producer_and_cannot_reach_it_any_more
         with FAILED:
             await reader.next_batch()
         await opened.__aexit__(None, None, None)
+
+
+async def test_a_reader_whose_request_meets_a_producer_that_closes_hears_it(place: str) -> None:
+    """The connection stood, and nobody was there any more who could answer."""
+    names = names_in(place)
+    async with Host() as host, NetworkEnvironment(directory=place) as environment:
+        async with names.published("p", "a", host.address, lambda: FailedProducer(BOOM, [0])):
+            reading = asyncio.ensure_future(read(environment, "p"))
+            stranger = await host.accept()
+            host.answer(stranger)
+            await stranger.read_messages(1)
+        stranger.send(encode(MessageType.CLOSE_REQUEST))
+        await stranger.close()
+        with FAILED:
+            await reading
 
 
 def test_what_was_left_long_ago_means_nothing(tmp_path: Path) -> None:

@@ -222,3 +222,39 @@ def test_a_turn_has_a_number_of_messages_and_the_next_one_goes_on() -> None:
         turns += 1
     assert received.events == plain_events_of(MESSAGES["credit"] * 5)
     assert turns == 3
+
+
+BEFORE_THE_TRAILER = {
+    "an unknown type": b"\x92\x03",
+    "a body over every limit": buffer_response(7, size=2**20, body=b""),
+    "a text over its limit": error_response(7, 6, b"", size=1025),
+}
+BEHIND_THE_TRAILER = {
+    "another marker": b"\x93\x06\xcd" + about(M.ADD_CREDIT, 7, 2)[3:],
+    "another array": b"\x94" + about(M.ADD_CREDIT, 7, 2)[1:],
+    "an unknown data type": buffer_response(7, data_type=99),
+    "data over the segment size": buffer_response(7, body=bytes(1024)),
+    "records without a place": buffer_response(7, records=9),
+    "no UTF-8": error_response(7, 6, b"\xff"),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE_THE_TRAILER)
+def test_what_says_no_trailers_place_is_a_violation_at_once(name: str) -> None:
+    with pytest.raises(RemoteProtocolError) as raised:
+        events_of(BEFORE_THE_TRAILER[name])
+    assert raised.value.code is ErrorCode.PROTOCOL
+
+
+@pytest.mark.parametrize("trailer", ["right", "wrong", "missing"])
+@pytest.mark.parametrize("name", BEHIND_THE_TRAILER)
+def test_every_other_violation_is_one_behind_a_right_trailer(name: str, trailer: str) -> None:
+    message = BEHIND_THE_TRAILER[name]
+    if trailer == "missing":
+        assert events_of(message) == []
+        return
+    sealed = seal(message) if trailer == "right" else message + encode_trailer(crc32c(message) ^ 1)
+    with pytest.raises(RemoteProtocolError) as raised:
+        events_of(sealed)
+    expected = ErrorCode.PROTOCOL if trailer == "right" else ErrorCode.CORRUPTED
+    assert raised.value.code is expected

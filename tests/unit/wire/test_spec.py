@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import re
+from itertools import product
 
 import msgpack
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from flinknet.buffer.buffer import DataType
 from flinknet.config import NetworkConfig, WireLimits
 from flinknet.errors import ErrorCode
+from flinknet.records.serialization.extension_types import READERS
 from flinknet.wire.events import Alignment, CheckpointKind
 from flinknet.wire.handshake_messages import (
     PROTOCOL_VERSION,
@@ -28,6 +30,7 @@ from tests.unit.wire.test_golden import EVENTS
 
 TEXT = SPEC.read_text(encoding="utf-8")
 SIDES = ("consumer", "producer")
+DECIMAL = 5
 OTHERS = (
     "duplicate",
     "refusal",
@@ -243,3 +246,37 @@ def test_the_limits_are_the_defaults() -> None:
 
 def test_the_version_is_the_documented_one() -> None:
     assert TEXT.startswith(f"# The wire, version {PROTOCOL_VERSION}\n")
+
+
+def test_decimals_have_the_documented_grammar() -> None:
+    """What the rules of SPEC make a regular expression of, and the reader, take the same texts."""
+    block = TEXT.partition("```abnf\n")[2].partition("```")[0]
+    rules = dict(re.findall(r"^(\w+)\s+= (.*)$", block, re.MULTILINE))
+    form = (
+        rules["decimal"]
+        .replace("number", f"({rules['number']})")
+        .replace("nan)", f"({rules['nan']}))")
+    )
+    for abnf, regular in (
+        ("[", "(?:"),
+        ("]", ")?"),
+        ("1*DIGIT", "[0-9]+"),
+        ("*DIGIT", "[0-9]*"),
+        (" / ", "|"),
+        (" ", ""),
+    ):
+        form = form.replace(abnf, regular)
+    form = re.sub(r'"([^"]*)"', lambda text: re.escape(text[1]), form)
+    grammar = re.compile(form)
+    pieces = ["", "-", "+", "1", "01", ".", "5", "e", "E", "s", "NaN", "Infinity", "nan", "_", " "]
+    texts = {"".join(some) for some in product(pieces, repeat=4)}
+    assert {text for text in texts if grammar.fullmatch(text)} == set(filter(is_read, texts))
+
+
+def is_read(text: str) -> bool:
+    """Whether the reader of records takes a decimal number that is written so."""
+    try:
+        READERS[DECIMAL](text)
+    except ValueError:
+        return False
+    return True
