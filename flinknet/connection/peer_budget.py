@@ -23,9 +23,9 @@ __all__ = ["UNMET_REQUESTS_AT_ONCE", "MinuteBudget", "ReaderQuota", "UnmetReques
 
 _MINUTE_S = 60.0
 
-UNMET_REQUESTS_AT_ONCE = 16
+UNMET_REQUESTS_AT_ONCE = 4
 """Unmet requests of one connection that are handled before others have their turn, which take some
-200 us."""
+50 us."""
 
 _AHEAD_S = 0.5
 """So much of the time of unmet requests may be used in advance, so that the start of a job of usual

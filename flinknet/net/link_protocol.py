@@ -31,6 +31,7 @@ from flinknet.connection.session import Session
 from flinknet.errors import RemoteProtocolError, RemoteTransportError
 from flinknet.net.busy_poll import BusyPoll
 from flinknet.net.farewell import Farewell, end_stream
+from flinknet.net.rest_queue import Rest, RestQueue
 from flinknet.net.write_turn import Sender, WriteTurn
 
 __all__ = ["LinkProtocol", "SessionMaker"]
@@ -47,6 +48,9 @@ _HAS_LEFT = frozenset((LinkState.LEFT, LinkState.BOTH_LEFT))
 
 class LinkSender(Sender, Protocol):
     """What a link's protocol shares with those of the worker's other links."""
+
+    rests: RestQueue
+    """Where links wait that have asked for too much that is not here."""
 
     busy_poll: BusyPoll | None
     """What keeps the event loop awake after something has come or gone, if anything does."""
@@ -84,7 +88,8 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._paused = transport.get_write_buffer_size() > 0
         self._turn = 0.0
         self._turn_bytes = 0
-        self._rest: asyncio.Handle | None = None
+        self._rest: asyncio.Handle | Rest | None = None
+        self._rests = sender.rests
         self._reading_paused = False
         self._heartbeat_s = config.heartbeat_interval_ms / 1000
         self._heartbeat_timer = loop.call_later(self._heartbeat_s, self._tick)
@@ -177,9 +182,8 @@ class LinkProtocol(asyncio.BufferedProtocol):
         """Let the loop turn, or longer if the link has to, before this link goes on."""
         if self._rest is not None:
             return
-        until = self.link.take_rest() if self.link.must_rest else 0.0
-        if until > self._loop.time():
-            self._rest = self._loop.call_at(until, self._end_rest)
+        if self.link.must_rest:
+            self._rest = self._rests.add(self.link.take_rest(), self._end_rest)
         else:
             self._rest = self._loop.call_soon(self._end_rest)
         self._pause_or_resume_reading()

@@ -50,6 +50,7 @@ from flinknet.net.dial import Dial
 from flinknet.net.patience import patient_timeout
 from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.pending_handshakes import PendingHandshakes
+from flinknet.net.rest_queue import RestQueue
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.texts import printable
 from flinknet.wire.handshake_messages import NONCE_BYTES, Verdict, WorkerIdentity
@@ -78,6 +79,7 @@ class PeerDirectory:
         self._config = config
         self._loop = loop
         self.sends_at_once = False
+        self.rests = RestQueue(loop)
         self.busy_poll = BusyPoll(loop, config.busy_poll_us) if config.busy_poll_us else None
         self._established: dict[str, PeerProtocol] = {}
         self._known_as: dict[str, str] = {}

@@ -109,7 +109,8 @@ def test_few_requests_that_meet_no_partition_are_a_turn(kind: str, checksums: st
             break
         assert worker.link.take_rest() <= worker.now
         worker.link.received(0, worker.now)
-    assert handled == [16, 32, 48, 64, 80, 96, 100]
+    at_once = UNMET_REQUESTS_AT_ONCE
+    assert handled == [*range(at_once, 100, at_once), 100]
     taken.release()
     joined.close()
 

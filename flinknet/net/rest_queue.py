@@ -1,0 +1,68 @@
+"""The rest queue: in which turn of the event loop a link goes on that asks for what is not here.
+
+Theory of operation. What such requests cost is bounded in time (``connection/peer_budget.py``), but
+on a busy machine a second of the clock may hold little time of this process. So there is one queue
+for all links of a worker, and each turn of the loop lets one of them go on: what the others have to
+do in that turn comes as well, and takes as long as it takes. Where the others have nothing to do,
+turns are quick, and the queue is.
+
+Links stand here in the order of their places in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+__all__ = ["Rest", "RestQueue"]
+
+
+class Rest:
+    """One link's rest; ``cancel`` ends it without a call."""
+
+    __slots__ = ("end", "until")
+
+    def __init__(self, until: float, end: Callable[[], None]) -> None:
+        self.until = until
+        self.end: Callable[[], None] | None = end
+
+    def cancel(self) -> None:
+        """Call nothing any more; idempotent."""
+        self.end = None
+
+
+class RestQueue:
+    """Ends the rests of all links of a worker, one in a turn."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._rests: deque[Rest] = deque()
+        self._is_due = False
+
+    def add(self, until: float, end: Callable[[], None]) -> Rest:
+        """Call ``end`` in a turn of its own, at ``until`` or later."""
+        rest = Rest(until, end)
+        self._rests.append(rest)
+        self._arm()
+        return rest
+
+    def _arm(self) -> None:
+        while self._rests and self._rests[0].end is None:
+            self._rests.popleft()
+        if self._is_due or not self._rests:
+            return
+        self._is_due = True
+        until = self._rests[0].until
+        if until > self._loop.time():
+            self._loop.call_at(until, self._end_first)
+        else:
+            self._loop.call_soon(self._end_first)
+
+    def _end_first(self) -> None:
+        self._is_due = False
+        if self._rests:
+            end = self._rests.popleft().end
+            if end is not None:
+                end()
+        self._arm()

@@ -1,0 +1,63 @@
+"""The rest queue: one link goes on in each turn of the event loop, in the order of their coming."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from itertools import pairwise
+
+from flinknet.net.rest_queue import RestQueue
+
+
+async def test_one_rest_ends_in_a_turn_and_the_others_have_theirs_between() -> None:
+    loop = asyncio.get_running_loop()
+    queue = RestQueue(loop)
+    seen: list[object] = []
+
+    def others() -> None:
+        seen.append("others")
+        if len(seen) < 12:
+            loop.call_soon(others)
+
+    loop.call_soon(others)
+    now = loop.time()
+    for name in "abc":
+        queue.add(now, partial(seen.append, name))
+    cancelled = queue.add(now, partial(seen.append, "cancelled"))
+    cancelled.cancel()
+    last = loop.create_future()
+    queue.add(now, lambda: last.set_result(None))
+    await last
+    named = [index for index, what in enumerate(seen) if what in ("a", "b", "c")]
+    assert [seen[index] for index in named] == ["a", "b", "c"]
+    assert all("others" in seen[one:other] for one, other in pairwise(named))
+    assert "cancelled" not in seen
+
+
+async def test_a_rest_lasts_until_its_time() -> None:
+    loop = asyncio.get_running_loop()
+    queue = RestQueue(loop)
+    ended: asyncio.Future[float] = loop.create_future()
+    until = loop.time() + 0.02
+    queue.add(until, lambda: ended.set_result(loop.time()))
+    assert await ended >= until - 0.002, "uvloop counts whole milliseconds"
+
+
+async def test_a_rest_that_begins_another_waits_its_turn() -> None:
+    """As a link does that goes on asking."""
+    loop = asyncio.get_running_loop()
+    queue = RestQueue(loop)
+    seen: list[str] = []
+    done = loop.create_future()
+
+    def ask(name: str, times: int) -> None:
+        seen.append(name)
+        if times:
+            queue.add(loop.time(), partial(ask, name, times - 1))
+        elif len(seen) == 6:
+            done.set_result(None)
+
+    for name in "ab":
+        queue.add(loop.time(), partial(ask, name, 2))
+    await done
+    assert seen == ["a", "b"] * 3
