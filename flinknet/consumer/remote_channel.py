@@ -186,13 +186,15 @@ class RemoteInputChannel(InputChannel):
         if not is_data or self._arrived is not _OPEN:
             self._after(data_type)
         if is_data:
+            credit = self.credit
+            if credit.unannounced and credit.unannounced >= self.manager.available():
+                raise self._unpaid()  # what is free, the producer does not know of
             taken = self.manager.take()
             if taken is None:
                 return self._without_buffer()
             segment, self._arriving_recycler = taken
             self._arriving_segment = segment
             body = segment.view(header.size)
-            credit = self.credit
             if credit.unannounced and credit.state is not _DUE:
                 self._settle_credit(0)
         else:
@@ -214,7 +216,10 @@ class RemoteInputChannel(InputChannel):
     def _without_buffer(self) -> Stall:
         if isinstance(self.manager, SharedBuffers):
             return Stall.FOR_MEMORY
-        raise RemoteProtocolError(
+        raise self._unpaid()
+
+    def _unpaid(self) -> RemoteProtocolError:
+        return RemoteProtocolError(
             f"no buffer available for data on {self}: the producer sent without credit"
         )
 

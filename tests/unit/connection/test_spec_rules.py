@@ -45,15 +45,20 @@ def reading(**options: Any) -> tuple[Joined, InputGate]:
     return joined, gate
 
 
-def test_data_without_credit_is_taken_as_long_as_a_buffer_is_free() -> None:
-    """A consumer does not count what the producer has; data without a buffer ends it all."""
+@pytest.mark.parametrize("free", ["no buffer", "one that is not announced", "one that is"])
+def test_data_without_credit_is_a_violation_whatever_is_free(free: str) -> None:
+    """Only an announcement that is on its way counts: the consumer cannot know when it comes."""
     joined, gate = reading(buffers_per_channel=2, floating_buffers_per_gate=0)
-    joined.consumer.receive(buffer_response(0, 0) + buffer_response(0, 1))
-    assert poll(gate) == (0, b"\x01")  # whose credit is not announced
-    joined.consumer.receive(buffer_response(0, 2))
-    assert joined.consumer.session.failure is None
-    with pytest.raises(RemoteProtocolError, match="no buffer available"):
-        joined.consumer.receive(buffer_response(0, 3))
+    joined.consumer.receive(buffer_response(0, 0, 9) + buffer_response(0, 1, 9))
+    if free != "no buffer":
+        assert poll(gate) == (0, b"\x01")
+    if free == "one that is":
+        assert said(joined) == [(M.ADD_CREDIT, 0, 1)]
+        joined.consumer.receive(buffer_response(0, 2))
+        assert poll_all(gate) == [(0, b"\x01")] * 2
+    else:
+        with pytest.raises(RemoteProtocolError, match="the producer sent without credit"):
+            joined.consumer.receive(buffer_response(0, 2))
     joined.close()
 
 
