@@ -124,11 +124,14 @@ class Run:
     def children(self) -> dict[str, int]:
         """Name -> pid of the coordinator and the workers."""
         found = {}
-        for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
-            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-            ids = [word.removeprefix("--worker-id=") for word in words if "--worker-id=" in word]
-            if "flinknet.cluster.coordinator" in words or ids:
-                found[ids[0] if ids else "coordinator"] = int(pid)
+        for pid in _children_of(self.pid):
+            if "flinknet.cluster.coordinator" in _command_of(pid):
+                found["coordinator"] = pid
+            for kept in _children_of(pid):  # a worker stands behind its keeper
+                words = _command_of(kept)
+                ids = [word.removeprefix("--worker-id=") for word in words if "worker-id=" in word]
+                if ids and "-I" not in words:
+                    found[ids[0]] = kept
         return found
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
@@ -169,6 +172,19 @@ class Run:
             self.output.append(line)
             self._lines.put(line)
         self._lines.put("")
+
+
+def _children_of(pid: int) -> list[int]:
+    """None if the process has ended."""
+    with suppress(OSError):
+        return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+    return []
+
+
+def _command_of(pid: int) -> list[str]:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    return []
 
 
 @contextmanager

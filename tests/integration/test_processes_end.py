@@ -158,7 +158,7 @@ from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
 
 def start(record):
     if record == 0:
-        print("has started", subprocess.Popen(["sleep", "600"]).pid)
+        print("has started", subprocess.Popen(["sleep", "600"], start_new_session=True).pid)
     return record
 
 environment = StreamExecutionEnvironment()

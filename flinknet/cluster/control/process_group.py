@@ -2,7 +2,7 @@
 
 User code starts processes of its own: servers, tools, pools. They belong to the worker's group, and
 end with the worker, however that ends; else they would keep their ports and their memory after the
-job. One that makes a session of its own has left the group on purpose, and is left alone.
+job. One that makes a session of its own has left the group: ``local/keeper.py`` finds it.
 """
 
 from __future__ import annotations

@@ -8,8 +8,10 @@ last one is kept to explain an early end. The pipes are this class's own, not as
 grandchild that still holds them open must not keep ``wait`` from returning.
 
 The child leads a session of its own, so that Ctrl-C in a terminal reaches the launcher alone, which
-then stops its children in order. It leads a process group, too, and whatever ends the child ends
-the group (``process_group.py``). That both end with the launcher is ``parent_watch.py``'s half.
+then stops its children in order. A child that runs user code is *kept*: another process stands
+between it and the launcher, and ends as the child ends, when nothing is left that the child has
+started (``keeper.py``). ``pid`` is the child's own. That all of them end with the launcher is the
+half of ``parent_watch.py``.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from flinknet.cluster.control.bare_script import bare_script
 from flinknet.cluster.control.process_group import kill_group
+from flinknet.cluster.local import keeper
 
 __all__ = ["ChildProcess", "describe_exit"]
 
@@ -51,13 +55,15 @@ def describe_exit(status: int) -> str:
 class ChildProcess:
     """One child. Made by ``start``; ``stop`` must be awaited in the end."""
 
-    def __init__(self, name: str, process: Process) -> None:
+    def __init__(self, name: str, process: Process, pid: int) -> None:
         self.name = name
+        self.pid = pid
+        """Process id; still readable after the end."""
         self.last_line = ""
         """What it wrote last to its output, to explain an early end."""
         self._process = process
+        """The child, or its keeper."""
         self._pumps: list[asyncio.Task[None]] = []
-        self._has_group = True
 
     @classmethod
     async def start(
@@ -68,18 +74,19 @@ class ChildProcess:
         environment: Mapping[str, str],
         on_output: OnLine,
         on_printed: OnLine | None = None,
+        is_kept: bool = False,
     ) -> ChildProcess:
         """Start a process.
 
         ``on_output`` gets the lines of its standard error and, unless ``on_printed`` is there to
-        get them, of its standard output.
+        get them, of its standard output. ``is_kept`` says that all that it starts ends with it.
         """
         error_read, error_write = os.pipe()
         output_read, output_write = os.pipe() if on_printed else (-1, error_write)
         try:
-            process = await _whole(
-                asyncio.create_subprocess_exec(
-                    *arguments,
+            process, pid = await _whole(
+                (_start_kept if is_kept else _start)(
+                    arguments,
                     env=dict(environment),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=output_write,
@@ -94,7 +101,7 @@ class ChildProcess:
         finally:
             for descriptor in {error_write, output_write}:
                 os.close(descriptor)
-        child = cls(name, process)
+        child = cls(name, process, pid)
 
         def keep_and_pass_on(line: str) -> None:
             child.last_line = line
@@ -104,11 +111,6 @@ class ChildProcess:
         if on_printed:
             child._pump(output_read, partial(child._pass_on, on_printed))
         return child
-
-    @property
-    def pid(self) -> int:
-        """Process id; still readable after the end."""
-        return self._process.pid
 
     @property
     def is_running(self) -> bool:
@@ -122,15 +124,8 @@ class ChildProcess:
             self._process.stdin.write(json.dumps(news).encode() + b"\n")
 
     async def wait(self) -> int:
-        """The return code, once the process has ended; negative for a signal.
-
-        What it has started ends then, too, unless it left the process group.
-        """
-        status = await self._process.wait()
-        if self._has_group:
-            self._has_group = False
-            kill_group(self.pid)
-        return status
+        """The return code, once the process has ended; negative for a signal."""
+        return await self._process.wait()
 
     async def stop(self, timeout_s: float) -> None:
         """Ask the process to end, kill it after the time-out, pass on its last words.
@@ -201,14 +196,35 @@ async def _pass_on_lines(descriptor: int, on_line: OnLine) -> None:
         transport.close()
 
 
-async def _whole(start: Coroutine[Any, Any, Process]) -> Process:
+async def _start(arguments: Sequence[str], **settings: Any) -> tuple[Process, int]:
+    """Start a process; return it, and its process id."""
+    process = await asyncio.create_subprocess_exec(*arguments, **settings)
+    return process, process.pid
+
+
+async def _start_kept(arguments: Sequence[str], **settings: Any) -> tuple[Process, int]:
+    """Start a process that keeps another one; return the first, and the id of the other."""
+    reading, report = os.pipe()
+    try:
+        command = [*bare_script(keeper), str(report), *arguments]
+        try:
+            process, pid = await _start(command, pass_fds=[report], **settings)
+        finally:
+            os.close(report)
+        # It has no id to tell if it has ended at once.
+        return process, int(await asyncio.to_thread(os.read, reading, 32) or pid)
+    finally:
+        os.close(reading)
+
+
+async def _whole(start: Coroutine[Any, Any, tuple[Process, int]]) -> tuple[Process, int]:
     """Start a process; if this is cancelled it goes on when the process has ended again."""
     starting = asyncio.ensure_future(start)
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
         with suppress(OSError):  # it could not be started
-            process = await starting
+            process, _ = await starting
             process.kill()
             await process.wait()
         raise

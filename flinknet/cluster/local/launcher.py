@@ -6,7 +6,7 @@ A child gets this process's environment, and in it the cluster token, the hash s
 (``hash_seed.py``) and the whole configuration. It is a child from its start until
 ``stop`` has waited for it: SIGTERM, after ``stop_timeout_ms`` SIGKILL. If this process is itself
 killed, ``parent_watch.py`` ends the children. What user code has started in a worker ends with the
-worker, in each of these cases (``process_group.py``).
+worker, in each of these cases (``keeper.py``).
 
 A child imports its own modules before it searches a directory of the program: a file of the user
 called ``attr.py`` must not take the place of the library. So ``-P`` keeps the working directory out
@@ -170,6 +170,7 @@ class Launcher:
             environment={**self._environment(), **variables},
             on_output=lambda line: self._on_output(name, line),
             on_printed=on_printed,
+            is_kept=name != COORDINATOR,
         )
         self._children[name] = child
         return child

@@ -16,18 +16,16 @@ its parent ends. It belongs to the worker's process group, and ends when the wor
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 import mmap
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
+from flinknet.cluster.control.bare_script import bare_script
 from flinknet.cluster.worker import pulse_process
 from flinknet.net.address import split_address
 
@@ -65,12 +63,9 @@ class Pulse:
         """Start the process; if that fails, a warning says so, and the worker has its heartbeats
         alone."""
         self.beat()
-        file = Path(pulse_process.__file__)
-        # A package in a zip archive has no file to run.
-        script = [str(file)] if file.is_file() else ["-c", inspect.getsource(pulse_process)]
         try:
             subprocess.run(
-                [sys.executable, "-I", "-S", *script],
+                bare_script(pulse_process),
                 input=json.dumps(self._order).encode(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

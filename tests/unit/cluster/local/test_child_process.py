@@ -37,13 +37,16 @@ class Lines(list[str]):
             await self._came.wait()
 
 
-async def start(program: str, *, lines: Lines, events: Lines | None = None) -> ChildProcess:
+async def start(
+    program: str, *, lines: Lines, events: Lines | None = None, is_kept: bool = False
+) -> ChildProcess:
     return await ChildProcess.start(
         "child",
         (sys.executable, "-c", program),
         environment={**os.environ, "PYTHONUNBUFFERED": "1"},
         on_output=lines.append,
         on_printed=None if events is None else events.append,
+        is_kept=is_kept,
     )
 
 
@@ -201,19 +204,22 @@ async def test_a_grandchild_that_holds_the_pipes_does_not_hold_us() -> None:
 GRANDCHILD = """
 import subprocess, sys, time
 program = [sys.executable, "-c", "import os, time; print(os.getpid()); time.sleep(600)"]
-grandchild = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+grandchild = subprocess.Popen(
+    program, stdout=subprocess.PIPE, text=True, start_new_session={apart}
+)
 print(grandchild.stdout.readline(), end="")
 {end}
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="pidfd is Linux's and CPython's")
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("end", ["exits", "is stopped", "is killed"])
-async def test_what_a_child_has_started_ends_with_it(end: str) -> None:
-    """However the child ends."""
+async def test_what_a_kept_child_has_started_ends_with_it(end: str, apart: bool) -> None:
+    """However the child ends, and also what has made a session of its own."""
     lines = Lines()
     last = "input()" if end == "exits" else "time.sleep(600)"
-    child = await start(GRANDCHILD.format(end=last), lines=lines)
+    child = await start(GRANDCHILD.format(end=last, apart=apart), lines=lines, is_kept=True)
     await lines.has_some()
     descriptor = os.pidfd_open(int(lines[0]))
     try:
@@ -248,13 +254,15 @@ async def test_a_program_that_is_not_there_leaves_nothing() -> None:
     assert open_pipes() == before
 
 
-async def test_a_child_has_a_session_of_its_own() -> None:
+@pytest.mark.parametrize("is_kept", [False, True])
+async def test_a_child_has_a_session_of_its_own(is_kept: bool) -> None:
     """Ctrl-C in a terminal must reach the launcher alone."""
     lines = Lines()
-    child = await start("import os; print(os.getsid(0) == os.getpid())", lines=lines)
+    program = "import os; print(os.getsid(0) == os.getpid(), os.getpid())"
+    child = await start(program, lines=lines, is_kept=is_kept)
     await child.wait()
     await child.stop(30.0)
-    assert lines == ["True"]
+    assert lines == [f"True {child.pid}"]
 
 
 @pytest.mark.parametrize("turns", range(6))

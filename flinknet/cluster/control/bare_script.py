@@ -1,0 +1,19 @@
+"""How a module is run as a script by an interpreter that imports little."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+
+__all__ = ["bare_script"]
+
+
+def bare_script(module: ModuleType) -> list[str]:
+    """Return a command that runs a module without the package, the environment and site: its
+    arguments stand behind it."""
+    file = Path(str(module.__file__))
+    # A package in a zip archive has no file to run.
+    script = [str(file)] if file.is_file() else ["-c", inspect.getsource(module)]
+    return [sys.executable, "-I", "-S", *script]
