@@ -8,9 +8,16 @@ from urllib.request import url2pathname
 
 from flinknet.errors import ConfigurationError
 
-__all__ = ["local_path"]
+__all__ = ["is_of_one_process", "local_path"]
+
+_OF_ONE_PROCESS = "memory"
 
 OF_THIS_MACHINE = ("", "localhost")
+
+
+def is_of_one_process(place: str) -> bool:
+    """Return whether the place is in the memory of each process for itself."""
+    return urlsplit(place).scheme == _OF_ONE_PROCESS
 
 
 def local_path(place: str) -> Path | None:

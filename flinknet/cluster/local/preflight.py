@@ -15,7 +15,7 @@ from flinknet.checkpoint.location import open_storage
 from flinknet.cluster.control.event_loop import loop_factory
 from flinknet.cluster.local.job_memory import JobMemory
 from flinknet.config import ClusterConfig, FlinknetConfig
-from flinknet.config.local_path import local_path
+from flinknet.config.local_path import is_of_one_process, local_path
 from flinknet.config.temporary_directory import temporary_directory
 from flinknet.errors import (
     ConfigurationError,
@@ -56,9 +56,10 @@ def fit_job(graph: JobGraph, config: FlinknetConfig) -> tuple[FlinknetConfig, st
 
     That is ``config`` itself, and nothing to tell, unless the job has to be degraded. Raises
     InsufficientSlotsError, InsufficientNetworkBuffersError below the minimum, or ConfigurationError
-    if its checkpoints cannot be written.
+    if its checkpoints or its output cannot be written.
     """
     _check_checkpoint_directory(graph, config)
+    _check_outputs(graph)
     memory = explain_job(graph, config)
     if memory.verdict in (Verdict.COMFORTABLE, Verdict.FITS):
         return config, None
@@ -129,6 +130,17 @@ def _check_checkpoint_directory(graph: JobGraph, config: FlinknetConfig) -> None
             f'job "{graph.name}" cannot keep checkpoints in {path}: {there} {why}; choose another '
             "directory (checkpointing.directory, or set_checkpoint_storage_dir in the job)"
         )
+
+
+def _check_outputs(graph: JobGraph) -> None:
+    for operator, sink in graph.two_phase_sinks():
+        output = sink.exclusive_output()
+        if output is not None and is_of_one_process(output):
+            raise ConfigurationError(
+                f'sink "{operator.name}" writes to {output}, in the memory of each process '
+                "for itself, so that what a worker writes there is lost with it: name a directory, "
+                "or an object store"
+            )
 
 
 def _check_host(cluster: ClusterConfig) -> None:

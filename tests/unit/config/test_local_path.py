@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.config.local_path import local_path
+from flinknet.config.local_path import is_of_one_process, local_path
 from flinknet.errors import ConfigurationError
 
 
@@ -23,3 +23,8 @@ def test_another_url_is_none() -> None:
 def test_a_file_of_another_machine_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"on another machine, tmp: .* file:///tmp"):
         local_path("file://tmp/out")
+
+
+def test_what_is_in_memory_is_of_one_process() -> None:
+    assert is_of_one_process("memory://out")
+    assert not any(map(is_of_one_process, ("memory", "/memory/x", "s3://memory/x", "file:///x")))

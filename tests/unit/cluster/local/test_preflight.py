@@ -14,6 +14,7 @@ import pytest
 from flinknet.cluster.local.preflight import check_cluster, check_job, fit_job
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
+from flinknet.datastream import StreamExecutionEnvironment, TextFileSink
 from flinknet.errors import (
     ConfigurationError,
     InsufficientNetworkBuffersError,
@@ -164,3 +165,10 @@ def test_checkpoints_that_no_other_process_can_read_are_refused_before_the_start
     )
     with pytest.raises(ConfigurationError, match="memory of each process for itself"):
         check_job(graph, FlinknetConfig())
+
+
+def test_output_that_is_lost_with_its_worker_is_refused_before_the_start() -> None:
+    environment = StreamExecutionEnvironment()
+    environment.from_collection([1]).map(str).sink_to(TextFileSink("memory://out")).name("lines")
+    with pytest.raises(ConfigurationError, match=r'sink ".*lines" writes to memory://out.*lost'):
+        check_job(environment.job_graph("job"), FlinknetConfig())
