@@ -57,7 +57,7 @@ from flinknet.net.partition_names import FailedProducer, PartitionNames
 from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.peers import PeerDirectory
 from flinknet.net.request_timer import RequestTimer
-from flinknet.net.task_clock import TaskClock, until_available
+from flinknet.net.task_clock import TaskClock, check_loop, until_available
 from flinknet.net.topic_writer import SlowReaders, TopicWriter
 from flinknet.net.writer_rendezvous import WriterRendezvous
 from flinknet.partition.exchange_mode import ExchangeMode
@@ -160,7 +160,7 @@ class NetworkEnvironment:
         self._identity().encode()
         loop = asyncio.get_running_loop()
         self.network_pool = NetworkBufferPool(self.config.segments, self.config.segment_bytes)
-        self._clock = TaskClock()
+        self._clock = TaskClock(loop)
         self._debloat_timer = DebloatTimer(loop, self.config.debloat)
         self._request_timer = RequestTimer(loop, self._registry)
         self._writer_rendezvous = WriterRendezvous(loop, self.config)
@@ -211,6 +211,8 @@ class NetworkEnvironment:
 
         Cancelled meanwhile, it cuts the connections off.
         """
+        if self._loop is not None:
+            check_loop(self._loop, "the network environment")
         server, self._server = self._server, None
         if server is not None:
             server.close()
@@ -260,6 +262,9 @@ class NetworkEnvironment:
             )
         return self._loop
 
+    def _check_usable(self) -> None:
+        check_loop(self._running(), "the network environment")
+
     # -- producing --------------------------------------------------------------------------------
 
     def create_result_partition(
@@ -279,7 +284,7 @@ class NetworkEnvironment:
         Raises InsufficientNetworkBuffersError, LocalProtocolError if the name is in use,
         ConfigurationError for an exchange mode that cannot run.
         """
-        self._running()
+        self._check_usable()
         if consumers is not None and len(consumers) != subpartitions:
             raise ConfigurationError(
                 f"partition {partition_id} has {subpartitions} subpartitions and {len(consumers)} "
@@ -391,7 +396,7 @@ class NetworkEnvironment:
         ``queue_records_max`` records wait for it (see ``topic_writer.py``). A clean exit ends the
         readers' partitions; an exception inside is what they get.
         """
-        self._running()
+        self._check_usable()
 
         def make_writer(number: int) -> tuple[ResultPartition, RecordWriter]:
             partition = self.create_result_partition(f"{name}#{number}", subpartitions=1)
@@ -448,7 +453,7 @@ class NetworkEnvironment:
 
         Raises InsufficientNetworkBuffersError, ConfigurationError for a bad address.
         """
-        self._running()
+        self._check_usable()
         for location in locations:
             if isinstance(location, PartitionLocation):
                 split_address(location.address)
@@ -590,7 +595,7 @@ class NetworkEnvironment:
 
     async def wait(self, availability: Availability) -> None:
         """Suspend until something is available; a cancelled waiter leaves nothing behind."""
-        self._running()
+        self._check_usable()
         await until_available(availability)
 
     # -- accounts ---------------------------------------------------------------------------------

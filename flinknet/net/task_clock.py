@@ -9,10 +9,11 @@ from typing import Any
 
 from flinknet.buffer.availability import Availability, Wait, WaitReason
 from flinknet.consumer.gate import Gate
+from flinknet.errors import LocalProtocolError
 from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.partition.result_partition import ResultPartition
 
-__all__ = ["TaskClock", "reason_of_wait", "task_time", "until_available"]
+__all__ = ["TaskClock", "check_loop", "reason_of_wait", "task_time", "until_available"]
 
 task_time = time.monotonic
 """The clock of task times. Not the loop's: uvloop's stands still within a turn, so that what a task
@@ -35,9 +36,27 @@ async def until_available(availability: Availability) -> None:
         raise
 
 
+def check_loop(own: asyncio.AbstractEventLoop, what: str) -> None:
+    """Raise LocalProtocolError if another event loop runs here than ``own``: what is waited for
+    would come in that one, and wake nothing here."""
+    try:
+        here = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if here is not own:
+        raise LocalProtocolError(
+            f"{what} is used in another event loop than the one in which it was entered: open one "
+            "in each loop, or call it in its own by asyncio.run_coroutine_threadsafe"
+        )
+
+
 async def _wait_measured(
-    account: TaskTimes, availability: Availability, reason: WaitReason
+    loop: asyncio.AbstractEventLoop,
+    account: TaskTimes,
+    availability: Availability,
+    reason: WaitReason,
 ) -> None:
+    check_loop(loop, "a network environment")
     account.begin_wait(reason, task_time())
     try:
         await until_available(availability)
@@ -58,7 +77,8 @@ class TaskClock:
     """The clock of one environment's tasks; each task is known while a partition or gate of its
     is."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
         self._times: dict[ResultPartition | Gate, TaskTimes] = {}
 
     def measured_wait(
@@ -70,7 +90,7 @@ class TaskClock:
         self._times[owner] = account
         owner.when_released(self._forget)
 
-        return partial(_wait_measured, account)
+        return partial(_wait_measured, self._loop, account)
 
     def _forget(self, owner: ResultPartition | Gate) -> None:
         self._times.pop(owner, None)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
 
 import pytest
 
+from flinknet.buffer.availability import Availability
 from flinknet.config import NetworkConfig
 from flinknet.consumer.input_channel import PartitionLocation
+from flinknet.errors import LocalProtocolError
 from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.task_clock import task_time
@@ -113,3 +116,46 @@ async def test_what_belongs_to_one_task_has_one_account(environment: NetworkEnvi
         assert times(environment).name == "task"
         partition.release()
     assert environment.statistics().task_times == ()
+
+
+async def in_another_loop(use: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    """Run it in a thread with an event loop of its own."""
+    await asyncio.to_thread(lambda: asyncio.run(use()))
+
+
+@pytest.mark.parametrize("used", ["writer", "reader", "topic", "wait", "emit", "end"])
+async def test_an_environment_is_refused_in_another_loop(
+    environment: NetworkEnvironment, used: str
+) -> None:
+    """It would wait there for what comes in its own, for ever."""
+    writer = environment.create_record_writer(
+        environment.create_result_partition("p", subpartitions=1)
+    )
+
+    async def use() -> None:
+        match used:
+            case "writer":
+                async with environment.open_writer("other"):
+                    pass
+            case "reader":
+                async with environment.open_reader(environment.address, "p"):
+                    pass
+            case "topic":
+                async with environment.open_topic("topic"):
+                    pass
+            case "wait":
+                await environment.wait(Availability())
+            case "emit":
+                await writer.emit("x" * 100_000)
+            case "end":
+                await environment.__aexit__(None, None, None)
+
+    with pytest.raises(LocalProtocolError, match="in another event loop than the one in which it"):
+        await in_another_loop(use)
+    assert environment.statistics().partitions, "it goes on in its own"
+
+
+async def test_a_thread_without_a_loop_may_ask_where_it_listens(
+    environment: NetworkEnvironment,
+) -> None:
+    assert await asyncio.to_thread(lambda: environment.address) == environment.address

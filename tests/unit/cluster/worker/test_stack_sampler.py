@@ -191,7 +191,7 @@ async def test_who_waits_for_memory_for_its_output_is_backpressured() -> None:
 async def test_who_waits_for_input_is_not_backpressured() -> None:
     async with NetworkEnvironment() as environment:
         partition = environment.create_result_partition("p", subpartitions=1)
-        wait = TaskClock().measured_wait(partition, "p", None)
+        wait = TaskClock(asyncio.get_running_loop()).measured_wait(partition, "p", None)
 
         async def idle() -> None:
             await wait(Availability(), WaitReason.IDLE)
