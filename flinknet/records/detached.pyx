@@ -11,7 +11,7 @@ it. A weak reference counts as one. Reference counts mean that only with a GIL, 
 3.14, which does not count what is on a stack; elsewhere every value that can be changed is copied.
 """
 
-from cpython.dict cimport PyDict_Copy
+from cpython.dict cimport PyDict_Copy, PyDict_Next
 from cpython.object cimport PyObject, PyTypeObject
 
 from flinknet.records.conversion import ConvertedRecords
@@ -222,6 +222,7 @@ cdef extern from "Python.h":
     PyObject *Py_None
     PyObject *PyList_GET_ITEM(PyObject *values, Py_ssize_t index) noexcept
     Py_ssize_t PyList_GET_SIZE(PyObject *values) noexcept
+    PyObject *PySequence_Fast_GET_ITEM(PyObject *values, Py_ssize_t index) noexcept
 
 
 class _Made:
@@ -235,6 +236,7 @@ cdef dict _natures = {}
 cdef object _made = _Made
 cdef tuple _BATCH_ITERATORS = (type(iter([])), type(iter(())), ArrivedRecords, ConvertedRecords)
 cdef int ALWAYS = Detachment.ALWAYS
+cdef object _NOT_COPIED = object()
 
 
 cdef _learn(kind):
@@ -291,7 +293,59 @@ cdef object _detached(value, bint owned, int detachment):
         return PyDict_Copy(value)
     if type(value) is list and are_plain(<PyObject *>value):
         return value[:]
-    return copied_as(detachment, value)
+    made = _copied_containers(<PyObject *>value, NESTED_MAX)
+    return copied_as(detachment, value) if made is _NOT_COPIED else made
+
+
+cdef object _copied_containers(PyObject *value, int depth):
+    """Return a copy of a tuple, list or dict of plain values, and of such containers that only it
+    refers to: none of them occurs twice, so nothing has to be remembered. Else _NOT_COPIED."""
+    cdef object held = <object>value
+    cdef Py_ssize_t index
+    cdef bint is_same = True
+    cdef PyObject *part
+    cdef list parts
+    if depth == 0:
+        return _NOT_COPIED
+    if type(held) is dict:
+        return _copied_dict(<dict>held, depth)
+    if type(held) is not list and type(held) is not tuple:
+        return _NOT_COPIED
+    parts = []
+    for index in range(len(held)):
+        if index >= len(held):  # a finaliser has run, and changed it
+            return _NOT_COPIED
+        part = PySequence_Fast_GET_ITEM(value, index)
+        made = _copied_part(part, depth)
+        if made is _NOT_COPIED:
+            return _NOT_COPIED
+        is_same = is_same and <PyObject *>made == part
+        parts.append(made)
+    if type(held) is list:
+        return parts if len(parts) == len(held) else _NOT_COPIED
+    return held if is_same else tuple(parts)
+
+
+cdef object _copied_dict(dict values, int depth):
+    cdef Py_ssize_t position = 0, number = len(values)
+    cdef PyObject *key
+    cdef PyObject *value
+    cdef dict made = {}
+    while PyDict_Next(values, &position, &key, &value):
+        if not is_plain(key):
+            return _NOT_COPIED
+        name = <object>key
+        copied = _copied_part(value, depth)
+        if copied is _NOT_COPIED or len(values) != number:
+            return _NOT_COPIED
+        made[name] = copied
+    return made
+
+
+cdef object _copied_part(PyObject *part, int depth):
+    if is_plain(part):
+        return <object>part
+    return _copied_containers(part, depth - 1) if is_referenced(part, 1) else _NOT_COPIED
 
 
 def detached(value, int detachment=ALWAYS):

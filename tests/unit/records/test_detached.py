@@ -336,3 +336,17 @@ def test_any_value(value: Any, held: int) -> None:
     plain = plain_module("flinknet.records.detached").detached(given_away)
     assert plain == expected
     assert_apart(given_away, plain)
+
+
+def test_what_occurs_twice_in_a_value_does_so_in_its_copy(form: ModuleType) -> None:
+    inner: list[Any] = [1]
+    kept = [inner, (inner, {"a": inner}), [[2], {"b": (3, [4])}]]
+    given_away: Any = form.detached(kept)
+    assert given_away == kept
+    assert_apart(kept, given_away)
+    assert given_away[0] is given_away[1][0] is given_away[1][1]["a"]
+    own: list[Any] = [[1]]
+    own.append(own)
+    given_away = form.detached(own)
+    assert given_away[1] is given_away is not own
+    assert given_away[0] is not own[0]
