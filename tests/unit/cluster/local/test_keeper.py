@@ -78,9 +78,9 @@ def test_what_cannot_be_started_is_said() -> None:
 
 def test_it_passes_on_that_it_is_to_stop() -> None:
     kept = Kept(
-        "import signal\n"
-        "signal.signal(signal.SIGTERM, lambda number, frame: print('heard'))\n"
-        "print('ready'); signal.pause()"
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(print('heard')))\n"
+        "print('ready'); time.sleep(600)"
     )
     assert kept.line() == "ready"
     kept.keeper.terminate()
