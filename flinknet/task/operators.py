@@ -53,6 +53,7 @@ from flinknet.task.functions import (
     WithdrawableOutput,
     find_attributes_fast,
 )
+from flinknet.task.savepoint_stop import Stopped
 from flinknet.task.watermark_valve import WatermarkElement
 from flinknet.texts import text_of
 from flinknet.wire.events import LatencyMarker, Watermark, WatermarkStatus
@@ -205,10 +206,11 @@ class Operator:
     def fail(self, error: BaseException, what: str) -> NoReturn:
         """Raise an error of a user's function with its place in the job.
 
-        An error of flinknet's own says what happened, and is raised as it is. So is the
-        cancellation of the subtask, and the end of a coroutine that is not needed any more.
+        An error of flinknet's own says what happened, and is raised as it is. So are the
+        cancellation of the subtask, its end with a savepoint, and the end of a coroutine that is
+        not needed any more.
         """
-        if isinstance(error, FlinknetError | GeneratorExit) or is_cancelled(error):
+        if isinstance(error, FlinknetError | GeneratorExit | Stopped) or is_cancelled(error):
             raise error
         context = self._context
         subtask = f"{context.index + 1}/{context.parallelism}"

@@ -103,7 +103,8 @@ def compiled(shared_tree: Tree) -> Iterator[Tree]:
     """The module is compiled; what a test writes into it is taken back."""
     run = shared_tree.compile(FLINKNET_COMPILE="required")
     assert (run.returncode, run.stdout) == (0, "")
-    assert SAID.fullmatch(run.stderr)
+    # Nothing is left to be compiled where a test before has changed nothing that counts.
+    assert run.stderr == "" or SAID.fullmatch(run.stderr)
     source = shared_tree.module.read_bytes()
     yield shared_tree
     shared_tree.module.write_bytes(source)

@@ -30,6 +30,7 @@ from flinknet.task.operators import (
     ProcessOperator,
     on_records,
 )
+from flinknet.task.savepoint_stop import Stopped
 from tests.unit.task.harness import Harness, first_batches
 
 
@@ -409,3 +410,12 @@ Deque = type("deque", (), {})
 def test_an_error_shows_the_record_in_a_line(record: Any, said: str) -> None:
     assert on_records((record,)) == f"on {said}"
     assert len(on_records(("x" * 10**6,))) < 150
+
+
+@pytest.mark.parametrize("end", [Stopped, GeneratorExit])
+def test_the_end_of_a_subtask_is_no_error_of_its_function(end: type[BaseException]) -> None:
+    """A mail that ends it with a savepoint may be run where the subtask waits for a source."""
+    raised = end()
+    with pytest.raises(end) as passed:
+        Operator().fail(raised, "on a record")
+    assert passed.value is raised
