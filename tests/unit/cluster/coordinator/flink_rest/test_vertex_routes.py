@@ -72,7 +72,7 @@ async def test_who_asks_for_stacks_has_them_taken_and_may_wait_for_them() -> Non
             _, full = await get(session, f"{path}/flamegraph?type=full&wait_ms=60000")
             assert full["data"]["value"] > 0
             names = {child["name"].partition(" ")[0] for child in full["data"]["children"]}
-            assert "JobAttempt._run" in names
+            assert "Subtask.run" in names
             parts = [
                 (await get(session, f"{path}/flamegraph?type={kind}&subtaskindex={index}"))[1]
                 for kind in ("ON_CPU", "OFF_CPU")
