@@ -129,13 +129,7 @@ class PartitionRegistry:
 
         ``consumers`` names the worker of each subpartition; by default any may consume it.
         """
-        wire_id = wire_partition_id(partition.partition_id)
-        if wire_id in self._partitions:
-            raise LocalProtocolError(
-                f"partition {partition.partition_id} is already registered in this worker: names "
-                f"must be unique while they are in use"
-            )
-        self._gone.pop(wire_id, None)
+        wire_id = self._free_id(partition.partition_id)
         self._partitions[wire_id] = partition
         if consumers is not None:
             self._consumers[wire_id] = tuple(consumers)
@@ -149,17 +143,22 @@ class PartitionRegistry:
     def register_topic(self, name: str, join: Callable[[], ResultPartition]) -> None:
         """Answer each request for a name, those that wait for it first, with subpartition 0 of the
         partition that ``join`` makes for it."""
-        wire_id = wire_partition_id(name)
-        if wire_id in self._partitions or wire_id in self._topics:
-            raise LocalProtocolError(
-                f"{name} is already registered in this worker: names must be unique while they are "
-                "in use"
-            )
-        self._gone.pop(wire_id, None)
+        wire_id = self._free_id(name)
         self._topics[wire_id] = join
         for waiting in list(self._waiting_for.get(wire_id, {}).values()):
             self.cancel(waiting.requester)
             self._join(join, waiting.requester)
+
+    def _free_id(self, name: str) -> bytes:
+        """Return the id of a name that is about to be used; LocalProtocolError if it is in use."""
+        wire_id = wire_partition_id(name)
+        if wire_id in self._partitions or wire_id in self._topics:
+            raise LocalProtocolError(
+                f"{name} is already registered in this worker: names must be unique while "
+                "they are in use"
+            )
+        self._gone.pop(wire_id, None)
+        return wire_id
 
     def forget_topic(self, name: str, failure: KeptError | None = None) -> None:
         """Have requests for it wait again, or refuse them if its writer failed; idempotent."""

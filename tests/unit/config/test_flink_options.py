@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.config import FlinknetConfig
 from flinknet.config.flink_options import (
     FLINK_OPTIONS,
     WITHOUT_MEANING,
@@ -15,8 +14,7 @@ from flinknet.config.flink_options import (
     truth_value,
     why_without_meaning,
 )
-from flinknet.config.loading import load_settings, options, with_flink_options
-from flinknet.errors import ConfigurationError
+from flinknet.config.loading import options
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
 
@@ -138,71 +136,6 @@ def test_each_is_an_option_of_flinknets(key: str, option: tuple[str, object]) ->
             continue
     assert values
     assert why_without_meaning(key) is None or key not in WITHOUT_MEANING
-
-
-@pytest.mark.parametrize(
-    ("key", "text", "name", "value"),
-    [
-        ("taskmanager.memory.segment-size", "32kb", "segment_bytes", 32_768),
-        ("taskmanager.memory.segment-size", " 128 KB ", "segment_bytes", 131_072),
-        ("taskmanager.memory.network.min", "128m", "network_memory_bytes", 134_217_728),
-        ("taskmanager.network.credit-model", "true", "flow_control", "credit"),
-        ("taskmanager.network.netty.client.connectTimeoutSec", "2", "connect_timeout_ms", 2_000),
-        ("taskmanager.network.memory.buffers-request-timeout", "1 min", None, 60_000),
-    ],
-)
-def test_values_are_read_as_flink_reads_them(
-    key: str, text: str, name: str | None, value: object
-) -> None:
-    config = with_flink_options(FlinknetConfig(), {key: text})
-    assert getattr(config.network, name or "buffers_request_timeout_ms") == value
-
-
-def test_a_file_may_name_options_as_flink_does(tmp_path: Path) -> None:
-    file = tmp_path / "cluster.toml"
-    file.write_text(
-        "taskmanager.memory.segment-size = '64kb'\n"
-        "taskmanager.network.memory.buffer-debloat.enabled = true\n"
-        "'taskmanager.numberOfTaskSlots' = 5\n"
-        "execution.buffer-timeout.interval = '10 ms'\n"
-        "metrics.latency.interval = '5 s'\n"
-        "taskmanager.memory.process.size = '1gb'\n"
-        "cluster.workers = 3\n"
-    )
-    with pytest.warns(UserWarning, match="taskmanager.memory.process.size does nothing here"):
-        settings = load_settings(file, {}, {})
-    network = settings.config.network
-    assert (network.segment_bytes, network.debloat.enabled) == (65_536, True)
-    assert network.buffer_timeout_ms == 10
-    assert settings.config.cluster.slots_per_worker == 5
-    assert settings.config.cluster.workers == 3
-    assert settings.config.metrics.latency_interval_ms == 5_000
-    origin = settings.origins["network.segment_bytes"]
-    assert str(origin) == f"file {file}, taskmanager.memory.segment-size"
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("taskmanager.memory.segment-size = 'big'", "is 'big': choose a size"),
-        ("taskmanager.memory.segmnt-size = '32kb'", r"unknown section \[taskmanager\]"),
-        ("network.segment-size = '32kb'", "unknown key network.segment-size"),
-        ("cluster.worker = 2", "did you mean cluster.workers"),
-    ],
-)
-def test_what_a_file_cannot_say_is_refused(tmp_path: Path, line: str, message: str) -> None:
-    file = tmp_path / "cluster.toml"
-    file.write_text(line)
-    with pytest.raises(ConfigurationError, match=message):
-        load_settings(file, {}, {})
-
-
-@pytest.mark.parametrize("key", ["parallelism.default", "execution.checkpointing.interval"])
-def test_an_option_of_a_job_says_that_the_program_sets_it(tmp_path: Path, key: str) -> None:
-    file = tmp_path / "cluster.toml"
-    file.write_text(f"{key} = 2")
-    with pytest.warns(UserWarning, match=f"the option {key} in .* the program sets it"):
-        assert load_settings(file, {}, {}).config == FlinknetConfig()
 
 
 def test_times_and_truth() -> None:

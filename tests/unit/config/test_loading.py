@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flinknet.config import FlinknetConfig
-from flinknet.config.loading import Option, Origin, load_settings, options
+from flinknet.config.loading import Option, Origin, load_settings, options, with_flink_options
 from flinknet.errors import ConfigurationError
 
 EXAMPLE = Path(__file__).parents[3] / "deploy" / "cluster.toml"
@@ -301,6 +301,105 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         f"cannot read the configuration file {tmp_path / 'none.toml'}: No such file or directory"
     )
     assert "Is a directory" in refused(tmp_path)
+
+
+# -- Flink's names
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "name", "value"),
+    [
+        ("taskmanager.memory.segment-size", "32kb", "segment_bytes", 32_768),
+        ("taskmanager.memory.segment-size", " 128 KB ", "segment_bytes", 131_072),
+        ("taskmanager.memory.network.min", "128m", "network_memory_bytes", 134_217_728),
+        ("taskmanager.network.credit-model", "true", "flow_control", "credit"),
+        ("taskmanager.network.netty.client.connectTimeoutSec", "2", "connect_timeout_ms", 2_000),
+        ("taskmanager.network.memory.buffers-request-timeout", "1 min", None, 60_000),
+    ],
+)
+def test_values_are_read_as_flink_reads_them(
+    key: str, text: str, name: str | None, value: object
+) -> None:
+    config = with_flink_options(FlinknetConfig(), {key: text})
+    assert getattr(config.network, name or "buffers_request_timeout_ms") == value
+
+
+def test_a_file_may_name_options_as_flink_does(cluster_toml: Path) -> None:
+    cluster_toml.write_text(
+        "taskmanager.memory.segment-size = '64kb'\n"
+        "taskmanager.network.memory.buffer-debloat.enabled = true\n"
+        "'taskmanager.numberOfTaskSlots' = 5\n"
+        "execution.buffer-timeout.interval = '10 ms'\n"
+        "metrics.latency.interval = '5 s'\n"
+        "taskmanager.memory.process.size = '1gb'\n"
+        "cluster.workers = 3\n"
+    )
+    with pytest.warns(UserWarning, match="taskmanager.memory.process.size does nothing here"):
+        settings = load_settings(cluster_toml, {}, {})
+    network = settings.config.network
+    assert (network.segment_bytes, network.debloat.enabled) == (65_536, True)
+    assert network.buffer_timeout_ms == 10
+    assert settings.config.cluster.slots_per_worker == 5
+    assert settings.config.cluster.workers == 3
+    assert settings.config.metrics.latency_interval_ms == 5_000
+    origin = settings.origins["network.segment_bytes"]
+    assert str(origin) == f"file {cluster_toml}, taskmanager.memory.segment-size"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("taskmanager.memory.segment-size = 'big'", "is 'big': choose a size"),
+        ("taskmanager.memory.segment-size = true", "is 'true': choose a size"),
+        ("taskmanager.memory.segmnt-size = '32kb'", "unknown section [taskmanager]"),
+        ("network.segment-size = '32kb'", "unknown key network.segment-size"),
+        ("cluster.worker = 2", "did you mean cluster.workers"),
+    ],
+)
+def test_an_option_of_flinks_that_a_file_cannot_set_is_refused(
+    cluster_toml: Path, line: str, message: str
+) -> None:
+    cluster_toml.write_text(line)
+    assert message in refused(cluster_toml)
+
+
+@pytest.mark.parametrize("key", ["parallelism.default", "execution.checkpointing.interval"])
+def test_an_option_of_a_job_says_that_the_program_sets_it(cluster_toml: Path, key: str) -> None:
+    cluster_toml.write_text(f"{key} = 2")
+    with pytest.warns(UserWarning, match=f"the option {key} in .* the program sets it"):
+        assert load_settings(cluster_toml, {}, {}).config == FlinknetConfig()
+
+
+def test_a_program_may_set_options_by_the_names_of_flink() -> None:
+    """All else stays as it was configured; without an option the configuration is the very one."""
+    config = load_settings(None, {"FLINKNET_CLUSTER_WORKERS": "3"}, {}).config
+    assert with_flink_options(config, {}) is config
+    changed = with_flink_options(config, {"state.backend": "rocksdb", "rest.port": "8081"})
+    assert (changed.state.backend, changed.cluster.coordinator_port) == ("rocksdb", 8081)
+    assert (changed.cluster.workers, changed.network) == (3, config.network)
+
+
+@pytest.mark.parametrize(
+    ("written", "parts"),
+    [
+        ({"state.backend": "redis"}, ["state.backend is 'redis': write \"hashmap\" or "]),
+        ({"rest.port": "any"}, ["rest.port is 'any': choose a whole number"]),
+        (
+            {"taskmanager.memory.segment-size": "64kb", "taskmanager.memory.network.min": "32kb"},
+            [
+                "raise network_memory_bytes or lower segment_bytes",
+                "network.network_memory_bytes: option taskmanager.memory.network.min",
+                "network.segment_bytes: option taskmanager.memory.segment-size",
+            ],
+        ),
+    ],
+)
+def test_a_wrong_option_of_a_program_is_refused_by_the_name_it_was_given(
+    written: dict[str, str], parts: list[str]
+) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        with_flink_options(FlinknetConfig(), written)
+    assert [part for part in parts if part not in str(raised.value)] == []
 
 
 # -- deploy/cluster.toml

@@ -10,6 +10,7 @@ from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
 from flinknet.connection import link as module
 from flinknet.connection.link import TRANSITIONS, LinkEvent, LinkState
+from flinknet.connection.peer_budget import UNMET_REQUESTS_AT_ONCE, UnmetRequests
 from flinknet.errors import (
     CorruptedDataError,
     ErrorCode,
@@ -20,8 +21,8 @@ from flinknet.errors import (
 from flinknet.partition.registry import wire_partition_id
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
-from tests.unit.arrangements import put
-from tests.unit.connection.joined import Joined, kinds, messages, poll_all
+from tests.unit.arrangements import make_config, put
+from tests.unit.connection.joined import Joined, Worker, kinds, messages, poll_all
 from tests.unit.tables import named, shown_in, way_to
 from tests.unit.wire.received import (
     HEARTBEAT,
@@ -483,3 +484,29 @@ def test_the_readers_of_a_link_add_up_if_they_are_asked_for() -> None:
     )
     alone = joined.producer.link.statistics(with_readers=False)
     assert alone == statistics._replace(readers=())
+
+
+def test_a_link_rests_while_its_peer_asks_for_what_is_not_here() -> None:
+    """Whatever has been read behind the requests waits for as long."""
+    worker = Worker(
+        "127.0.0.1:1",
+        "the consumer",
+        make_config(receive_buffer_bytes=4096),
+        unmet_requests=UnmetRequests(per_second=1),
+    )
+    requests = [partition_request(channel) for channel in range(UNMET_REQUESTS_AT_ONCE)]
+    read = b"".join([*requests, HEARTBEAT, CLOSE_REQUEST])
+    memory = worker.link.get_buffer()
+    memory[: len(read)] = read
+    memory.release()
+    assert not worker.link.must_rest
+    worker.link.received(len(read), 100.0)
+    assert (worker.link.must_rest, worker.link.has_more) == (True, True)
+    assert worker.link.state is S.OPEN, "the goodbye has not been handled"
+    rest = worker.link.take_rest()
+    assert 100.0 < rest < 100.0 + UNMET_REQUESTS_AT_ONCE
+    assert (worker.link.must_rest, worker.link.take_rest()) == (False, 0.0), "it is taken once"
+    worker.link.received(0, rest)
+    assert (worker.link.has_more, worker.link.state) == (False, S.PEER_LEFT)
+    worker.lose(LOSS)
+    worker.assert_nothing_is_left()

@@ -187,6 +187,19 @@ def test_data_without_credit_breaks_the_protocol(alone: Arranged) -> None:
     assert alone.channel.statistics().queued_buffers == 2
 
 
+def test_a_free_buffer_is_no_credit_before_it_is_announced(alone: Arranged) -> None:
+    """The producer cannot know of it: only by the announcement may its buffer come."""
+    for sequence in range(2):
+        deliver(alone.channel, sequence)
+    alone.poll().recycle()
+    with pytest.raises(RemoteProtocolError, match="sent without credit"):
+        deliver(alone.channel, 2)
+    assert alone.channel.manager.available() == 1, "none was taken for it"
+    assert alone.channel.credit.take() == 1
+    deliver(alone.channel, 2)
+    alone.close()
+
+
 def test_events_need_no_credit() -> None:
     """Census 1.6 rule 11."""
     arranged = Arranged(exclusive=0)

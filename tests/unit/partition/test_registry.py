@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from flinknet.buffer.buffer import DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.errors import (
     ConsumerCancelledError,
@@ -18,7 +19,7 @@ from flinknet.errors import (
 )
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.partition.result_partition import ResultPartition
-from tests.unit.arrangements import Reader, make_config, put, take_all
+from tests.unit.arrangements import Reader, finish, make_config, put, take_all
 
 WIRE_ID = wire_partition_id("p")
 
@@ -209,6 +210,23 @@ def test_a_released_partition_is_refused_at_once(
     assert registry.partitions() == ()
 
 
+def test_a_partition_that_was_read_to_its_end_is_refused_as_released(
+    registry: PartitionRegistry, produce: Produce
+) -> None:
+    partition = produce()
+    reader, late = Reader(), Reader()
+    registry.request(WIRE_ID, 0, reader, now=0.0)
+    finish(partition)
+    (view,) = reader.views
+    assert take_all(view) == [DataType.END_OF_DATA, DataType.END_OF_PARTITION]
+    view.release()
+    assert registry.partitions() == ()
+    registry.request(WIRE_ID, 0, late, now=0.0)
+    (failure,) = late.failures
+    assert type(failure) is PartitionNotFoundError
+    assert "released" in str(failure)
+
+
 def test_a_failed_partition_is_refused_with_the_first_cause(
     registry: PartitionRegistry, produce: Produce
 ) -> None:
@@ -234,7 +252,7 @@ def test_a_name_can_be_used_again_after_the_release(
 
 def test_a_name_in_use_is_refused(registry: PartitionRegistry, produce: Produce) -> None:
     partition = produce()
-    with pytest.raises(LocalProtocolError, match="partition p is already registered"):
+    with pytest.raises(LocalProtocolError, match="p is already registered"):
         produce()
     assert registry.partitions() == (partition,)
 
@@ -471,3 +489,7 @@ def test_a_topic_has_a_name_of_its_own(registry: PartitionRegistry, produce: Pro
     for name in ("p", "topic"):
         with pytest.raises(LocalProtocolError, match="already registered"):
             registry.register_topic(name, lambda: produce("q"))
+        with pytest.raises(LocalProtocolError, match=f"{name} is already registered"):
+            produce(name)
+    registry.forget_topic("topic")
+    assert produce("topic") in registry.partitions()

@@ -347,6 +347,36 @@ def test_a_batch_that_is_right_goes_on_as_it_is(
     assert made.each_stamped(stamped) is stamped
 
 
+def row_with(**own: Any) -> Row:
+    """A row that its own methods would never make so, as a program or a pickle can."""
+    row = Row(id=1, name="a")
+    vars(row).update(own)
+    return row
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (Types.FLOAT(), 1e300),
+        (Types.FLOAT(), -1e300),
+        (Types.FLOAT(), 10**300),
+        (Types.LIST(Types.FLOAT()), [0.5, 1e300]),
+        (NAMED, row_with(_kind="INSERT", _values=[1, b"a"])),
+        (NAMED, row_with(_fields=("name", "id"), _kind=9)),
+        (NAMED, row_with(_fields=("name",))),
+        (NAMED, row_with(_fields=("name", "id", "more"))),
+        (PAIR, row_with(_values=range(2))),
+    ],
+    ids=lambda value: spelled(vars(value) if isinstance(value, Row) else value),
+)
+def test_a_value_that_no_form_makes_is_left_to_its_type(
+    make: Callable[[TypeInformation], Any], kind: TypeInformation, value: Any
+) -> None:
+    assert outcome(make(kind), value) == outcome(kind.convert, value)
+    with pytest.raises((TypeError, ValueError)):
+        make(kind)(value)
+
+
 def test_what_is_right_in_a_batch_stays_and_the_rest_is_made(
     make: Callable[[TypeInformation], Any],
 ) -> None:
