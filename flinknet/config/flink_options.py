@@ -30,6 +30,7 @@ __all__ = [
     "read_option",
     "truth_value",
     "warn_without_meaning",
+    "whole_number",
     "why_without_meaning",
 ]
 
@@ -85,10 +86,11 @@ def _bytes(text: str) -> int:
 
 
 def _seconds(text: str) -> int:
-    return 1_000 * _number(text)
+    return 1_000 * whole_number(text)
 
 
-def _number(text: str) -> int:
+def whole_number(text: str) -> int:
+    """Read a number of 0 or more; ValueError says what may be written."""
     return _quantity(text, {"": 1}, "choose a whole number")
 
 
@@ -120,18 +122,18 @@ FLINK_OPTIONS: Mapping[str, FlinkOption] = {
     "taskmanager.memory.min-segment-size": FlinkOption("network.debloat.segment_bytes_min", _bytes),
     "taskmanager.memory.network.min": FlinkOption("network.network_memory_bytes", _bytes),
     "taskmanager.network.credit-model": FlinkOption("network.flow_control", _credit),
-    f"{_MEMORY}buffers-per-channel": FlinkOption("network.buffers_per_channel", _number),
+    f"{_MEMORY}buffers-per-channel": FlinkOption("network.buffers_per_channel", whole_number),
     f"{_MEMORY}floating-buffers-per-gate": FlinkOption(
-        "network.floating_buffers_per_gate", _number
+        "network.floating_buffers_per_gate", whole_number
     ),
     f"{_MEMORY}max-buffers-per-channel": FlinkOption(
-        "network.buffers_per_subpartition_max", _number
+        "network.buffers_per_subpartition_max", whole_number
     ),
     f"{_MEMORY}max-overdraft-buffers-per-gate": FlinkOption(
-        "network.overdraft_buffers_per_partition", _number
+        "network.overdraft_buffers_per_partition", whole_number
     ),
     f"{_MEMORY}read-buffer.required-per-gate.max": FlinkOption(
-        "network.required_buffers_per_gate_max", _number
+        "network.required_buffers_per_gate_max", whole_number
     ),
     f"{_MEMORY}buffers-request-timeout": FlinkOption(
         "network.buffers_request_timeout_ms", milliseconds
@@ -141,10 +143,10 @@ FLINK_OPTIONS: Mapping[str, FlinkOption] = {
     ),
     f"{_MEMORY}buffer-debloat.enabled": FlinkOption("network.debloat.enabled", truth_value),
     f"{_MEMORY}buffer-debloat.period": FlinkOption("network.debloat.period_ms", milliseconds),
-    f"{_MEMORY}buffer-debloat.samples": FlinkOption("network.debloat.samples", _number),
+    f"{_MEMORY}buffer-debloat.samples": FlinkOption("network.debloat.samples", whole_number),
     f"{_MEMORY}buffer-debloat.target": FlinkOption("network.debloat.target_ms", milliseconds),
     f"{_MEMORY}buffer-debloat.threshold-percentages": FlinkOption(
-        "network.debloat.threshold_percent", _number
+        "network.debloat.threshold_percent", whole_number
     ),
     "taskmanager.network.partition-request-timeout": FlinkOption(
         "network.rendezvous_timeout_ms", milliseconds
@@ -159,9 +161,9 @@ FLINK_OPTIONS: Mapping[str, FlinkOption] = {
         "network.connect_timeout_ms", _seconds
     ),
     "io.tmp.dirs": FlinkOption("network.spill_directory", str),
-    "taskmanager.numberOfTaskSlots": FlinkOption("cluster.slots_per_worker", _number),
-    "taskmanager.data.port": FlinkOption("cluster.data_port", _number),
-    "rest.port": FlinkOption("cluster.coordinator_port", _number),
+    "taskmanager.numberOfTaskSlots": FlinkOption("cluster.slots_per_worker", whole_number),
+    "taskmanager.data.port": FlinkOption("cluster.data_port", whole_number),
+    "rest.port": FlinkOption("cluster.coordinator_port", whole_number),
     "rest.idleness-timeout": FlinkOption("cluster.http_request_timeout_ms", milliseconds),
     "heartbeat.interval": FlinkOption("cluster.heartbeat_interval_ms", milliseconds),
     "heartbeat.timeout": FlinkOption("cluster.heartbeat_timeout_ms", milliseconds),
@@ -169,33 +171,35 @@ FLINK_OPTIONS: Mapping[str, FlinkOption] = {
     "slot.request.timeout": FlinkOption("cluster.restart_slots_timeout_ms", milliseconds),
     "high-availability.storageDir": FlinkOption("cluster.state_directory", str),
     "jobmanager.execution.failover-strategy": FlinkOption("cluster.failover_strategy", str),
-    "jobmanager.execution.attempts-history-size": FlinkOption("cluster.attempts_retained", _number),
-    "web.backpressure.num-samples": FlinkOption("cluster.stack_samples", _number),
+    "jobmanager.execution.attempts-history-size": FlinkOption(
+        "cluster.attempts_retained", whole_number
+    ),
+    "web.backpressure.num-samples": FlinkOption("cluster.stack_samples", whole_number),
     "web.backpressure.delay-between-samples": FlinkOption(
         "cluster.stack_sample_delay_ms", milliseconds
     ),
     "web.backpressure.refresh-interval": FlinkOption(
         "cluster.stack_sample_refresh_ms", milliseconds
     ),
-    "rest.flamegraph.num-samples": FlinkOption("cluster.stack_samples", _number),
+    "rest.flamegraph.num-samples": FlinkOption("cluster.stack_samples", whole_number),
     "rest.flamegraph.delay-between-samples": FlinkOption(
         "cluster.stack_sample_delay_ms", milliseconds
     ),
     "rest.flamegraph.refresh-interval": FlinkOption(
         "cluster.stack_sample_refresh_ms", milliseconds
     ),
-    "rest.flamegraph.stack-depth": FlinkOption("cluster.stack_depth_max", _number),
+    "rest.flamegraph.stack-depth": FlinkOption("cluster.stack_depth_max", whole_number),
     "metrics.latency.interval": FlinkOption("metrics.latency_interval_ms", milliseconds),
     "metrics.latency.granularity": FlinkOption("metrics.latency_granularity", str.lower),
-    "metrics.latency.history-size": FlinkOption("metrics.latency_history_size", _number),
-    "metrics.reporter.prom.port": FlinkOption("cluster.metrics_port", _number),
+    "metrics.latency.history-size": FlinkOption("metrics.latency_history_size", whole_number),
+    "metrics.reporter.prom.port": FlinkOption("cluster.metrics_port", whole_number),
     "execution.buffer-timeout": FlinkOption("network.buffer_timeout_ms", buffer_timeout),
     "execution.buffer-timeout.interval": FlinkOption("network.buffer_timeout_ms", buffer_timeout),
     f"{_CHECKPOINTING}dir": FlinkOption("checkpointing.directory", str),
-    f"{_CHECKPOINTING}num-retained": FlinkOption("checkpointing.retained", _number),
+    f"{_CHECKPOINTING}num-retained": FlinkOption("checkpointing.retained", whole_number),
     f"{_CHECKPOINTING}data-inline-threshold": FlinkOption("checkpointing.inline_bytes_max", _bytes),
     "state.checkpoints.dir": FlinkOption("checkpointing.directory", str),
-    "state.checkpoints.num-retained": FlinkOption("checkpointing.retained", _number),
+    "state.checkpoints.num-retained": FlinkOption("checkpointing.retained", whole_number),
     "state.storage.fs.memory-threshold": FlinkOption("checkpointing.inline_bytes_max", _bytes),
     "state.backend": FlinkOption("state.backend", str),
     "state.backend.type": FlinkOption("state.backend", str),

@@ -1,4 +1,4 @@
-"""A job's settings by Flink's names: PyFlink's Configuration, and what of it is there.
+"""A job's settings by Flink's names: PyFlink's Configuration, and the options that it may have.
 
 Options of a job have their line in ``_OPTIONS``, those of a cluster in
 ``flinknet/config/flink_options.py``. One of Flink's that does nothing here is taken with a warning,
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 from flinknet.config.flink_options import (
     FLINK_OPTIONS,
@@ -19,6 +20,7 @@ from flinknet.config.flink_options import (
     read_option,
     truth_value,
     warn_without_meaning,
+    whole_number,
 )
 from flinknet.config.restart_strategy import ATTEMPTS_UNLIMITED
 from flinknet.datastream.checkpoint_config import CheckpointingMode, ExternalizedCheckpointRetention
@@ -119,6 +121,8 @@ class Configuration(PyFlinkNames):
     def __repr__(self) -> str:
         return f"Configuration({self._values})"
 
+
+T = TypeVar("T")
 
 Environment: TypeAlias = Any
 """A StreamExecutionEnvironment, which imports this module."""
@@ -248,8 +252,11 @@ _OF_RESTART = {
 
 
 def configure(environment: Environment, configuration: Configuration) -> None:
-    """Set what the options say, and warn of those that do nothing here. Raises ConfigurationError
-    for a name that Flink does not have, or a value that the option cannot have."""
+    """Set options of a job and of its cluster, and warn of those that do nothing here.
+
+    Raises ConfigurationError for a name that Flink does not have, or a value that the option cannot
+    have; the options before it are set then.
+    """
     values = configuration.to_dict()
     known = {*_OPTIONS, *_OF_RESTART, *FLINK_OPTIONS}
     for key in values:
@@ -263,10 +270,7 @@ def configure(environment: Environment, configuration: Configuration) -> None:
         if key not in known:
             warn_without_meaning(key, stacklevel=_PROGRAM)
         if key in _OPTIONS:
-            try:
-                _OPTIONS[key](environment, text)
-            except ValueError as error:
-                raise ConfigurationError(f"{key} is {text!r}: {error}") from error
+            _read(key, text, partial(_OPTIONS[key], environment))
     _configure_restart(environment, values)
     environment.cluster_options.update(for_cluster)
 
@@ -275,31 +279,50 @@ def _configure_restart(environment: Environment, values: dict[str, str]) -> None
     kind = values.get(f"{_RESTART}.type", values.get(_RESTART))
     if kind is None:
         return
+
+    def given(key: str, default: str, read: Callable[[str], T]) -> T:
+        return _read(key, values.get(key, default), read)
+
     if kind in ("none", "off", "disable"):
-        environment.set_restart_strategy(RestartStrategies.no_restart())
+        strategy = RestartStrategies.no_restart()
     elif kind in ("fixed-delay", "fixeddelay"):
-        attempts = int(values.get(f"{_FIXED}attempts", "1"))
-        delay_ms = milliseconds(values.get(f"{_FIXED}delay", "1 s"))
-        environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts, delay_ms))
+        strategy = RestartStrategies.fixed_delay_restart(
+            given(f"{_FIXED}attempts", "1", whole_number),
+            given(f"{_FIXED}delay", "1 s", milliseconds),
+        )
     elif kind in ("failure-rate", "failurerate"):
-        rate = int(values.get(f"{_RATE}max-failures-per-interval", "1"))
-        interval_ms = milliseconds(values.get(f"{_RATE}failure-rate-interval", "1 min"))
-        delay_ms = milliseconds(values.get(f"{_RATE}delay", "1 s"))
-        environment.set_restart_strategy(
-            RestartStrategies.failure_rate_restart(rate, interval_ms, delay_ms)
+        strategy = RestartStrategies.failure_rate_restart(
+            given(f"{_RATE}max-failures-per-interval", "1", whole_number),
+            given(f"{_RATE}failure-rate-interval", "1 min", milliseconds),
+            given(f"{_RATE}delay", "1 s", milliseconds),
         )
     elif kind in ("exponential-delay", "exponentialdelay"):
-        environment.set_restart_strategy(
-            RestartStrategies.exponential_delay_restart(
-                milliseconds(values.get(f"{_GROWING}initial-backoff", "1 s")),
-                milliseconds(values.get(f"{_GROWING}max-backoff", "1 min")),
-                float(values.get(f"{_GROWING}backoff-multiplier", "1.5")),
-                milliseconds(values.get(f"{_GROWING}reset-backoff-threshold", "1 h")),
-                int(values.get(f"{_GROWING}attempts-before-reset-backoff", ATTEMPTS_UNLIMITED)),
-            )
+        attempts = f"{_GROWING}attempts-before-reset-backoff"
+        strategy = RestartStrategies.exponential_delay_restart(
+            given(f"{_GROWING}initial-backoff", "1 s", milliseconds),
+            given(f"{_GROWING}max-backoff", "1 min", milliseconds),
+            given(f"{_GROWING}backoff-multiplier", "1.5", _factor),
+            given(f"{_GROWING}reset-backoff-threshold", "1 h", milliseconds),
+            given(attempts, str(ATTEMPTS_UNLIMITED), whole_number),
         )
     else:
         raise ConfigurationError(
             f"{_RESTART}.type is {kind!r}: choose none, fixed-delay, failure-rate or "
             "exponential-delay"
         )
+    environment.set_restart_strategy(strategy)
+
+
+def _read(key: str, text: str, read: Callable[[str], T]) -> T:
+    """Return the value of an option. Raises ConfigurationError if ``text`` is none."""
+    try:
+        return read(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{key} is {text!r}: {error}") from error
+
+
+def _factor(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("choose a number, as 1.5") from None

@@ -128,6 +128,16 @@ def test_restart_strategies_are_set(options: dict[str, str], strategy: object) -
         ({"pipeline.object-reuse": "yes"}, "choose true or false"),
         ({"state.backend": "disk"}, "choose hashmap or rocksdb"),
         ({"restart-strategy": "always"}, "choose none, fixed-delay, failure-rate or exp"),
+        *(
+            ({"restart-strategy": kind, f"restart-strategy.{kind}.{key}": "many"}, message)
+            for kind, key, message in (
+                ("fixed-delay", "attempts", "fixed-delay.attempts is 'many': choose a whole numb"),
+                ("fixed-delay", "delay", "fixed-delay.delay is 'many': choose a time"),
+                ("failure-rate", "max-failures-per-interval", "is 'many': choose a whole number"),
+                ("exponential-delay", "backoff-multiplier", "is 'many': choose a number, as 1.5"),
+                ("exponential-delay", "attempts-before-reset-backoff", "choose a whole number"),
+            )
+        ),
     ],
 )
 def test_what_is_wrong_is_refused_by_name(options: dict[str, str], message: str) -> None:
