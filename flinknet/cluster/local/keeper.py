@@ -1,6 +1,6 @@
-"""The parent of a worker: what user code has started in the worker ends with it, whatever it is.
+"""The parent of a worker, which ends all processes that user code has started in the worker.
 
-It is run as a script between launcher and worker. It imports little, so that it starts in a few
+It runs as a script between launcher and worker. It imports little, so that it starts in a few
 hundredths of a second and takes some 10 MB::
 
     python -I -S keeper.py REPORT COMMAND ...
@@ -9,12 +9,11 @@ Theory of operation. User code starts processes, and some of those leave the wor
 outlive their parents: daemons, servers of a test, browsers. On Linux this process is the
 *subreaper* of all of them: the kernel makes it the parent of each whose own parent has ended. So
 when the worker has ended, it kills its children until none is left, and ends as the worker has
-ended: with the same status, or by the same signal. The worker's parent is never user code's
-business, so no process of its own waits for these children in its place.
+ended: with the same status, or by the same signal.
 
-It writes the worker's process id to the descriptor REPORT. What it is asked by SIGTERM, SIGINT and
-SIGHUP it asks of the worker. When the launcher ends, its standard input ends, and all is killed.
-The worker ends with this process (``parent_watch.py``).
+It writes the worker's process id to the descriptor REPORT. It passes SIGTERM, SIGINT and SIGHUP on
+to the worker. When the launcher ends, the standard input of this process ends, and it kills the
+worker and all of these children. The worker ends with this process (``parent_watch.py``).
 
 macOS has no subreaper: there the worker's process group is killed, and a process that has left the
 group and lost its parent is not found.
@@ -99,12 +98,9 @@ def _become(command: list[str]) -> NoReturn:
 
 
 def _status_of(worker: int) -> int | None:
-    """Let go of all that have ended; return the wait status of the worker if it is among them."""
+    """Reap the children that have ended; return the wait status of the worker if it is one."""
     while True:
-        try:
-            ended, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return 0
+        ended, status = os.waitpid(-1, os.WNOHANG)
         if ended in (0, worker):
             return status if ended else None
 

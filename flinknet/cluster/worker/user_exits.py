@@ -1,4 +1,4 @@
-"""What ends a worker from within: user code that ends the process, or cancels the task it runs in.
+"""Guards of a worker against user code that ends the process, or cancels the task it runs in.
 
 Theory of operation. Subtasks of several jobs share the worker's process. A function that ends the
 process would end them all, and the user would read of a lost worker instead of the function. So the
@@ -40,7 +40,7 @@ _raise_signal = signal.raise_signal
 
 
 class WorkerExit(SystemExit):
-    """User code has called what would end its worker."""
+    """User code has called a function that would end its worker."""
 
 
 class SubtaskTask(asyncio.Task[T]):
@@ -112,9 +112,9 @@ def _refuse(call: str) -> None:
 def run_to_end(runner: asyncio.Runner, work: Coroutine[Any, Any, T]) -> T:
     """Run ``work`` in the runner's event loop until it has ended, and return what it returns.
 
-    Goes on where something else has stopped the loop: ``loop.stop()``, and SystemExit or
-    KeyboardInterrupt of another task or of a callback, which asyncio raises out of the loop.
-    A task that has raised it has it as its error.
+    Starts the loop again where something else has stopped it: ``loop.stop()``, or SystemExit or
+    KeyboardInterrupt of another task or of a callback, which asyncio raises out of the loop. A
+    task that has raised one of these ends with it.
     """
     loop = runner.get_loop()
     task = loop.create_task(work)
