@@ -19,8 +19,8 @@ import asyncio
 import logging
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from urllib.parse import urlencode, urlsplit
 
 from flinknet.config import TOKEN_VARIABLE, NetworkConfig
@@ -33,7 +33,7 @@ from flinknet.errors import (
 )
 from flinknet.net.address import split_address
 from flinknet.net.http_request import HttpRequest
-from flinknet.net.partition_names import FailedProducer, PartitionNames
+from flinknet.net.partition_names import FailedProducer, PartitionNames, Withdraw
 
 __all__ = ["CoordinatorNames", "is_coordinator", "with_token"]
 
@@ -64,14 +64,12 @@ def with_token(address: str) -> str:
 class CoordinatorNames(PartitionNames):
     """The partitions of one job that are known at the coordinator at ``address``.
 
-    That is ``http://127.0.0.1:8081``; the cluster's token stands behind it, as in the address of
-    the coordinator's page (``/#token=...``), or in ``FLINKNET_CLUSTER_TOKEN``. ConfigurationError
-    if there is none, or if it is no such address.
+    The address is as ``http://127.0.0.1:8081``. The cluster's token stands behind it, as in the
+    address of the coordinator's page (``/#token=...``), or in ``FLINKNET_CLUSTER_TOKEN``. Raises
+    ConfigurationError if there is no token, or if the address is none of a coordinator.
     """
 
     def __init__(self, address: str, job: str, config: NetworkConfig | None = None) -> None:
-        config = config if config is not None else NetworkConfig()
-        self._remembered_ms = config.ended_partitions_remembered_ms
         parts = urlsplit(address)
         if parts.scheme != "http" or parts.path not in ("", "/"):
             raise ConfigurationError(
@@ -79,7 +77,7 @@ class CoordinatorNames(PartitionNames):
                 "as http://127.0.0.1:8081"
             )
         self._host, self._port = split_address(parts.netloc)
-        super().__init__(job, f"the coordinator at {parts.netloc}")
+        super().__init__(job, f"the coordinator at {parts.netloc}", config)
         token = parts.fragment.removeprefix("token=") or os.environ.get(TOKEN_VARIABLE, "")
         if not token.isascii() or not token.isprintable() or not token:
             raise ConfigurationError(
@@ -89,14 +87,7 @@ class CoordinatorNames(PartitionNames):
         self._token = token
         self._has_answered = False
 
-    @asynccontextmanager
-    async def published(
-        self,
-        name: str,
-        worker_id: str,
-        address: str,
-        failure: Callable[[], FailedProducer | None] = lambda: None,
-    ) -> AsyncIterator[None]:
+    async def _publish(self, name: str, worker_id: str, address: str) -> Withdraw:
         publication = uuid.uuid4().hex
         body = {
             "id": publication,
@@ -107,23 +98,25 @@ class CoordinatorNames(PartitionNames):
         }
         held = await self._say(body)
         keeper = asyncio.get_running_loop().create_task(self._keep(held, body))
-        try:
-            yield
-        finally:
-            failed = failure()
-            last_words = None if failed is None else self._said_of(failed)
+
+        async def withdraw(failed: FailedProducer | None) -> None:
             try:
                 # Before the connection ends, with which the coordinator forgets the name.
                 with suppress(FlinknetError):
+                    last_words = None if failed is None else self._said_of(failed)
                     async with self._request(
                         _WITHDRAW_S, "DELETE", f"/{publication}", last_words
                     ) as withdrawal:
                         await withdrawal.accepted()
             finally:
                 keeper.cancel()
-                with suppress(asyncio.CancelledError):
-                    await keeper
-                await held.__aexit__()  # the keeper has closed it, unless it never ran
+                try:
+                    # Not ``await keeper``, whose cancellation would hide one of this task.
+                    await asyncio.wait([keeper])
+                finally:
+                    await held.__aexit__()  # the keeper has closed it, unless it never ran
+
+        return withdraw
 
     async def look(
         self, name: str, producers: int, wait_s: float, subpartition: int = 0
@@ -170,7 +163,7 @@ class CoordinatorNames(PartitionNames):
         )
 
     def _said_of(self, failed: FailedProducer) -> dict[str, object]:
-        return {**failed.as_json(), "remembered_ms": self._remembered_ms}
+        return {**failed.as_json(), "remembered_ms": self._config.ended_partitions_remembered_ms}
 
     async def _say(self, body: Mapping[str, object]) -> HttpRequest:
         """Say the name, and return the request that holds it."""

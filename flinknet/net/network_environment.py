@@ -244,8 +244,10 @@ class NetworkEnvironment:
         return self._address
 
     def disown(self) -> None:
-        """This process was forked from the one that entered the environment: let what is open here
-        raise that."""
+        """Make everything that is open here raise ``left_behind``.
+
+        Called in a process that was forked from the one that entered the environment.
+        """
         self._is_disowned = True
         for partition in self._registry.partitions():
             partition.lost = left_behind(f"the writer of {partition.partition_id}")
@@ -435,8 +437,10 @@ class NetworkEnvironment:
     def _published(
         self, name: str, failure: Callable[[], FailedProducer | None]
     ) -> AbstractAsyncContextManager[None]:
-        """Say where the partition, or the topic, is, as long as the block takes; then, for readers
-        that come later, with what it failed, if it did."""
+        """Publish the address of a partition or a topic as long as the block takes.
+
+        The error that ``failure`` returns at its end is left for readers that come later.
+        """
         if self._names is None:
             return nullcontext()
         return self._names.published(name, self.worker_id, self._address, failure)
@@ -541,16 +545,18 @@ class NetworkEnvironment:
                 await self._raise_failure(name, len(listed), subpartition, lost)
             raise
         finally:
+            reader.close()  # first, since this task may be cancelled while it waits
             if connecting is not None:
                 connecting.cancel()
                 await asyncio.wait([connecting])
-            reader.close()
 
     async def _hear_failures(
         self, gate: InputGate, name: str, producers: int, subpartition: int
     ) -> None:
-        """While a gate's channels connect: if a producer has failed that was found by its name, and
-        has closed its socket, the gate fails with the same error, and not after a minute."""
+        """Fail a gate while it connects, if a producer that was found by its name has failed.
+
+        Otherwise the gate would try for ``rendezvous_timeout_ms`` to reach a socket that is closed.
+        """
         assert self._names is not None
         while True:
             await asyncio.sleep(_LOOK_FOR_FAILURES_S)
@@ -565,8 +571,10 @@ class NetworkEnvironment:
     async def _raise_failure(
         self, name: str, producers: int, subpartition: int, lost: RemoteTransportError
     ) -> None:
-        """Raise what a producer has failed with whose connection was lost, if it has left that for
-        this reader: it closed before the reader's request had come."""
+        """Raise the error that a producer has left for this reader, if there is one.
+
+        The connection to the producer was lost: it closed before the reader's request had come.
+        """
         assert self._names is not None
         try:
             await self._names.look(name, producers, 0.0, subpartition)
@@ -669,6 +677,6 @@ def _failing(writer: RecordWriter) -> Iterator[None]:
 
 
 def _failure_of(partition: ResultPartition) -> FailedProducer | None:
-    """Say with what a partition failed and who has not heard that, if it did."""
+    """Return the error of a partition for the readers that have not come; None if there is none."""
     failure, unread = partition.kept_failure, partition.unread
     return None if failure is None or not unread else FailedProducer(failure, unread)

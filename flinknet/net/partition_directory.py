@@ -1,18 +1,18 @@
-"""Names of partitions in a directory of files: who produces one says where, in a file there.
+"""Names of partitions in a directory of files, where each producer has a file with its address.
 
 Theory of operation. Below the directory there is a folder for each job, in it one for each
-partition, and in that a file for each worker that produces one of that name, with its address. Its
-producer keeps the file locked as long as it lives, however it ends: a file that is not locked is
-what a process has left that is gone, and is removed by whoever finds it. A file gets its name when
-it is locked, and no two have the same one: who removes what a worker has left cannot hit what the
-worker has published since it was started again. The directory is of this machine, as all addresses
-are, and of a file system that has locks.
+partition, and in that a file for each worker that produces one of that name, with its address. The
+producer keeps the file locked as long as it lives, however it ends. So a file that is not locked is
+of a process that is gone, and the next process that finds the file removes it. A file gets its name
+when it is locked, and no two files have the same name: a process that removes the file of an
+earlier worker cannot hit the file that this worker has published since it was started again. The
+directory is of this machine, as all addresses are, and of a file system that has locks.
 
 The error of a producer that failed before its readers had come stands in a file beside these
-(``failed-...``), with the subpartitions for whose readers it is left: each takes its own away. It
-means nothing when it is older than ``ended_partitions_remembered_ms``, or comes from the future
-because the clock was set back, and is removed by whichever process finds it. Each worker has one
-such file for each name, and a folder at most ``ended_partitions_remembered_max`` of them.
+(``failed-...``), with the numbers of their subpartitions. Each reader takes its number away. The
+error means nothing when it is older than ``ended_partitions_remembered_ms``, or is of the future
+because the clock was set back; the next process that finds it removes it. Each worker has one such
+file for each name, and a folder has at most ``ended_partitions_remembered_max`` of them.
 """
 
 from __future__ import annotations
@@ -23,19 +23,22 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigurationError, RemoteError, remote_error
-from flinknet.net.partition_names import FailedProducer, PartitionNames
+from flinknet.net.partition_names import FailedProducer, PartitionNames, Withdraw
 
 __all__ = ["PartitionDirectory", "Publication"]
 
 _UNNAMED = ".new-"
 _FAILED = "failed-"
+
+_FAILURE_BYTES_MAX = 1 << 24
+"""More than the text of an error and the numbers of all subpartitions take."""
 
 _LOOK_AGAIN_S = 0.05
 """Between two looks at a folder: shorter than a program takes to start, and next to no work."""
@@ -62,10 +65,7 @@ class PartitionDirectory(PartitionNames):
     def __init__(
         self, place: str | os.PathLike[str], job: str, config: NetworkConfig | None = None
     ) -> None:
-        super().__init__(job, str(Path(place)))
-        config = config if config is not None else NetworkConfig()
-        self._remembered_max = config.ended_partitions_remembered_max
-        self._remembered_s = config.ended_partitions_remembered_ms / 1000
+        super().__init__(job, str(Path(place)), config)
         self._folder_of_job = Path(place) / _file_name("job", job)
 
     def publish(self, name: str, worker_id: str, address: str) -> Publication:
@@ -98,22 +98,20 @@ class PartitionDirectory(PartitionNames):
         except OSError as error:
             raise self._unusable(error) from error
 
-    @asynccontextmanager
-    async def published(
-        self,
-        name: str,
-        worker_id: str,
-        address: str,
-        failure: Callable[[], FailedProducer | None] = lambda: None,
-    ) -> AsyncIterator[None]:
-        with closing(self.publish(name, worker_id, address)):
+    async def _publish(self, name: str, worker_id: str, address: str) -> Withdraw:
+        publication = self.publish(name, worker_id, address)
+        try:
             self._failure_of(name, worker_id).unlink(missing_ok=True)
-            try:
-                yield
-            finally:
-                failed = failure()
+        except OSError as error:
+            publication.close()
+            raise self._unusable(error) from error
+
+        async def withdraw(failed: FailedProducer | None) -> None:
+            with closing(publication):
                 if failed is not None:
                     self._leave(name, worker_id, failed)
+
+        return withdraw
 
     async def look(
         self, name: str, producers: int, wait_s: float, subpartition: int = 0
@@ -137,33 +135,39 @@ class PartitionDirectory(PartitionNames):
         return self._folder(name) / f"{_FAILED}{_file_name('worker', worker_id)}"
 
     def _leave(self, name: str, worker_id: str, failed: FailedProducer) -> None:
-        """Leave the error for readers that come later; without a file it is lost, as it was said
-        where it was raised."""
+        """Leave the error for readers that come later.
+
+        If the file cannot be written the error is lost here; the producer has raised it itself.
+        """
         path = self._failure_of(name, worker_id)
         with suppress(OSError):
             descriptor, unnamed = tempfile.mkstemp(prefix=_UNNAMED, dir=path.parent)
-            with os.fdopen(descriptor, "w") as file:
-                json.dump(failed.as_json(), file)
-            Path(unnamed).rename(path)
+            try:
+                with os.fdopen(descriptor, "w") as file:
+                    json.dump(failed.as_json(), file)
+                Path(unnamed).rename(path)
+            except OSError:
+                Path(unnamed).unlink(missing_ok=True)
+                raise
             others = [each for each in self._files(name) if each.name.startswith(_FAILED)]
             others.sort(key=_age_s, reverse=True)
-            for old in others[: max(0, len(others) - self._remembered_max)]:
+            remembered_max = self._config.ended_partitions_remembered_max
+            for old in others[: max(0, len(others) - remembered_max)]:
                 old.unlink(missing_ok=True)
 
     def _take_failure(self, name: str, subpartition: int) -> RemoteError | None:
-        """Return an error that was left for the reader of a subpartition, and take all that were
-        left for it away."""
+        """Remove the errors that were left for the reader of a subpartition, and return one."""
         found: RemoteError | None = None
         for path in self._files(name):
             if not path.name.startswith(_FAILED):
                 continue
             with suppress(OSError, ValueError, KeyError), _locked(path) as descriptor:
                 age_s = _age_s(path)
-                said = json.loads(os.read(descriptor, 1 << 24))
-                unread = said["unread"]
-                if not 0 <= age_s <= self._remembered_s:
+                if not 0 <= age_s * 1000 <= self._config.ended_partitions_remembered_ms:
                     path.unlink(missing_ok=True)
                     continue
+                said = json.loads(os.read(descriptor, _FAILURE_BYTES_MAX))
+                unread = said["unread"]
                 if unread is not None and subpartition not in unread:
                     continue
                 if found is None:
@@ -189,7 +193,7 @@ def _file_name(kind: str, name: str) -> str:
 
 
 def _age_s(path: Path) -> float:
-    """How long ago a file was renamed to what it is called, by the clock of the file system."""
+    """Return how long ago a file was written; 0 if it is gone."""
     try:
         return time.time() - path.stat().st_mtime
     except FileNotFoundError:
@@ -198,17 +202,19 @@ def _age_s(path: Path) -> float:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """Have a file to oneself; OSError if it is gone."""
+    """Lock a file against other processes. Raises FileNotFoundError if it is gone."""
     descriptor = os.open(path, os.O_RDWR)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not os.fstat(descriptor).st_nlink:  # the process that had the lock has removed it
+            raise FileNotFoundError(f"{path} is gone")
         yield descriptor
     finally:
         os.close(descriptor)
 
 
 def _write_anew(path: Path, descriptor: int, said: dict[str, object]) -> None:
-    """Replace what stands in a file, which keeps its time; without readers it is not needed."""
+    """Replace the content of a file, which keeps its time; remove it if no reader is left."""
     if not said["unread"]:
         path.unlink(missing_ok=True)
         return

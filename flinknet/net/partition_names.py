@@ -1,25 +1,26 @@
 """How a reader finds the writers of a partition by its name alone.
 
-Theory of operation. Who produces a partition says so, under the name of its job, somewhere that
-readers know, too: in a directory of this machine (``partition_directory.py``), or at a coordinator
-(``coordinator_names.py``). It says so as long as it produces, and what a process says ends with the
-process, however that ends. A reader says how many writers it expects, and waits for them. Both
-places tell addresses, not secrets: who may take part, the handshake finds out.
+Theory of operation. The producer of a partition publishes its address, under the name of its job,
+at a place that readers know, too: in a directory of this machine (``partition_directory.py``), or
+at a coordinator (``coordinator_names.py``). The address stays there as long as the partition is
+produced, and goes with the process, however that ends. A reader says how many writers it expects,
+and waits for them. Both places have addresses and no secrets: the handshake finds out which peers
+may take part.
 
 A writer that fails before its reader has come is gone, with its socket, when that reader looks for
-it. So it leaves its error at that place (``FailedProducer``), once for each subpartition without a
-reader so far, and the reader of that hears it at once. A reader that finds all its writers takes
-away what earlier ones have left for it.
+it. So the writer leaves its error at that place (``FailedProducer``), once for each subpartition
+without a reader so far, and the reader of that subpartition gets the error at once. A reader that
+finds all its writers removes the errors that earlier ones have left for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigurationError, KeptError, PartitionRequestTimeoutError
@@ -33,48 +34,63 @@ _LOOK_S = 30.0
 
 
 class FailedProducer(NamedTuple):
-    """With what a producer has failed, and the subpartitions whose readers have not heard that;
-    None if any reader may come."""
+    """The error of a producer, for the readers that have not got it yet."""
 
     failure: KeptError
     unread: Collection[int] | None
+    """The subpartitions of these readers; None if any reader may come."""
 
     def as_json(self) -> dict[str, object]:
-        """Return what places keep of it: code, text and subpartitions."""
+        """Return the fields that a place keeps: code, text and subpartitions."""
         unread = None if self.unread is None else sorted(self.unread)
         return {"code": self.failure.kind.code, "text": self.failure.text, "unread": unread}
+
+
+Withdraw: TypeAlias = Callable[[FailedProducer | None], Awaitable[None]]
+"""Takes an address back, and leaves the error of its producer if there is one."""
 
 
 class PartitionNames:
     """The partitions of one job that are known at ``place``, which stands in messages."""
 
-    def __init__(self, job: str, place: str) -> None:
+    def __init__(self, job: str, place: str, config: NetworkConfig | None = None) -> None:
         self._job = job
         self._place = place
+        self._config = config if config is not None else NetworkConfig()
 
-    def published(
+    @asynccontextmanager
+    async def published(
         self,
         name: str,
         worker_id: str,
         address: str,
         failure: Callable[[], FailedProducer | None] = lambda: None,
-    ) -> AbstractAsyncContextManager[None]:
-        """Say that a worker produces a partition, as long as the block takes, and leave what
-        ``failure`` returns at its end.
+    ) -> AsyncIterator[None]:
+        """Publish the address of a worker as a producer's, as long as the block takes.
 
-        Raises ConfigurationError if that cannot be said there, RemoteTransportError if the place is
-        not there.
+        ``failure`` is called when the block ends, and the error that it returns is left there.
+
+        Raises ConfigurationError if the place does not take the address, RemoteTransportError if
+        the place is not there.
         """
+        withdraw = await self._publish(name, worker_id, address)
+        try:
+            yield
+        finally:
+            await withdraw(failure())
+
+    async def _publish(self, name: str, worker_id: str, address: str) -> Withdraw:
+        """Publish an address, and return the function that takes it back; see ``published``."""
         raise NotImplementedError
 
     async def look(
         self, name: str, producers: int, wait_s: float, subpartition: int = 0
     ) -> list[str]:
-        """Where the partition is produced, in the order of the workers' ids: when that is at
-        ``producers`` places, or after ``wait_s``.
+        """Return the addresses of the producers, in the order of the workers' ids: when there are
+        ``producers`` of them, or after ``wait_s``.
 
-        Raises the error that a producer has left for the reader of ``subpartition``, if there are
-        fewer, and as ``published``.
+        If there are fewer, raises the error that a producer has left for the reader of
+        ``subpartition``; and raises as ``published``.
         """
         raise NotImplementedError
 

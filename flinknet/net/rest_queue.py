@@ -61,8 +61,7 @@ class RestQueue:
 
     def _end_first(self) -> None:
         self._is_due = False
-        if self._rests:
-            end = self._rests.popleft().end
-            if end is not None:
-                end()
-        self._arm()
+        end = self._rests.popleft().end
+        self._arm()  # first, since the others must go on whatever this one raises
+        if end is not None:
+            end()

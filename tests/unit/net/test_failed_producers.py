@@ -4,6 +4,7 @@ looks for it, once, and not when it means nothing any more."""
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -201,6 +202,74 @@ async def test_a_reader_whose_request_meets_a_producer_that_closes_hears_it(plac
         await stranger.close()
         with FAILED:
             await reading
+
+
+async def test_a_reader_that_is_cancelled_as_it_leaves_leaves_nothing_open(place: str) -> None:
+    """It waits then for the task that looks for failures of a producer it has not reached."""
+    names = names_in(place)
+    gone = f"127.0.0.1:{free_port()}"
+    async with NetworkEnvironment(directory=place) as environment:
+        async with names.published("p", "a", gone):
+            opened = environment.open_reader("p")
+            await opened.__aenter__()
+            leaving = asyncio.ensure_future(opened.__aexit__(None, None, None))
+            await asyncio.sleep(0)
+            assert not leaving.done()
+            leaving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await leaving
+        assert environment.statistics().gates == ()
+
+
+async def test_a_producer_that_is_cancelled_as_it_withdraws_hears_that(place: str) -> None:
+    """Whatever it waits for then, its cancellation is not taken for that of a task of its own."""
+    names = names_in(place)
+    steps = 0
+    while True:
+        published = names.published("p", "a", "127.0.0.1:1")
+        await published.__aenter__()
+        leaving = asyncio.ensure_future(published.__aexit__(None, None, None))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        if leaving.done():
+            break
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        steps += 1
+    await leaving
+    assert place.startswith("http") or steps == 1
+
+
+def failure_in(place: Path) -> Path:
+    """Return the one file with an error."""
+    [left] = place.glob("*/*/failed-*")
+    return left
+
+
+async def test_an_error_that_another_reader_takes_away_meanwhile_is_not_raised_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor one that cannot be read, which goes when its time is over."""
+    names = PartitionDirectory(tmp_path, "embedded")
+    async with names.published("p", "a", "127.0.0.1:1", lambda: FailedProducer(BOOM, [0])):
+        pass
+    left = failure_in(tmp_path)
+
+    def lock(descriptor: int, operation: int) -> None:
+        left.unlink()
+        flock(descriptor, operation)
+
+    flock = fcntl.flock
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", lock)
+        assert await names.look("p", 1, 0.0) == []
+    left.write_bytes(b'{"code"')
+    assert await names.look("p", 1, 0.0) == []
+    assert left.exists()
+    os.utime(left, (0, 0))
+    assert await names.look("p", 1, 0.0) == []
+    assert not left.exists()
 
 
 def test_what_was_left_long_ago_means_nothing(tmp_path: Path) -> None:

@@ -43,6 +43,24 @@ async def test_a_rest_lasts_until_its_time() -> None:
     assert await ended >= until - 0.002, "uvloop counts whole milliseconds"
 
 
+async def test_a_rest_whose_end_raises_does_not_hold_up_the_others() -> None:
+    loop = asyncio.get_running_loop()
+    raised: list[object] = []
+    loop.set_exception_handler(lambda _, context: raised.append(context["exception"]))
+    queue = RestQueue(loop)
+    fault = ValueError("in the end of a rest")
+    done = loop.create_future()
+
+    def fail() -> None:
+        raise fault
+
+    queue.add(loop.time(), fail)
+    queue.add(loop.time(), partial(done.set_result, None))
+    await done
+    loop.set_exception_handler(None)
+    assert raised == [fault]
+
+
 async def test_a_rest_that_begins_another_waits_its_turn() -> None:
     """As a link does that goes on asking."""
     loop = asyncio.get_running_loop()
