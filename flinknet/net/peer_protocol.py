@@ -32,6 +32,10 @@ _HANDSHAKE_READ_BYTES = 640
 """More than a message of the handshake has by default: what a peer sends behind one that it has to
 wait for comes in the same read, and is noticed."""
 
+_STANDS_AFTER_S = 1.0
+"""From when an accepted connection is used though its dialler has said nothing. One that gave up
+before the answer reached it has closed by then: this is longer than any round trip."""
+
 
 class PeerRegistrar(LinkSender, Protocol):
     """What a protocol asks the directory of peers."""
@@ -48,6 +52,9 @@ class PeerRegistrar(LinkSender, Protocol):
     def on_refused(self, protocol: PeerProtocol) -> None:
         """Accepting side: the peer was refused, and its socket closes when it has heard it."""
 
+    def on_established(self, protocol: PeerProtocol) -> None:
+        """This side may use the session."""
+
     def on_rejected(self, protocol: PeerProtocol) -> None:
         """The peer broke the protocol: the session is lost, and the socket closes when it has heard
         why."""
@@ -59,7 +66,7 @@ class PeerRegistrar(LinkSender, Protocol):
 class PeerProtocol(asyncio.BufferedProtocol):
     """Carries the handshake over one socket, and stands for that socket until it is gone.
 
-    ``established`` has the session once both sides agree, ``closed`` is done when the socket is
+    ``established`` has the session once this side may use it, ``closed`` is done when the socket is
     gone, ``handshake`` is there as soon as there is a socket, and ``source``, the peer's host.
     """
 
@@ -125,7 +132,11 @@ class PeerProtocol(asyncio.BufferedProtocol):
             self._transport.write(self.handshake.start())
 
     def carry(self, make_session: SessionMaker) -> None:
-        """Hand the socket over to a session: the handshake is over."""
+        """Let the socket carry a session: the handshake is over.
+
+        The accepting side uses the session once it has heard something, or after
+        ``_STANDS_AFTER_S``: the dialling side may have given up before it got the answer.
+        """
         transport = self._transport
         assert transport is not None
         self._stop_timer()
@@ -140,18 +151,51 @@ class PeerProtocol(asyncio.BufferedProtocol):
         )
         self._linked = linked
         self.peer = linked.session.peer
-        transport.set_protocol(linked)
-        if not self.established.done():
-            self.established.set_result(linked.session)
+        if self.dialled:
+            self._establish()
+        else:
+            stands_at = self._loop.time() + _STANDS_AFTER_S
+            self._timer = PatientTimer(self._loop, stands_at, self._establish)
         linked.session.on_output()
 
+    def _establish(self) -> None:
+        """Hand the socket over to the session, which this side may use."""
+        linked = self._linked
+        assert linked is not None
+        assert self._transport is not None
+        self._stop_timer()
+        self._transport.set_protocol(linked)
+        if not self.established.done():
+            self.established.set_result(linked.session)
+        self._registrar.on_established(self)
+
+    def _pass_on(self, data: bytes | bytearray) -> None:
+        """Give the session the first that it gets."""
+        linked = self._linked
+        assert linked is not None
+        linked.link.get_buffer()[: len(data)] = data
+        linked.buffer_updated(len(data))
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone before both sides agreed."""
+        """The socket is gone before both sides agreed, or before this side could know that."""
         self._stop_timer()
         if self.handshake is not None:
             self.handshake.lost()
         self._end_handshake()
-        self._on_gone()
+        if self._linked is not None:
+            self._linked.connection_lost(exc)
+        else:
+            self._on_gone()
+
+    def pause_writing(self) -> None:
+        """Let the session wait."""
+        if self._linked is not None:
+            self._linked.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Let the session go on."""
+        if self._linked is not None:
+            self._linked.resume_writing()
 
     def _on_gone(self) -> None:
         if not self.closed.done():
@@ -184,15 +228,19 @@ class PeerProtocol(asyncio.BufferedProtocol):
         if self._farewell is not None:
             self._farewell.discard(nbytes)
             return
+        if self._linked is not None:
+            self._establish()
+            self._pass_on(self._memory[:nbytes])
+            return
         if not self.in_handshake:
             return  # it is being closed
         transport.write(handshake.received(bytes(self._memory[:nbytes])))
         if handshake.agreed:
             self._registrar.on_agreed(self, handshake)
-            linked, rest = self._linked, handshake.rest
-            if linked is not None and rest:
-                linked.link.get_buffer()[: len(rest)] = rest
-                linked.buffer_updated(len(rest))
+            if handshake.rest:
+                if not self.dialled:
+                    self._establish()
+                self._pass_on(handshake.rest)
         elif not handshake.state.is_open:
             self._end_handshake()
             self._leave(handshake.state)
@@ -239,7 +287,10 @@ class PeerProtocol(asyncio.BufferedProtocol):
         """Tell whoever waits for the session that there will be none."""
         if not self.established.done():
             error = self.handshake.error if self.handshake is not None else None
-            self.established.set_exception(error or HandshakeError(f"{self.peer} is gone"))
+            if error is None:
+                error = HandshakeError(f"{self.peer} is gone")
+                error.may_pass = True
+            self.established.set_exception(error)
             self.established.exception()  # accepted sockets have nobody who awaits it
 
     def _stop_timer(self) -> None:

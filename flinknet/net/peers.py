@@ -15,6 +15,12 @@ connected; the other accepts. A refused dialler takes the connection that the pe
 waits for it, and dials again after its back-off if none comes (see ``dial.py``, also for all other
 failures to connect, which are not remembered: the next request dials anew).
 
+Half-agreed connections. The accepting side agrees first, and cannot know whether the dialling side
+has heard that: that may have given up meanwhile, because one of both was held up, and closes then.
+So the accepting side requests nothing over the connection before it has heard something of the
+dialling side, or the connection has stood for a while (``peer_protocol.py``). A dial waits for
+that, and dials if the connection is lost instead.
+
 Limits. Sockets that have not said who they are are few (see ``pending_handshakes.py`` for which of
 them makes room for a further one). Who is turned away is told FULL, and dials again; if many such
 have not closed since, it is closed without a word. An accepted socket is *admitted*
@@ -116,7 +122,7 @@ class PeerDirectory:
         if dial is None or dial.ends:
             dial = self._dials[address] = Dial(
                 address,
-                partial(self._dial_once, address),
+                partial(self._try_once, address),
                 partial(self._wait_for_arrival, address),
                 self._on_dialled,
                 self._loop,
@@ -129,8 +135,18 @@ class PeerDirectory:
             del self._dials[dial.address]
 
     def _session(self, address: str) -> Session | None:
-        protocol = self._established.get(self._known_as.get(address, address))
-        return protocol.session if protocol is not None else None
+        protocol = self._connected(address)
+        return protocol.session if protocol is not None and protocol.established.done() else None
+
+    def _connected(self, address: str) -> PeerProtocol | None:
+        return self._established.get(self._known_as.get(address, address))
+
+    async def _try_once(self, address: str) -> Session:
+        """Wait until a connection that the peer has made may be used; if there is none, dial."""
+        accepted = self._connected(address)
+        if accepted is None:
+            return await self._dial_once(address)
+        return await asyncio.shield(accepted.established)
 
     async def _dial_once(self, address: str) -> Session:
         host, port = split_address(address)
@@ -292,7 +308,12 @@ class PeerDirectory:
         known_as = _known_as(theirs)
         self._established[known_as] = protocol
         protocol.carry(partial(self._make_session, theirs, handshake.checksums))
-        event = self._arrivals.get(known_as)
+
+    def on_established(self, protocol: PeerProtocol) -> None:
+        """The session may be used: end the pause of a dial that waits for it."""
+        assert protocol.handshake is not None
+        assert protocol.handshake.theirs is not None
+        event = self._arrivals.get(_known_as(protocol.handshake.theirs))
         if event is not None:
             event.set()
 

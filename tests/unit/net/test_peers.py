@@ -22,6 +22,7 @@ from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.peers import PeerDirectory
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.wire.checksum import seal
+from flinknet.wire.codec import encode
 from flinknet.wire.handshake_messages import (
     Answer,
     Challenge,
@@ -94,6 +95,7 @@ async def test_a_connection_that_came_before_the_refusal_is_used() -> None:
         async with Stranger.meet(environment, worker_id="host", address=host.address) as arrived:
             assert arrived.verdict is Verdict.WELCOME
             host.answer(dialled, Verdict.DUPLICATE)
+            arrived.send(encode(MessageType.HEARTBEAT))  # it is used once it has said something
             [request] = await arrived.read_messages(1)
             assert request[0] is MessageType.PARTITION_REQUEST
             assert peers(environment).dialled_total == 1
@@ -111,10 +113,36 @@ async def test_a_refused_dialler_waits_for_the_connection_of_the_other() -> None
         host.answer(dialled, Verdict.DUPLICATE)
         await dialled.read_to_end()
         async with Stranger.meet(environment, worker_id="host", address=host.address) as arrived:
+            arrived.send(encode(MessageType.HEARTBEAT))  # it is used once it has said something
             [request] = await arrived.read_messages(1)
             assert request[0] is MessageType.PARTITION_REQUEST
             reading.cancel()
             await asyncio.wait([reading])
+
+
+@pytest.mark.parametrize("begins", ["before", "after"])
+async def test_a_connection_that_its_dialler_has_given_up_fails_no_channel(begins: str) -> None:
+    """The dialler was held up, or this side was, so that the answer came too late: it is agreed
+    here alone. The channel of one that began to wait before or after that is requested anew."""
+    async with Host() as host, NetworkEnvironment(worker_id="x", config=quick()) as environment:
+        if begins == "before":
+            reading = asyncio.create_task(consume(environment, host.address, "p"))
+            refused = await host.accept()
+        async with Stranger.meet(environment, worker_id="host", address=host.address) as gone:
+            assert gone.verdict is Verdict.WELCOME
+            if begins == "before":
+                host.answer(refused, Verdict.DUPLICATE)
+                await refused.read_to_end()
+            else:
+                reading = asyncio.create_task(consume(environment, host.address, "p"))
+                await asyncio.sleep(0.01)  # it must not request over this one
+        dialled = await host.accept()
+        host.answer(dialled)
+        [request] = await dialled.read_messages(1)
+        assert request[0] is MessageType.PARTITION_REQUEST
+        assert not reading.done()
+        reading.cancel()
+        await asyncio.wait([reading])
 
 
 async def test_who_waits_for_the_other_takes_its_connection_whatever_the_names() -> None:
@@ -128,6 +156,7 @@ async def test_who_waits_for_the_other_takes_its_connection_whatever_the_names()
             await asyncio.sleep(0)
         async with Stranger.meet(environment, worker_id="z", address=address) as arrived:
             assert arrived.verdict is Verdict.WELCOME
+            arrived.send(encode(MessageType.HEARTBEAT))  # it is used once it has said something
             [request] = await arrived.read_messages(1)
             assert request[0] is MessageType.PARTITION_REQUEST
         reading.cancel()
