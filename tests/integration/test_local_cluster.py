@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -40,9 +41,9 @@ CONFIG = FlinknetConfig(
 )
 
 
-def sums(count: int | None, name: str = "sums") -> JobGraph:
+def sums(count: int | None, name: str = "sums", parallelism: int = 2) -> JobGraph:
     """Sums over the numbers up to ``count`` by their last digit; without end if it is None."""
-    environment = StreamExecutionEnvironment().set_parallelism(2)
+    environment = StreamExecutionEnvironment().set_parallelism(parallelism)
     numbers = environment.from_source(GeneratorSource(lambda number: (number % 10, number), count))
     totals = numbers.key_by(lambda record: record[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
     totals.sink_to(CollectSink() if count else lambda record: None)
@@ -141,14 +142,28 @@ async def test_cancelling_execute_cancels_the_job_and_keeps_the_cluster(
     assert (await cluster.execute(sums(10))).state == "FINISHED"
 
 
-async def test_a_lost_worker_leaves_a_smaller_cluster(cluster: LocalCluster) -> None:
-    with pytest.raises(WorkerLostError, match=r"killed by signal 9 \(SIGKILL\)"):
-        await cluster.execute(failing("kill"))
-    assert len((await cluster.execute(sums(10))).workers) == 1
-    environment = StreamExecutionEnvironment().set_parallelism(3)
-    environment.from_collection([1]).rebalance().map(lambda record: record).print()
-    with pytest.raises(InsufficientSlotsError, match="needs 3 slots"):
-        await cluster.execute(environment.job_graph("wide"))
+@pytest.mark.parametrize("how", ["in a job", "idle", "hung"])
+async def test_a_lost_worker_is_replaced_and_the_next_job_waits_for_it(how: str) -> None:
+    """Also one that no job misses: the next one may need all slots."""
+    quick = replace(
+        CONFIG.cluster,
+        heartbeat_interval_ms=50.0,
+        heartbeat_timeout_ms=1000.0,
+        stop_timeout_ms=500.0,
+    )
+    async with LocalCluster(replace(CONFIG, cluster=quick), on_output=Output()) as cluster:
+        before = cluster.pids()
+        if how == "in a job":
+            with pytest.raises(WorkerLostError, match=r"killed by signal 9 \(SIGKILL\)"):
+                await cluster.execute(failing("kill"))
+        else:
+            os.kill(before["worker-0"], signal.SIGKILL if how == "idle" else signal.SIGSTOP)
+            while "worker-0" in cluster.pids():
+                await asyncio.sleep(0.001)
+        result = await cluster.execute(sums(10, parallelism=4))
+        assert result.state == "FINISHED"
+        assert len(result.workers) == 2
+        assert len(cluster.pids()) == len(before)
 
 
 async def test_a_job_is_restarted_and_the_lost_worker_replaced(cluster: LocalCluster) -> None:

@@ -4,9 +4,8 @@ It gives the dispatcher (which has neither) a clock and connections, and serves 
 (``rest.py``). The cluster token comes in the environment, see ``credentials.py``. With
 ``--watch-parent`` it belongs to a launcher: it ends when the launcher does, writes what the
 launcher must know as JSON lines to standard output (``listening`` with the address; ``ready`` once
-the expected workers have registered; ``worker_wanted`` for one that is lost, and missed by a job
-that is to be restarted), and reads the launcher's news from standard input (``worker_started``,
-``worker_exited``).
+the expected workers have registered; ``worker_wanted`` for one that is lost), and reads the
+launcher's news from standard input (``worker_started``, ``worker_exited``).
 """
 
 from __future__ import annotations
@@ -84,6 +83,9 @@ class Coordinator:
         self._keeper = CheckpointKeeper(self._checkpointing, self._kept, self._found)
         self._want_worker = want_worker
         self._wanted: set[str] = set()
+        """Lost workers of which the launcher has been told."""
+        self._replaced_by = 0.0
+        """When the last of those in their place should have come; 0 if none is expected."""
         self._never_came: deque[str] = deque(maxlen=config.lost_workers_remembered)
         """Workers that ended before they had registered."""
         self._told: defaultdict[str, set[tuple[int, float]]] = defaultdict(set)
@@ -206,10 +208,21 @@ class Coordinator:
         """Return when the job fits, or when nothing that is on its way back would make it fit."""
         self.submissions_waiting += 1
         try:
-            while self.dispatcher.may_fit_soon(submission):
-                await self._progressed.wait()
+            while self.dispatcher.may_fit_soon(submission, self._slots_coming()):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(self._replaced_by or None):
+                        await self._progressed.wait()
         finally:
             self.submissions_waiting -= 1
+
+    def _slots_coming(self) -> int:
+        """Count the slots of workers that the launcher starts in the place of lost ones."""
+        if self.now() >= self._replaced_by:
+            self._replaced_by = 0.0
+            return 0
+        return (
+            max(0, self.config.workers - self.registered_workers()) * self.config.slots_per_worker
+        )
 
     async def find_restore_point(self, submission: Submission) -> RestorePoint | None:
         """Read what the job is to continue from, if it is; CheckpointError or ConfigurationError if
@@ -416,15 +429,19 @@ class Coordinator:
                 )
 
     def _have_workers_replaced(self) -> None:
-        """Say once of each lost worker that a job which waits to be restarted misses it."""
-        if not self.dispatcher.waits_to_restart or self._closed:
+        """Tell the launcher once of each lost worker. One that never came is told of only if a job
+        waits to be restarted: another one might not come either, time and again."""
+        if self._closed:
             return
         workers = self.dispatcher.workers.workers()
         lost = [worker.worker_id for worker in workers if worker.is_lost]
-        for worker_id in [*self._never_came, *lost]:
+        missed = [*self._never_came, *lost] if self.dispatcher.waits_to_restart else lost
+        for worker_id in missed:
             if worker_id not in self._wanted:
+                self._wanted.add(worker_id)
+                self._replaced_by = self.now() + self.config.start_timeout_ms / 1000
                 self._want_worker(worker_id)
-        self._wanted = {*self._never_came, *lost}
+        self._wanted &= {*self._never_came, *lost}
 
     def _tick(self) -> None:
         jump_s = self._wall.follow(self.now(), time.time())

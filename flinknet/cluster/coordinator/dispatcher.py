@@ -246,26 +246,22 @@ class Dispatcher:
         missed."""
         return any((one.restart_at, one.regions_at) != (None, None) for one in self.jobs())
 
-    def may_fit_soon(self, submission: Submission) -> bool:
+    def may_fit_soon(self, submission: Submission, coming: int = 0) -> bool:
         """Whether the job does not fit the free slots, but those as well that are on their way
-        back."""
+        back, and ``coming`` ones of workers that are on their way."""
         returning: Counter[str] = Counter()
         for record in self.jobs():
             if record.execution.is_ending:
                 for worker_id, number in record.execution.held_subtasks():
                     key = record.job_id, number
                     returning[worker_id] += self.workers.slots_of(worker_id, key)
-        return (
-            bool(returning)
-            and not self._fits(submission, Counter())
-            and (self._fits(submission, returning))
-        )
+        required = submission.shape.slots_required()
+        return self._slots_free(Counter()) < required <= self._slots_free(returning) + coming
 
-    def _fits(self, submission: Submission, returning: Counter[str]) -> bool:
-        free = sum(
+    def _slots_free(self, returning: Counter[str]) -> int:
+        return sum(
             worker.free_slots + returning[worker.worker_id] for worker in self.workers.registered()
         )
-        return submission.shape.slots_required() <= free
 
     def _slots_missing(self) -> str:
         """What to say of slots that jobs hold which have ended, and of lost workers."""

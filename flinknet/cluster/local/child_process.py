@@ -160,9 +160,9 @@ class ChildProcess:
 
     def _signal(self, number: signal.Signals) -> None:
         if self.is_running:
-            # It may have ended by itself just now; wait() will say so.
+            # Popen.send_signal would take the status of one that has ended just now from wait().
             with suppress(ProcessLookupError):
-                self._process.send_signal(number)
+                os.kill(self.pid, number)
 
     def _pass_on(self, on_line: OnLine, line: str) -> None:
         try:

@@ -83,6 +83,7 @@ class LocalCluster:
         self._client: CoordinatorClient | None = None
         self._resources = AsyncExitStack()
         self._replacements: set[asyncio.Task[None]] = set()
+        self._stopping = False
         self._coordinator_restarts = 0
 
     async def __aenter__(self) -> Self:
@@ -231,6 +232,8 @@ class LocalCluster:
         await self._watcher.ready()
 
     def _replace_worker(self, lost: str) -> None:
+        if self._stopping:
+            return
         self._replace(self._start_replacement(lost))
 
     def _replace_coordinator(self, how: str) -> bool:
@@ -271,6 +274,7 @@ class LocalCluster:
 
     async def _finish_replacements(self) -> None:
         """Start nothing any more; what has been started is stopped with the others."""
+        self._stopping = True
         for replacement in self._replacements:
             replacement.cancel()
         await asyncio.gather(*self._replacements, return_exceptions=True)

@@ -125,16 +125,19 @@ async def test_a_connection_that_its_dialler_has_given_up_fails_no_channel(begin
     """The dialler was held up, or this side was, so that the answer came too late: it is agreed
     here alone. The channel of one that began to wait before or after that is requested anew."""
     async with Host() as host, NetworkEnvironment(worker_id="x", config=quick()) as environment:
-        if begins == "before":
-            reading = asyncio.create_task(consume(environment, host.address, "p"))
-            refused = await host.accept()
+
+        def begin() -> asyncio.Task[list[int]]:
+            return asyncio.create_task(consume(environment, host.address, "p"))
+
+        reading = begin() if begins == "before" else None
+        refused = await host.accept() if reading is not None else None
         async with Stranger.meet(environment, worker_id="host", address=host.address) as gone:
             assert gone.verdict is Verdict.WELCOME
-            if begins == "before":
+            if refused is not None:
                 host.answer(refused, Verdict.DUPLICATE)
                 await refused.read_to_end()
-            else:
-                reading = asyncio.create_task(consume(environment, host.address, "p"))
+            if reading is None:
+                reading = begin()
                 await asyncio.sleep(0.01)  # it must not request over this one
         dialled = await host.accept()
         host.answer(dialled)

@@ -134,7 +134,7 @@ def test_without_a_token_it_does_not_start(
     assert capsys.readouterr().err.startswith("coordinator: no cluster token: set ")
 
 
-async def test_a_lost_worker_is_wanted_once_a_job_misses_it() -> None:
+async def test_a_lost_worker_is_wanted_at_once_and_one_that_never_came_if_a_job_misses_it() -> None:
     wanted: list[str] = []
     coordinator = Coordinator(CONFIG, wanted.append)
     for number in range(2):
@@ -144,11 +144,34 @@ async def test_a_lost_worker_is_wanted_once_a_job_misses_it() -> None:
     submission = Submission.of_graph(replace(keyed_graph(), restart=strategy))
     record = coordinator.submit(submission)
     coordinator.worker_exited("worker-0", "killed by signal 9 (SIGKILL)")
-    assert wanted == [], "the job still ends"
+    assert wanted == ["worker-0"]
+    coordinator.worker_exited("worker-0.1", "exited with status 1")
+    assert wanted == ["worker-0"], "the next one might not come either"
     coordinator.receive("worker-1", Released(record.job_id, 0))
     assert record.state is JobState.RESTARTING
     coordinator.receive("worker-1", Heartbeat())
-    assert wanted == ["worker-0"]
-    coordinator.worker_exited("worker-0.1", "exited with status 1")
-    assert wanted == ["worker-0", "worker-0.1"], "before it had registered"
+    assert wanted == ["worker-0", "worker-0.1"], "a job waits for it"
+    coordinator.close("stops")
+
+
+@pytest.mark.parametrize("comes", [True, False])
+async def test_a_job_waits_for_the_worker_in_the_place_of_a_lost_one(comes: bool) -> None:
+    """For as long as a worker may take to start."""
+    patience_ms = 60_000.0 if comes else 1.0
+    config = replace(CONFIG, workers=2, slots_per_worker=2, start_timeout_ms=patience_ms)
+    coordinator = Coordinator(config)
+    for number in range(2):
+        message = Register(f"worker-{number}", number, f"127.0.0.1:{number + 1}", 2)
+        coordinator.dispatcher.register(message, coordinator.now())
+    submission = Submission.of_graph(keyed_graph(parallelism=4))
+    assert submission.shape.slots_required() == 4
+    coordinator.worker_exited("worker-0", "killed by signal 9 (SIGKILL)")
+    waiting = asyncio.create_task(coordinator.wait_for_slots(submission))
+    await asyncio.sleep(0)
+    if comes:
+        assert not waiting.done()
+        message = Register("worker-0.1", 2, "127.0.0.1:1", 2)
+        coordinator.dispatcher.register(message, coordinator.now())
+        coordinator.receive("worker-0.1", Heartbeat())
+    await waiting
     coordinator.close("stops")
