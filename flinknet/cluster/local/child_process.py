@@ -162,7 +162,7 @@ class ChildProcess:
         if self.is_running:
             # Popen.send_signal would take the status of one that has ended just now from wait().
             with suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+                os.kill(self._process.pid, number)
 
     def _pass_on(self, on_line: OnLine, line: str) -> None:
         try:
