@@ -168,7 +168,8 @@ class ClusterConfig:
 
     cause_grace_ms: float = 1_000.0
     """How long a lost data connection waits for a better explanation (the worker behind it ended)
-    before it is itself reported as the cause of a failure."""
+    before it is itself reported as the cause of a failure; and how long a lost worker of a local
+    cluster has to end by itself before it is killed, so that its exit status explains the loss."""
 
     collect_records_max: int = 1_000_000
     """Records that a collect sink may keep in each of its subtasks, which hold them in memory until

@@ -26,6 +26,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -119,9 +120,14 @@ class Launcher:
         return await self._start_worker(number, 0, coordinator)
 
     async def replace_worker(self, lost: str, coordinator: str) -> ChildProcess:
-        """Start a worker under another name in the place of a lost one, which has its ports; what
-        is left of that is killed before."""
+        """Start a worker under another name in the place of a lost one, which has its ports.
+
+        The lost one has ``cause_grace_ms`` to end by itself, because its exit status may explain
+        the loss; then it is killed."""
         number, generation = self._places[lost]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._config.cluster.cause_grace_ms / 1000):
+                await self._children[lost].wait()
         await self._children[lost].stop(0.0)
         del self._children[lost], self._places[lost]
         return await self._start_worker(number, generation + 1, coordinator)
