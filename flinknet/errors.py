@@ -318,7 +318,7 @@ _BY_CODE: dict[int, type[RemoteError]] = {
     ErrorCode.CONSUMER_CANCELLED: ConsumerCancelledError,
     ErrorCode.TOO_MANY_CHANNELS: TooManyChannelsError,
 }
-"""What ends one channel. The other codes are of connections and handshakes."""
+"""The codes that end one channel. The others are of connections and handshakes."""
 
 
 def remote_error(code: int, text: str) -> RemoteError:

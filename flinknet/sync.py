@@ -109,7 +109,7 @@ class _Resource(Generic[T]):
     """An asynchronous context manager, entered and left in the loop's thread."""
 
     _what = "this"
-    """What it is, in messages."""
+    """The name of the resource in messages."""
 
     def __init__(self, open_it: Callable[[], AbstractAsyncContextManager[T]]) -> None:
         self._open_it = open_it

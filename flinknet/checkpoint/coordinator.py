@@ -395,8 +395,11 @@ class CheckpointCoordinator:
         return Trigger(checkpoint.checkpoint_id, checkpoint.timestamp_ms, checkpoint.kind, subtasks)
 
     def _trigger_new_roots(self, roots: Iterable[SubtaskId]) -> list[Order]:
-        """A subtask has ended that may have done so before it could pass a barrier on: have those
-        behind it begin themselves, who are the last that could wait for it."""
+        """Let new roots begin the pending checkpoints themselves.
+
+        A subtask may have ended before it could pass a barrier on. The roots behind it would wait
+        for that barrier for ever.
+        """
         orders: list[Order] = []
         for checkpoint in self.pending:
             if checkpoint.state is CheckpointState.PENDING:
@@ -406,9 +409,10 @@ class CheckpointCoordinator:
         return orders
 
     def _hasten(self) -> None:
-        """Nobody is to wait for the rest of an interval in which nothing else happens: once all
-        who have not finished wait for a checkpoint, and none is under way that they wait for, one
-        is due."""
+        """Make a checkpoint due if all unfinished subtasks await one that is not under way.
+
+        Otherwise the job would end only with the interval, in which nothing else happens.
+        """
         newest = self._unfinished.newest_awaited
         if not self.is_running or newest is None:
             return

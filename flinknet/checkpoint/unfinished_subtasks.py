@@ -1,4 +1,4 @@
-"""Which subtasks of an attempt have not finished, and where the barriers of a checkpoint begin.
+"""The subtasks of an attempt that have not finished, and the roots, where barriers begin.
 
 Theory of operation
 -------------------
@@ -48,7 +48,7 @@ class UnfinishedSubtasks:
 
     @property
     def finished(self) -> AbstractSet[SubtaskId]:
-        """The others: the subtasks that have finished."""
+        """The subtasks that have finished."""
         return self._finished
 
     @property
@@ -65,7 +65,7 @@ class UnfinishedSubtasks:
         return max(self._taken)
 
     def begin(self, subtasks: Iterable[SubtaskId], finished: Iterable[SubtaskId]) -> None:
-        """An attempt begins with these subtasks; those in ``finished`` are restored as such."""
+        """Begin an attempt with these subtasks; those in ``finished`` are restored as such."""
         self._subtasks = dict.fromkeys(subtasks)
         self._of_vertex = {}
         for subtask in self._subtasks:
@@ -75,7 +75,7 @@ class UnfinishedSubtasks:
         self._count()
 
     def restart(self, subtasks: Iterable[SubtaskId], finished: Iterable[SubtaskId]) -> None:
-        """Some subtasks begin again; those of them in ``finished`` are restored as such."""
+        """Begin again with some subtasks; those of them in ``finished`` are restored as such."""
         again = set(subtasks)
         self._finished = (self._finished - again) | (again & set(finished))
         for subtask in again:
@@ -83,7 +83,7 @@ class UnfinishedSubtasks:
         self._count()
 
     def finish(self, subtask: SubtaskId) -> list[SubtaskId]:
-        """A subtask has come to its end. Return the subtasks that are roots because of that."""
+        """Count a subtask as finished. Return the subtasks that become roots by that."""
         if subtask in self._finished:
             return []
         self._finished.add(subtask)
@@ -93,8 +93,10 @@ class UnfinishedSubtasks:
         return self._cease_to_emit(subtask)
 
     def await_final(self, subtask: SubtaskId, taken: int) -> list[SubtaskId]:
-        """A subtask ends with the first checkpoint behind ``taken``. Return the subtasks that are
-        roots because of that; nothing happens if it has finished."""
+        """Let a subtask await its final checkpoint, the first one behind ``taken``.
+
+        Return the subtasks that become roots by that. Nothing happens if it has finished.
+        """
         if subtask in self._finished:
             return []
         freed: list[SubtaskId] = []

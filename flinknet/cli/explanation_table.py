@@ -118,14 +118,15 @@ def summary(memory: JobMemory) -> Group:
         Text("\n".join(printable(line) for line in lines)),
         table,
         Text(
-            "Network memory holds the records between two subtasks. --verbose shows who needs what."
+            "Network memory holds the records between two subtasks. --verbose shows how much of it "
+            "each subtask needs."
         ),
         _memory_lines(memory),
     )
 
 
 def _memory_lines(memory: JobMemory) -> Group:
-    """What the exchange adds to the worker that it adds most to: allocated, expected, at most."""
+    """Describe the memory that the exchange adds to the worker to which it adds most."""
     bounds, expected = memory.bounds(), memory.expected()
     worker = max(memory.workers, key=lambda one: expected[one.worker_id].total)
     shape, bound = worker.shape, bounds[worker.worker_id]
@@ -167,8 +168,8 @@ def _counted(number: int, noun: str) -> str:
 
 
 def explanation(memory: JobMemory) -> Group:
-    """Tables of who needs what, the verdict with what would better it, and the memory that is
-    allocated, expected and the most."""
+    """Return tables of the buffers that each owner needs, the verdict with advice, and the memory
+    that is allocated, expected and the most."""
     return Group(
         *(_needs_table(memory, worker) for worker in memory.workers),
         Text("\n".join(["", *_verdict(memory), "", _MEMORY])),

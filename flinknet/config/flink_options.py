@@ -1,9 +1,8 @@
-"""Flink's options by Flink's names: what each of them is here.
+"""Flink's options by Flink's names, and the options of flinknet that they set.
 
-Programs and configuration files that were written for Flink name its options. One that has a
-counterpart here sets it. One that means nothing here is taken too, with a warning that says why,
-because what it is for is done in another way, or is not there. A name that Flink does not know is
-refused: it may be a typing error.
+Programs and configuration files that were written for Flink name its options. An option that has a
+counterpart here sets it. An option that means nothing here is taken with a warning, which says why.
+A name that Flink does not know is refused: it may be a typing error.
 
 Options of a job (``parallelism.default``, ``execution.checkpointing.interval``) are set in the
 program and have their table in ``flinknet/datastream/configuration.py``.
@@ -35,8 +34,8 @@ __all__ = [
 ]
 
 _SIMILAR, _SAME = 0.6, 0.93
-"""From here on a name is taken for a typing error of another one: if it is nothing, and if it
-begins as options of Flink's do."""
+"""From this similarity on a name is taken for a typing error of another one: of a name that Flink
+does not have, and of a name that begins as options of Flink do."""
 
 _UNITS_MS = {
     unit: factor
@@ -106,7 +105,7 @@ def _credit(text: str) -> str:
 
 
 class FlinkOption(NamedTuple):
-    """What an option of Flink's is here."""
+    """The counterpart of an option of Flink's."""
 
     name: str
     """The option's name, as in ``network.segment_bytes``."""
@@ -289,15 +288,15 @@ WITHOUT_MEANING: Mapping[str, str] = {
     "fs.": "files are configured where they are named",
     "s3.": "a store is configured by its own environment variables",
 }
-"""Options, or with a dot at the end all that begin so, and why they do nothing here."""
+"""Options, or with a dot at the end all that begin so, with the reason why they do nothing here."""
 
 
 _OF_A_JOB = ("parallelism.", "pipeline.", "restart-strategy", "execution.")
-"""How options begin that a program sets for its jobs."""
+"""Beginnings of the options that a program sets for its jobs."""
 
 
 def is_of_a_job(key: str) -> bool:
-    """Whether an option is none of a cluster, and has no place in its configuration."""
+    """Return whether a program sets this option for its jobs, and a cluster does not have it."""
     return key not in FLINK_OPTIONS and key.startswith(_OF_A_JOB)
 
 

@@ -24,7 +24,7 @@ __all__ = ["UNMET_REQUESTS_AT_ONCE", "MinuteBudget", "ReaderQuota", "UnmetReques
 _MINUTE_S = 60.0
 
 UNMET_REQUESTS_AT_ONCE = 4
-"""Unmet requests of one connection that are handled before others have their turn, which take some
+"""Unmet requests of one connection that are handled before others have their turn; they take some
 50 us."""
 
 _AHEAD_S = 0.5
@@ -77,7 +77,7 @@ class ReaderQuota:
 
 
 class UnmetRequests:
-    """The places in time of the requests that meet no partition, of all peers of a worker together.
+    """Gives requests that meet no partition places in time, for all peers of a worker together.
 
     ``per_second`` of them have a place in each second.
     """

@@ -171,7 +171,7 @@ def _replaced(
     method: _Method,
     in_thread: bool,
 ) -> DataStream:
-    """Return the stream of results; ConfigurationError if an argument cannot be."""
+    """Return the stream of results. Raises ConfigurationError for a wrong argument."""
     retries = method.endswith("_with_retry")
     _check_order(
         method,
@@ -196,12 +196,14 @@ _KINDS: tuple[tuple[str, Any], ...] = (
     ("output_type", TypeInformation),
     ("async_function", AsyncFunction | Callable),
 )
-"""Of each parameter the values that can only be for it; the first one that fits counts."""
+"""Each parameter with the type of value that is for it alone; the first one that fits counts."""
 
 
 def _check_order(method: str, arguments: dict[str, Any]) -> None:
-    """Refuse a value that stands where another parameter is; the order is easily mixed up, as
-    Flink's Java has another one."""
+    """Refuse a value that stands at the place of another parameter.
+
+    The order is easily mixed up, as Flink's Java has another one.
+    """
     for parameter, value in arguments.items():
         fitting = next((name for name, kind in _KINDS if isinstance(value, kind)), "")
         kind = type(value).__name__

@@ -176,10 +176,10 @@ def _buffer_timeout_enabled(environment: Environment, text: str) -> None:
 
 
 _LAST = ("execution.buffer-timeout.enabled",)
-"""Options that take back what others say."""
+"""Options that overrule others, and are set after them."""
 
 _PROGRAM = 3
-"""The frame of the program above ``configure``."""
+"""Number of frames from a warning of ``configure`` up to the program, which it is about."""
 
 _CHECKPOINTING = "execution.checkpointing."
 

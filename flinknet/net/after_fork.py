@@ -1,9 +1,9 @@
-"""What a process that was forked does with the exchange of the process that it was forked from.
+"""Forked processes, which must not use the exchange of their parents.
 
 Theory of operation. A fork copies an environment with its memory, and shares its sockets; the loop,
-or the thread, that serves it stays behind. What the child writes would reach nobody, and what it
-sent would garble the stream of its parent. So in the child every environment is *disowned* before
-anything else runs: its writers and readers raise. The parent notices nothing.
+or the thread, that serves it stays behind. A record that the child writes would reach no reader,
+and bytes that it sends would garble the stream of its parent. So in the child every environment is
+*disowned* before anything else runs: its writers and readers raise. The parent notices nothing.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ __all__ = ["disown_after_fork", "left_behind"]
 
 
 class Owned(Protocol):
-    """What a process has, and its forked children have not."""
+    """An object that belongs to one process, and not to its forked children."""
 
     def disown(self) -> None:
-        """Raise ``left_behind`` wherever it is used, and touch nothing outside this process."""
+        """Raise ``left_behind`` in each call from now on; touch nothing outside this process."""
 
 
 _owned: WeakSet[Owned] = WeakSet()
 
 
 def disown_after_fork(one: Owned) -> None:
-    """Have children that are forked from now on disown it, as long as it lives."""
+    """Let children that are forked from now on disown an object, as long as it lives."""
     _owned.add(one)
 
 
 def left_behind(what: str) -> LocalProtocolError:
-    """What a forked child gets that uses ``what``."""
+    """Return the error for a forked child that uses ``what``."""
     return LocalProtocolError(
         f"{what} was opened before this process ({os.getpid()}) was forked, and belongs to the "
         f"process that it was forked from: open it anew in this one, or start this one with "

@@ -1,4 +1,4 @@
-"""The farewell: how a side closes a connection that its peer may still be sending on.
+"""The farewell, by which a side closes a connection on which its peer may still be sending.
 
 Theory of operation. A socket that is closed while it has unread bytes resets the connection, and a
 reset can cost the peer the last message, which says why. So this side ends its half of the stream
@@ -37,13 +37,13 @@ class Farewell:
         end_stream(transport)
 
     def discard(self, size: int) -> None:
-        """Count bytes that nothing is done with; the peer that sends too many is cut off."""
+        """Count bytes that are discarded, and cut off a peer that sends too many."""
         self._bytes_left -= size
         if self._bytes_left < 0:
             self._transport.abort()
 
     def cancel(self) -> None:
-        """The socket is gone; idempotent."""
+        """Stop waiting, since the socket is gone; idempotent."""
         self._timer.cancel()
 
 

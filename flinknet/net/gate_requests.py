@@ -61,7 +61,7 @@ class GateRequests:
         return self._tasks.keys()
 
     def is_connecting(self, gate: InputGate) -> bool:
-        """Whether a producer of the gate is still to be reached."""
+        """Return whether a producer of the gate has not been reached yet."""
         return bool(self._tasks.get(gate))
 
     def open(self, gate: InputGate) -> None:

@@ -50,7 +50,7 @@ class LinkSender(Sender, Protocol):
     """What a link's protocol shares with those of the worker's other links."""
 
     rests: RestQueue
-    """Where links wait that have asked for too much that is not here."""
+    """Links that wait, because they have asked for too many partitions that are not here."""
 
     busy_poll: BusyPoll | None
     """What keeps the event loop awake after something has come or gone, if anything does."""
@@ -140,7 +140,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._on_rejected()
 
     def _is_over(self) -> bool:
-        """Whether nothing more is taken from the peer, or said to it."""
+        """Return whether this side takes nothing more from the peer, and sends it nothing."""
         return self._farewell is not None or self._transport.is_closing()
 
     def _tick(self) -> None:

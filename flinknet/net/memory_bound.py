@@ -1,4 +1,4 @@
-"""The memory of a worker's exchange beyond a fresh process: what is expected, and the bound.
+"""The memory of a worker's exchange beyond a fresh process: the expected memory, and the bound.
 
 An ordinary job takes what is *expected*: its records are small beside ``record_bytes_max``, and its
 peers keep to the protocol. The *bound* is the most that can be held. Each part of it follows from
@@ -67,13 +67,13 @@ _SERIALISER_BYTES = 256 * KIB
 """What msgpack allocates at once for a packer."""
 
 
-# The same as they are, rounded down, with what a task has around them: for what is expected.
+# For the expected memory: the real sizes, rounded down, with the objects of a task around them.
 _CHANNEL_EXPECTED_BYTES = 1536
 _SUBPARTITION_EXPECTED_BYTES = KIB
 _OWNER_EXPECTED_BYTES = 32 * KIB
 _CONNECTION_EXPECTED_BYTES = 3 * KIB
 _BUFFER_IN_RECORDS_FACTOR = 2
-"""What the records of a buffer take as objects, for each byte, if they are text or numbers."""
+"""Bytes of objects for each byte of a buffer, if its records are text or numbers."""
 
 
 class ExchangeShape(NamedTuple):
@@ -86,9 +86,10 @@ class ExchangeShape(NamedTuple):
     local_channels: int
     remote_channels: int
     readers: int
-    """Of all gates: a subtask reads all of its gates with one, a record after the other."""
+    """The readers of all gates: a subtask reads all of its gates with one reader, record by
+    record."""
     keyed_partitions: int
-    """Those whose writer may remember the channels of keys."""
+    """Partitions whose writer may remember the channels of keys."""
 
     @classmethod
     def of(
@@ -231,7 +232,7 @@ def _reassembly(config: NetworkConfig) -> int:
 
 
 def _records_read(config: NetworkConfig, readers: int) -> int:
-    """The bytes of a record (mapped, if they are on disk), and what is made of the records.
+    """Return the bytes of a record (mapped, if they are on disk) and of the objects of all records.
 
     With the record that spans buffers come those that stand behind it in its last buffer.
     """

@@ -1,10 +1,10 @@
-"""The rest queue: in which turn of the event loop a link goes on that asks for what is not here.
+"""The rest queue of links that ask for partitions that are not here.
 
-Theory of operation. What such requests cost is bounded in time (``connection/peer_budget.py``), but
-on a busy machine a second of the clock may hold little time of this process. So there is one queue
-for all links of a worker, and each turn of the loop lets one of them go on: what the others have to
-do in that turn comes as well, and takes as long as it takes. Where the others have nothing to do,
-turns are quick, and the queue is.
+Theory of operation. The cost of such requests is bounded in time (``connection/peer_budget.py``),
+but on a busy machine a second of the clock may hold little time of this process. So there is one
+queue for all links of a worker, and each turn of the event loop lets one of them go on. All other
+work of that turn is done as well, however long it takes. If there is none, turns are short, and the
+queue moves fast.
 
 Links stand here in the order of their places in time.
 """

@@ -13,8 +13,9 @@ which programs without a coordinator do not have.
 A *topic* stands for any number of partitions: each request for it is answered with one of its own,
 which its producer makes for it, whatever subpartition it asks for.
 
-A partition may *name* the workers that consume its subpartitions. Nobody else is answered, neither
-about it nor, later, that it is gone: his request waits as if there were no such partition.
+A partition may *name* the workers that consume its subpartitions. The request of another worker is
+not answered, neither while the partition is there nor when it is gone: it waits as if there were no
+such partition.
 
 Time comes in as ``now``, or from ``clock``, which the shell sets, and never goes back, so requests
 expire in the order in which they began to wait. ``next_deadline`` says when ``expire`` and
@@ -51,7 +52,7 @@ __all__ = [
 log = logging.getLogger("flinknet.partition")
 
 _TEXT_CHARACTERS_MAX = 1_000
-"""Of an error that is remembered: about as much as crosses the network."""
+"""Length of an error that is remembered: about as much as crosses the network."""
 
 WIRE_ID_BYTES = 16
 
@@ -71,8 +72,8 @@ class PartitionRequester(AvailabilityListener, Protocol):
         """The request cannot be met: not found in time, released or failed."""
 
 
-def _nobody_keeps_time() -> None:
-    """Whoever made the registry calls ``expire`` by itself."""
+def _keep_no_time() -> None:
+    """Do nothing: the owner of the registry calls ``expire`` by itself."""
 
 
 @dataclass(slots=True)
@@ -122,7 +123,7 @@ class PartitionRegistry:
         self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
         self._waiting_for: dict[bytes, dict[int, _Waiting]] = {}
         self._not_overdue: OrderedDict[int, _Waiting] = OrderedDict()
-        self.on_waiting: Callable[[], None] = _nobody_keeps_time
+        self.on_waiting: Callable[[], None] = _keep_no_time
 
     def register(self, partition: ResultPartition, consumers: Sequence[str] | None = None) -> None:
         """Make a partition known and answer the requests that wait for it.
@@ -161,7 +162,7 @@ class PartitionRegistry:
         return wire_id
 
     def forget_topic(self, name: str, failure: KeptError | None = None) -> None:
-        """Have requests for it wait again, or refuse them if its writer failed; idempotent."""
+        """Let requests for a topic wait again, or refuse them if its writer failed; idempotent."""
         wire_id = wire_partition_id(name)
         self._topics.pop(wire_id, None)
         if failure is not None:
@@ -237,8 +238,10 @@ class PartitionRegistry:
         return max(_first(self._not_overdue).since, self._last_notice) + self._notice_s
 
     def expire(self, now: float, at_most: int = sys.maxsize) -> None:
-        """Fail the requests whose deadline has passed, ``at_most`` so many of them; others have a
-        ``next_deadline`` that has passed."""
+        """Fail the requests whose deadline has passed, ``at_most`` so many of them.
+
+        If some are left, ``next_deadline`` has passed as well.
+        """
         timeout_s = self._request_timeout_s
         while at_most and self._waiting and _first(self._waiting).since + timeout_s <= now:
             at_most -= 1
@@ -251,7 +254,7 @@ class PartitionRegistry:
             )
 
     def take_overdue(self, now: float) -> list[PartitionRequester]:
-        """Return, once, the requests that have waited for so long that somebody should be told."""
+        """Return, once, the requests that have waited for so long that a warning is due."""
         if not self._not_overdue or self._next_notice() > now:
             return []
         self._last_notice = now
@@ -262,7 +265,7 @@ class PartitionRegistry:
         return [waiting.requester for waiting in overdue]
 
     def close(self) -> None:
-        """Nothing will be registered any more: fail every request that waits."""
+        """Fail every request that waits, since nothing will be registered any more."""
         while self._waiting:
             self._give_up(
                 _first(self._waiting).requester,

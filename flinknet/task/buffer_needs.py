@@ -159,7 +159,7 @@ class WorkerNeeds:
     subtasks: int
     """Those of its subtasks that exchange something."""
     readers: int
-    """Those of its subtasks that have gates, of which each has one reader."""
+    """The number of its subtasks that have gates; each of these has one reader."""
 
     def need(self, config: NetworkConfig) -> BufferNeed:
         """The network buffers of all owners together."""

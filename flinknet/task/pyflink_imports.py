@@ -1,4 +1,4 @@
-"""Imports of what PyFlink has and flinknet has not: they say why, and what to use instead.
+"""Reasons for imports that fail because PyFlink has a module or a name that flinknet has not.
 
 Programs for PyFlink run when ``pyflink`` is ``flinknet`` in their import lines. Where that finds
 nothing, Python's own error names the module and no more. The finder below is asked last, when no
@@ -19,7 +19,7 @@ _WITH_NAMES = (f"{_PACKAGE}.common", f"{_PACKAGE}.datastream")
 """Packages of PyFlink's names: ``from package import Name`` asks finders for a name that the
 package has not."""
 _CONNECTORS = f"{_PACKAGE}.datastream.connectors"
-"""Where older programs import FlinkKafkaConsumer and the like from."""
+"""The package from which older programs import FlinkKafkaConsumer and the like."""
 
 
 class PyFlinkImports(MetaPathFinder):
@@ -56,6 +56,6 @@ class PyFlinkImports(MetaPathFinder):
 
 
 def explain_imports() -> None:
-    """Have failed imports explained from now on."""
+    """Explain failed imports from now on."""
     if not any(isinstance(finder, PyFlinkImports) for finder in sys.meta_path):
         sys.meta_path.append(PyFlinkImports())

@@ -59,8 +59,8 @@ class TypeInformation(PyFlinkNames):
         raise NotImplementedError
 
     def conversion(self) -> Conversion:
-        """Return what does to values what ``convert`` does, but for values that are right already,
-        which it returns as they are."""
+        """Return a conversion that does the same as ``convert``, but returns a value that is right
+        already as it is."""
         make = _CONVERSIONS.get(type(self))
         return forms.unknown(self) if make is None else make(self)
 
@@ -174,7 +174,7 @@ _CLASSES: dict[str, type] = {
     "Time": time,
     "Timestamp": datetime,
 }
-"""Of which exactly the values of a basic type are."""
+"""The class that the values of a basic type have, exactly."""
 
 
 class BasicTypeInfo(TypeInformation):

@@ -71,7 +71,7 @@ times of its timers of event time and of the clock."""
 KEPT, STATE, EVENT_TIMERS, PROCESSING_TIMERS = range(4)
 
 _SPOKEN = "windows spoken"
-"""In a trigger's memory: how many count windows of the key have spoken."""
+"""Key in a trigger's memory for the number of count windows that have been handed out."""
 
 Panes = dict[tuple[int, ...], Pane]
 

@@ -72,7 +72,7 @@ class CountWindow(NamedTuple):
     """One of the windows of so many records into which ``count_window`` cuts those of a key."""
 
     id: int
-    """How many windows of the key have spoken before it."""
+    """The number of windows of the key that came before it."""
 
     def max_timestamp(self) -> int:
         """Return the end of time."""
@@ -104,7 +104,7 @@ class WindowAssigner(Subscripted, ABC):
     is_event_time = True
     """Whether it goes by the records' timestamps; else by the clock."""
     counts = False
-    """Whether functions are told how many times the window of a key has spoken: a CountWindow."""
+    """Whether functions are given a CountWindow, which numbers the firings of a key's window."""
     merges = False
     """Whether windows of one key that touch become one."""
 

@@ -1,4 +1,4 @@
-"""How a module is run as a script by an interpreter that imports little."""
+"""Commands that run a module as a script, in an interpreter that imports little."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ __all__ = ["bare_script"]
 
 
 def bare_script(module: ModuleType) -> list[str]:
-    """Return a command that runs a module without the package, the environment and site: its
-    arguments stand behind it."""
+    """Return a command that runs a module without the package, the environment and ``site``.
+
+    The arguments of the script follow the command.
+    """
     file = Path(str(module.__file__))
     # A package in a zip archive has no file to run.
     script = [str(file)] if file.is_file() else ["-c", inspect.getsource(module)]

@@ -46,7 +46,8 @@ _REQUESTS_MAX = 3
 """At a time, beside the websocket: deployments, results and answers take turns."""
 
 _PIECE_BYTES = 256 * 1024
-"""Of a body that is sent: the event loop turns, and the time-out begins anew, between two."""
+"""Size of the pieces in which a body is sent. After each the event loop turns, and the time-out
+begins anew."""
 
 
 class Deployment(NamedTuple):

@@ -31,11 +31,10 @@ log = logging.getLogger("flinknet.http")
 
 
 def _is_of_this_process(record: logging.LogRecord) -> bool:
-    """Whether a line of aiohttp's is about more than a request that is no HTTP, or too long, or
-    whose body cannot be read.
+    """Return False for aiohttp's lines about a request that cannot be read as HTTP.
 
-    Its sender is answered with 400. It is no error of this process, and strangers must not fill
-    its log with tracebacks.
+    Such a request is answered with 400. It is no error of this process, and strangers must not fill
+    the log with tracebacks.
     """
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, HttpProcessingError | web.RequestPayloadError)
@@ -53,8 +52,9 @@ class HttpServer:
         config: ClusterConfig,
         peer_was_held_up: Callable[[float], bool] = lambda within_s: False,
     ) -> None:
-        """``peer_was_held_up`` says whether user code held up the event loop of a known peer in the
-        last seconds: then no connection is cut off, since none says whose it is."""
+        """``peer_was_held_up`` returns whether user code held up the event loop of a known peer in
+        the last seconds. Then no connection is cut off, since a connection does not tell its
+        peer."""
         self._loop = asyncio.get_running_loop()
         self._peer_was_held_up = peer_was_held_up
         self._request_timeout_s = config.http_request_timeout_ms / 1000

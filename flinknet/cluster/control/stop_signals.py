@@ -1,9 +1,9 @@
 """The signals that tell a process of a cluster to end, and leave it the time to do so in order.
 
-Theory of operation. A signal is heard where Python's own handler runs, in this process alone. It
-does not follow from what asyncio reads from the wake-up descriptor: a process that user code has
-forked has that descriptor, too, and what is written there is heard here. So asyncio only wakes up,
-and its own handler does nothing.
+Theory of operation. A signal counts when Python's own handler runs in this process. asyncio's
+handlers follow the numbers that it reads from the wake-up descriptor. They cannot be trusted: a
+process that user code has forked shares that descriptor, and writes its own signals there. So
+asyncio only wakes up, and its handler does nothing.
 
 A forked process starts clean: the signals end it, as they end any other program. Otherwise
 ``multiprocessing.Pool.terminate()`` would wait for ever for processes that do not hear SIGTERM.
@@ -44,7 +44,7 @@ class _Heard:
 
 
 def when_told_to_stop(call: Callable[[signal.Signals], None]) -> None:
-    """Have it called, in the running event loop, for each of them that comes."""
+    """Call a function in the running event loop for each stop signal that comes."""
     loop = asyncio.get_running_loop()
     heard = _Heard(loop, call)
     for number in STOP_SIGNALS:
@@ -54,12 +54,12 @@ def when_told_to_stop(call: Callable[[signal.Signals], None]) -> None:
 
 
 def is_heard(number: int) -> bool:
-    """Return whether this process ends in order when the signal comes."""
+    """Return whether this process handles the signal, and ends in order when it comes."""
     return number in STOP_SIGNALS and isinstance(signal.getsignal(number), _Heard)
 
 
 def _wake_up() -> None:
-    """The event loop turns: then Python calls its handler."""
+    """Do nothing: the event loop has turned, so that Python calls its own handler."""
 
 
 def _start_clean() -> None:

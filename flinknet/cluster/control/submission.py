@@ -27,7 +27,8 @@ from flinknet.task.graph import (
 __all__ = ["RestoreSettings", "Submission"]
 
 _LENGTH = struct.Struct(">I")
-"""In front of the shape: its bytes. The graph is the rest, and is not read."""
+"""The length of the shape, in bytes, which stands in front of it. The graph is the rest, and is not
+read."""
 
 _RESTART_STRATEGIES: dict[str, Any] = {kind.__name__: kind for kind in get_args(RestartStrategy)}
 
@@ -116,9 +117,12 @@ class Submission:
     def from_bytes(
         cls, body: bytes, shape_bytes_max: int | None = None, *, has_ended: bool = False
     ) -> Submission:
-        """Inverse of ``to_bytes``; ConfigurationError if the body is none, or if its shape is
-        larger than ``shape_bytes_max``, which is compared before anything is made of it. That of
-        a job that ``has_ended`` needs no graph."""
+        """Return the submission that ``to_bytes`` has packed.
+
+        The length of the shape is compared with ``shape_bytes_max`` before anything is made of it.
+        The submission of a job that ``has_ended`` needs no graph. Raises ConfigurationError if the
+        body is no submission, or its shape too large.
+        """
         header, graph = _parts_of(body)
         if shape_bytes_max is not None and len(header) > shape_bytes_max:
             raise ConfigurationError(

@@ -103,8 +103,10 @@ class CheckpointKeeper:
         self._then(record, lambda: self._seek(record))
 
     def end(self, record: JobRecord) -> None:
-        """The job has ended: remove its checkpoints, if they are not to stay, and the journal, if
-        nothing is left that it is about, after what was ordered before; and forget it."""
+        """Remove the checkpoints of a job that has ended, unless they are to stay, and forget it.
+
+        The journal goes, too, if no checkpoint is left. All that was ordered before is done first.
+        """
         settings, state = record.submission.shape.checkpointing, record.state
         failed, cancelled = state is JobState.FAILED, state is JobState.CANCELED
         has_claimed = any(job_id == record.job_id for job_id, _ in self._claims)

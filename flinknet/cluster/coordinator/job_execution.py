@@ -100,13 +100,13 @@ class JobExecution:
         self._worker_of = {key: worker for worker, keys in assignment.items() for key in keys}
         self._numbers = dict.fromkeys(self._worker_of, attempt)
         self._by_part: dict[Part, list[SubtaskKey]]
-        """Which subtasks each part has: an index of the two above."""
+        """The subtasks of each part: an index of the two above."""
         self._index_parts()
         self._states = dict.fromkeys(self._worker_of, SubtaskState.DEPLOYING)
         self._counts = Counter(self._states.values())
-        """How many subtasks are in each state, so that one that ends looks at no other."""
+        """The number of subtasks in each state, so that the end of one looks at no other."""
         self._failed: set[SubtaskKey] = set()
-        """Those that have failed since regions were given up last."""
+        """The subtasks that have failed since regions were given up last."""
         self._unopened: set[Part] = {
             (worker, attempt) for worker, keys in assignment.items() if keys
         }

@@ -111,7 +111,7 @@ class NameRoutes:
 
 
 def _failure_said(body: bytes, now: float) -> LeftFailure:
-    """What a producer says that has failed; ConfigurationError if it is not well said."""
+    """Return the failure that a producer leaves. Raises ConfigurationError for a wrong body."""
     fields = _fields(body, {"code", "text", "unread", "remembered_ms"})
     code, text, remembered_ms = fields["code"], fields["text"], fields["remembered_ms"]
     unread = fields["unread"]
@@ -122,8 +122,8 @@ def _failure_said(body: bytes, now: float) -> LeftFailure:
         or not (unread is None or (isinstance(unread, list) and set(map(type, unread)) <= {int}))
     ):
         raise ConfigurationError(
-            "the failure is not well said: code is a number, text a text, unread null or a list of "
-            "subpartitions, remembered_ms a number of milliseconds"
+            "the request's body is no failure: give code as a number, text as text, unread as null "
+            "or a list of subpartitions, remembered_ms as a number of milliseconds"
         )
     until = now + remembered_ms / 1000
     return LeftFailure(
@@ -144,7 +144,7 @@ def _fields(body: bytes, named: set[str]) -> dict[str, Any]:
 
 
 def _said(body: bytes) -> tuple[str, PublishedName]:
-    """What a producer says; ConfigurationError if it is not well said."""
+    """Return what a producer publishes. Raises ConfigurationError for a wrong body."""
     fields = _fields(body, {"id", "job", "name", "worker_id", "address"})
     for field, text in fields.items():
         if not isinstance(text, str) or len(text) > _TEXT_CHARACTERS_MAX:

@@ -7,9 +7,9 @@ or is gone; a coordinator that is started anew knows none, and is told them agai
 has lost its connection may have said its name anew, under the same id, before the coordinator
 knows of the loss: the end of that connection takes back only what was said over it.
 
-A producer that has failed before its readers had come says with what as it takes its name back, and
-for the readers of which subpartitions; each of those hears it once. Failures are few, and each has
-its time.
+A producer that has failed before its readers had come leaves its error as it takes its name back,
+for the readers of some subpartitions. Each of these readers gets it once. The number of errors is
+bounded, and so is the time for which each is kept.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class PublishedName:
 
 @dataclass(slots=True)
 class LeftFailure:
-    """With what a producer has failed.
+    """The error of a producer that has failed.
 
-    ``unread`` are the subpartitions whose readers have not heard that, None if any reader may come;
-    ``until`` is when it means nothing any more.
+    ``unread`` are the subpartitions whose readers have not got it, None if any reader may come.
+    From the time ``until`` on it means nothing.
     """
 
     code: int
@@ -46,8 +46,8 @@ class LeftFailure:
 
 
 class PublishedNames:
-    """The names that are there now, each under the id that its producer has made up for it, and up
-    to ``failures_max`` failures of those that are gone."""
+    """The present names, each under the id that its producer has made up for it, and up to
+    ``failures_max`` errors of producers that are gone."""
 
     def __init__(self, failures_max: int) -> None:
         self._published: dict[str, PublishedName] = {}
@@ -63,7 +63,7 @@ class PublishedNames:
         self._keep_failures(lambda name, _: (name.job, name.name, name.worker_id) != said)
 
     def leave(self, publication_id: str, failure: LeftFailure) -> None:
-        """A producer takes its name back, because it has failed."""
+        """Take the name of a producer that has failed back, and keep its error."""
         published = self._published.pop(publication_id, None)
         if published is not None:
             self._failures.append((published, failure))
@@ -71,8 +71,7 @@ class PublishedNames:
     def take_failure(
         self, job: str, name: str, subpartition: int, now: float
     ) -> LeftFailure | None:
-        """Return a failure that was left for the reader of a subpartition, and take all that were
-        left for it away."""
+        """Remove the errors that were left for the reader of a subpartition, and return one."""
         self._keep_failures(lambda _, failure: failure.until > now)
         found = [
             failure

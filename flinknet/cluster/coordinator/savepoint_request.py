@@ -40,11 +40,11 @@ class SavepointRequest:
 
     @property
     def progress(self) -> tuple[str, str, bool]:
-        """What changes when there is something new to know of it."""
+        """Return a value that changes whenever the request has to be written down again."""
         return self.request_id, self.location, self.is_done
 
     def to_journal(self) -> list[Any]:
-        """Return what the next coordinator must know of it: plain types."""
+        """Return the fields that the next coordinator needs, as plain types."""
         return [
             self.request_id,
             self.checkpoint_id,
@@ -57,7 +57,7 @@ class SavepointRequest:
 
     @classmethod
     def from_journal(cls, fields: list[Any]) -> SavepointRequest:
-        """Inverse of ``to_journal``; TypeError or ValueError if the fields are not its own."""
+        """Return the request of ``to_journal``. Raises TypeError or ValueError for other fields."""
         request_id, checkpoint_id, kind, *rest = fields
         return cls(request_id, checkpoint_id, CheckpointKind(kind), *rest)
 

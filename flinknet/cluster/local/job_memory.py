@@ -94,7 +94,7 @@ class JobMemory:
         }
 
     def expected(self) -> dict[str, ExpectedMemory]:
-        """What the exchange of each worker is expected to take."""
+        """Return the memory that the exchange of each worker is expected to take."""
         return {
             worker.worker_id: expected_memory(self.config.network, worker.shape)
             for worker in self.workers

@@ -36,7 +36,8 @@ __all__ = ["keep"]
 _PR_SET_CHILD_SUBREAPER = 36
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LOOK_MS = 1000
-"""The launcher's pipe may be held open by a process that it has forked."""
+"""Between two looks for the launcher, whose pipe may be held open by a process that it has
+forked."""
 _CANNOT_START = 127
 """As shells say that there is no such command."""
 _PARENT_GONE = 4
@@ -44,7 +45,7 @@ _PARENT_GONE = 4
 
 
 def keep(report: int, command: list[str]) -> NoReturn:
-    """Run ``command`` and end as it does, when nothing is left that it has started."""
+    """Run ``command``, kill the processes that it leaves behind, and end as it has ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     launcher = os.getppid()
@@ -128,7 +129,7 @@ def _is_killed(child: int) -> bool:
 
 
 def _children() -> list[int]:
-    """The process ids of all children, zombies included; none where there is no /proc."""
+    """Return the ids of all children, zombies included; none where there is no /proc."""
     own = os.getpid()
     found = []
     with suppress(OSError):

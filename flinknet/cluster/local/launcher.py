@@ -52,11 +52,11 @@ if takes_path:
     sys.path[:] = path
 sys.exit(main())
 """
-"""What a child runs. Its arguments are the package of the process, and a list in JSON: where the
-program has flinknet, whether the child takes the program's path, and that path."""
+"""The program of a child. Its arguments are the package of the process, and a list in JSON: the
+place of flinknet, whether the child takes the program's path, and that path."""
 
 _HOME = str(Path(__file__).parents[3])
-"""Where this program has found the package: a directory, or an archive."""
+"""The place of the package: a directory, or an archive."""
 
 _PYPY_NURSERY = "PYPY_GC_NURSERY"
 """Where PyPy looks, before anything of flinknet runs, for how large its nursery is."""
@@ -227,5 +227,5 @@ def _interpreter_flags() -> list[str]:
 
 
 def _import_path() -> list[str]:
-    """Where this program finds modules; Python itself ignores entries that are no text."""
+    """Return the import path, without entries that are no text, which Python ignores."""
     return [place for place in sys.path if isinstance(place, str)]

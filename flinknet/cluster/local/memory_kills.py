@@ -1,4 +1,4 @@
-"""Whether the kernel has killed a process of this cluster because memory ran out.
+"""Processes of this cluster that the kernel has killed because memory ran out.
 
 A process that is killed for its memory ends by SIGKILL, as by hand. The control group in which the
 cluster runs counts such kills, so a count that has risen makes that the likely reason: in version 2
@@ -22,7 +22,7 @@ _HINT = (
 
 
 class MemoryKills:
-    """The count of such kills, from now on."""
+    """Counts such kills, from now on."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         """``root`` is where ``/proc`` and ``/sys`` are."""
@@ -30,7 +30,7 @@ class MemoryKills:
         self._before = self._count()[0]
 
     def hint(self) -> str:
-        """Return what to say of a process that was killed by SIGKILL; empty if the count has not
+        """Return advice about a process that was killed by SIGKILL; empty if the count has not
         risen since the last call."""
         count, file = self._count()
         has_risen, self._before = count > self._before, max(count, self._before)

@@ -74,8 +74,8 @@ class Watcher:
         self._missed: dict[str, str] = {}
         """Those that have ended and have not been wanted back yet, and how."""
         self._replaced: set[str] = set()
-        """Those that were wanted back. A coordinator may want one before its process has ended,
-        and the next coordinator may want it again."""
+        """Workers for which a replacement was asked. A coordinator may ask before the process has
+        ended, and the next coordinator may ask again."""
         self._cause_grace = cause_grace_s
         self._coordinator: WatchedProcess
         self._address = ""

@@ -19,8 +19,8 @@ from flinknet.errors import JobError
 __all__ = ["BATCH_BYTES_MAX", "ResultUploads"]
 
 BATCH_BYTES_MAX = 512 * 1024
-"""Of results that go together, unless the first one alone is larger: the coordinator lets a body
-have 1 MiB beside the largest result, and one that is late costs the others little."""
+"""Size of the results that go together, unless the first one alone is larger. The coordinator takes
+a body of 1 MiB more than the largest result, and a small batch that is late holds up few others."""
 
 
 class _Uploads(Protocol):

@@ -63,7 +63,7 @@ def _current_task() -> asyncio.Task[Any] | None:
 
 
 def guard_process() -> None:
-    """Have the calls that would end this process raise WorkerExit in user code; call it once."""
+    """Make the calls that would end this process raise WorkerExit in user code; call it once."""
     process = os.getpid()
 
     def leave(status: int) -> NoReturn:

@@ -40,7 +40,7 @@ __all__ = ["RemoteDirectory", "RemoteParts"]
 log = logging.getLogger("flinknet.worker")
 
 _SCRATCH = "flinknet-output-"
-"""How the directories with files that are to be sent are called."""
+"""Prefix of the directories with files that are to be sent."""
 
 
 class RemoteFolder:
