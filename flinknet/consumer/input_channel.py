@@ -117,10 +117,15 @@ class InputChannelStatistics(NamedTuple):
     bytes_in: int = 0
     backlog: int = 0
     unannounced_credit: int = 0
+    held_credit: int = 0
+    """Of the unannounced, what the channel keeps from its producer while its gate is busy."""
     exclusive_total: int = 0
     exclusive_free: int = 0
     floating_free: int = 0
     required: int = 0
+    is_short: bool = False
+    """The producer has more to send than it is told that it may, and the reader is why: it has data
+    to read, or holds credit back."""
 
 
 class ChannelListener:

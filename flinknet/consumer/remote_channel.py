@@ -474,8 +474,15 @@ class RemoteInputChannel(InputChannel):
             self._settle_credit(0)
 
     def statistics(self) -> InputChannelStatistics:
-        """Say what is queued, what has come so far, and what credit the producer has."""
+        """Say what is queued, what has come so far, and what credit the producer has. Credit that
+        is held back is none: the producer is not told of it while the gate is busy."""
         manager = self.manager.statistics()
+        held = self.credit.unannounced if self.credit.state is _HELD else 0
+        free = manager.exclusive_free + manager.floating_free - held
+        if isinstance(self.manager, BufferManager):
+            is_short = self.sender_backlog > free and bool(held or self._queue)
+        else:
+            is_short = manager.waiting
         return InputChannelStatistics(
             channel=self.index,
             kind="remote",
@@ -486,10 +493,12 @@ class RemoteInputChannel(InputChannel):
             bytes_in=self.bytes_in,
             backlog=self.sender_backlog,
             unannounced_credit=self.credit.unannounced,
+            held_credit=held,
             exclusive_total=0 if self.released else manager.exclusive_total,
             exclusive_free=manager.exclusive_free,
             floating_free=manager.floating_free,
             required=manager.required,
+            is_short=is_short,
             released=self.released,
         )
 

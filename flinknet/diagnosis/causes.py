@@ -21,16 +21,13 @@ from flinknet.diagnosis.finding import (
     TaskName,
     Throughput,
 )
+from flinknet.diagnosis.pool_usage import OK_SHARE
 from flinknet.diagnosis.reading import Readings
 from flinknet.diagnosis.sentences import Said, Sentences
 from flinknet.diagnosis.topology import TaskKey, Topology
 from flinknet.diagnosis.wait_graph import Blame, Blamed, WaitGraph
-from flinknet.metrics.task_times import LOW_MS_PER_SECOND
 
 __all__ = ["AMPLIFICATION", "LOST_MAX", "Causes"]
-
-OK_SHARE = LOW_MS_PER_SECOND / 1000
-"""Part of its time that a task may wait."""
 
 AMPLIFICATION = 100.0
 """Records that an operator makes of each one from which on that is the news, and not that those

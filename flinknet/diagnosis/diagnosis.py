@@ -24,7 +24,8 @@ read it as JSON (``Diagnosis.to_json``)::
                  "meaning": "BACKPRESSURED", "sentences": ["...", ...],
                  "in_pool": 0.1, "out_pool": 1.0, "floating": 0.0, "exclusive": 0.2,
                  "queued_in": 1, "queued_out": 16, "backlog": 3,
-                 "credit_announced": 4, "credit_unannounced": 0,
+                 "credit_announced": 4, "credit_unannounced": 0, "credit_held": 0,
+                 "channels": 4, "channels_short": 0,
                  "throughput": THROUGHPUT}, ...]
     }
 
@@ -32,7 +33,8 @@ TASK is ``{"vertex": 2, "vertex_id": "0a...", "subtask": 0, "name": "Sink (1/2)"
 its place in the job graph and ``vertex_id`` its name in Flink's REST; THROUGHPUT is
 ``{"records_in_per_s", "records_out_per_s", "bytes_in_per_s", "bytes_out_per_s"}``. Kinds are the
 names of ``FindingKind``, meanings those of ``PoolMeaning``. Shares are parts of 1, of ``seconds``,
-which is how long the tasks were looked at; findings are sorted by severity, the worst first, and
+which is how long the tasks were looked at; pools and queues are averages over the reports of that
+time; findings are sorted by severity, the worst first, and
 one about a checkpoint stands behind the one that is its cause, whose culprit it has.
 "Unknown" is a job of which no worker has reported yet.
 """
@@ -44,9 +46,9 @@ from typing import Any, NamedTuple
 from flinknet.diagnosis.causes import Causes
 from flinknet.diagnosis.checkpoint_trouble import CheckpointTrouble
 from flinknet.diagnosis.finding import Finding, TaskName, Throughput
-from flinknet.diagnosis.pool_usage import PoolUsage
+from flinknet.diagnosis.pool_usage import PoolMeaning, PoolUsage
 from flinknet.diagnosis.reading import Readings, TaskReading
-from flinknet.diagnosis.topology import Topology
+from flinknet.diagnosis.topology import TaskKey, Topology
 from flinknet.diagnosis.wait_graph import WaitGraph
 from flinknet.metrics.plain import to_plain
 from flinknet.metrics.task_times import BackpressureLevel
@@ -55,6 +57,9 @@ __all__ = ["Diagnosis", "TaskRow", "WaitRow", "diagnose"]
 
 WAITS_MAX = 1_000
 """Edges of the wait-for graph that are told."""
+
+_USAGE = frozenset(PoolUsage._fields) - {"short", "backpressured", "waited_for"}
+"""What of the usage of its pools a task's row has by name."""
 
 
 class WaitRow(NamedTuple):
@@ -90,7 +95,7 @@ class TaskRow(NamedTuple):
             "level": BackpressureLevel.of(1000 * backpressured).name,
             "meaning": usage.meaning.name,
             "sentences": usage.sentences(),
-            **{name: value for name, value in usage._asdict().items() if name != "has_inputs"},
+            **{name: value for name, value in usage.rounded()._asdict().items() if name in _USAGE},
             "throughput": to_plain(Throughput.of([reading])),
         }
 
@@ -124,6 +129,10 @@ class Diagnosis(NamedTuple):
             return "no worker has reported on the job yet"
         return f"nobody was held up in the last {self.seconds:.0f} s"
 
+    def meanings(self) -> dict[TaskKey, PoolMeaning]:
+        """What the pools of each task mean."""
+        return {(one.task.vertex, one.task.subtask): one.usage.meaning for one in self.tasks}
+
     def to_json(self) -> dict[str, Any]:
         """See the module."""
         return {
@@ -143,7 +152,7 @@ def diagnose(topology: Topology, readings: Readings) -> Diagnosis:
     causes = Causes(topology, readings, graph).findings()
     findings = CheckpointTrouble(topology, readings, causes).with_causes()
     tasks = [
-        TaskRow(TaskName.of(topology, task), reading, PoolUsage.of(reading.latest))
+        TaskRow(TaskName.of(topology, task), reading, graph.usage(task))
         for task, reading in sorted(readings.tasks.items())
     ]
     return Diagnosis(readings, tuple(findings), _wait_rows(topology, readings, graph), tuple(tasks))

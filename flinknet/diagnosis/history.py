@@ -2,7 +2,8 @@
 
 Theory of operation. Reports have counters that only grow, so what happened in a stretch of time is
 the difference of two of them. Of each subtask, and of who held up the loop of a worker, counters of
-the last ``REFRESHES`` intervals are kept, a few numbers each; of its latest report all. Before
+the last ``REFRESHES`` intervals are kept, a few numbers each; of its latest report all. What is no
+counter, as the usage of pools, is averaged over the reports of the stretch. Before
 there are so many, the stretch begins when the subtask was made, with all counters at 0. Who asks
 a worker more often than it reports by itself does not make the stretch any shorter. A subtask or a
 worker that is in no report any more is forgotten.
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from flinknet.diagnosis.pool_usage import PoolUsage
 from flinknet.diagnosis.reading import TaskReading
 from flinknet.diagnosis.topology import TaskKey
 from flinknet.metrics.worker_statistics import HeldUp, SubtaskTotals, WorkerStatistics
@@ -44,9 +46,10 @@ class _Counts(NamedTuple):
     bytes_out: int
     queues: tuple[tuple[int, int, int], ...]
     gate_bytes: tuple[int, ...]
+    usage: PoolUsage | None
 
 
-_NOTHING = _Counts(0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, (), ())
+_NOTHING = _Counts(0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, (), (), None)
 """What a subtask has counted when it is made."""
 
 
@@ -157,6 +160,7 @@ def _counts(task: SubtaskTotals, now: float) -> _Counts:
             for row in partition.longest_queues
         ),
         tuple(gate.bytes_in_local + gate.bytes_in_remote for gate in task.gates),
+        PoolUsage.of(task),
     )
 
 
@@ -164,16 +168,22 @@ def _reading(
     kept: deque[_Counts], worker_id: str, latest: SubtaskTotals, refreshes: int
 ) -> TaskReading:
     first, last = kept[-1 - refreshes] if len(kept) > refreshes else _NOTHING, kept[-1]
+    idle_s = (last.idle_ms - first.idle_ms) / 1000
+    busy_s = max(0.0, last.busy_ms - first.busy_ms) / 1000
+    backpressured_s = (last.backpressured_ms - first.backpressured_ms) / 1000
+    seconds = idle_s + busy_s + backpressured_s
+    usages = [one.usage for one in list(kept)[-refreshes:] if one.usage is not None]
     return TaskReading(
         worker_id=worker_id,
-        idle_s=(last.idle_ms - first.idle_ms) / 1000,
-        busy_s=max(0.0, last.busy_ms - first.busy_ms) / 1000,
-        backpressured_s=(last.backpressured_ms - first.backpressured_ms) / 1000,
+        idle_s=idle_s,
+        busy_s=busy_s,
+        backpressured_s=backpressured_s,
         records_in=last.records_in - first.records_in,
         records_out=last.records_out - first.records_out,
         bytes_in=last.bytes_in - first.bytes_in,
         bytes_out=last.bytes_out - first.bytes_out,
         queues=_average(kept),
+        usage=PoolUsage.average(usages, backpressured_s / seconds if seconds else 0.0),
         latest=latest,
         gate_bytes=tuple(
             after - before

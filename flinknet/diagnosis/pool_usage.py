@@ -9,14 +9,27 @@ The table of Flink's documents on backpressure:
 | low | high | passes backpressure on: this task is the bottleneck, or will be |
 | high | high | held back from downstream, probably from further down |
 
-Floating buffers in use and exclusive ones free mean skew: a few channels hold most of the data. And
-a gate whose credit, announced or not, is enough for the backlog of its producers is not what they
-wait for.
+A pool is not all that a side of a task has, so a side also counts as high
+
+- out: if the task has waited for a buffer. One full subpartition holds a writer up, while those
+  beside it leave most of the pool free;
+- in: if a remote channel is short of credit in half of the reports. The channels of a gate are
+  looked at one by one, because those that are idle have credit enough for all together. Credit that
+  a busy gate holds back counts as used, in the pools too: the producer is not told of it;
+- in: if producers have waited for the task. A local channel has no buffers of its own: what waits
+  in it fills the out pool of its producer.
+
+Floating buffers in use and exclusive ones free mean skew: a few channels hold most of the data.
+
+Usages are averages over the reports of a stretch of time: the state at one moment may be that of a
+spike.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
+from statistics import fmean
 from typing import NamedTuple
 
 from flinknet.metrics.task_families import (
@@ -25,13 +38,20 @@ from flinknet.metrics.task_families import (
     in_pool_usage,
     out_pool_usage,
 )
+from flinknet.metrics.task_times import LOW_MS_PER_SECOND
 from flinknet.metrics.worker_statistics import SubtaskTotals
 
-__all__ = ["HIGH", "PoolMeaning", "PoolUsage"]
+__all__ = ["HIGH", "OK_SHARE", "PoolMeaning", "PoolUsage"]
 
 HIGH = 0.7
 """Part of a pool from which on its usage is high. The documents say no number; full is 1, and what
 is only passed through fills less than half."""
+
+SHORT = 0.5
+"""Part of the reports from which on channels without credit are no chance."""
+
+OK_SHARE = LOW_MS_PER_SECOND / 1000
+"""Part of its time that a task may wait."""
 
 
 class PoolMeaning(Enum):
@@ -49,69 +69,121 @@ _TABLE = {
     (False, True): PoolMeaning.BOTTLENECK,
     (True, True): PoolMeaning.PASSED_ON,
 }
-"""By whether the usage of the out pool and of the in pool is high."""
+"""By whether the out side and the in side of a task are high."""
 
 
 class PoolUsage(NamedTuple):
-    """The pools of one subtask at one moment."""
+    """The pools of one subtask, at one moment or on average."""
 
     in_pool: float
-    """Of the buffers of its gates, the part that holds data."""
+    """Of the buffers of its gates, the part that producers cannot fill: it holds data, or is held
+    back."""
     out_pool: float
     """Of those of its result partitions; over 1 with overdraft."""
     floating: float
     exclusive: float
-    queued_in: int
-    queued_out: int
-    backlog: int
-    credit_announced: int
-    credit_unannounced: int
-    has_inputs: bool
+    queued_in: float
+    queued_out: float
+    backlog: float
+    credit_announced: float
+    credit_unannounced: float
+    credit_held: float
+    """Of the unannounced, what is held back while a gate is busy."""
+    channels: float
+    """Remote ones; local channels have neither buffers nor credit."""
+    channels_short: float
+    """Those whose producer waits for credit."""
+    short: float
+    """Part of the reports in which there were such."""
+    backpressured: float
+    """Part of its time."""
+    waited_for: float = 0.0
+    """The most of its time that a producer has waited for this task."""
 
     @classmethod
     def of(cls, task: SubtaskTotals) -> PoolUsage:
         """Read them off what a worker has reported."""
+        gates = task.gates
+        channels_short = sum(gate.channels_short for gate in gates)
         return cls(
             in_pool=in_pool_usage(task),
             out_pool=out_pool_usage(task),
             floating=floating_usage(task),
             exclusive=exclusive_usage(task),
-            queued_in=sum(gate.queued_buffers for gate in task.gates),
+            queued_in=sum(gate.queued_buffers for gate in gates),
             queued_out=sum(partition.queued_buffers for partition in task.partitions),
-            backlog=sum(gate.backlog for gate in task.gates),
-            credit_announced=sum(gate.credit_announced for gate in task.gates),
-            credit_unannounced=sum(gate.credit_unannounced for gate in task.gates),
-            has_inputs=bool(task.gates),
+            backlog=sum(gate.backlog for gate in gates),
+            credit_announced=sum(gate.credit_announced for gate in gates),
+            credit_unannounced=sum(gate.credit_unannounced for gate in gates),
+            credit_held=sum(gate.credit_held for gate in gates),
+            channels=sum(gate.remote_channels for gate in gates),
+            channels_short=channels_short,
+            short=float(channels_short > 0),
+            backpressured=float(task.times.is_backpressured),
         )
+
+    @classmethod
+    def average(cls, usages: Sequence[PoolUsage], backpressured: float) -> PoolUsage:
+        """Of several reports of one task, which was backpressured for that part of its time."""
+        mean = cls(*map(fmean, zip(*usages, strict=True)))
+        return mean._replace(backpressured=backpressured)
+
+    def rounded(self) -> PoolUsage:
+        """For programs and people: digits that mean something."""
+        return PoolUsage(*(round(value, 4) for value in self))
 
     @property
     def meaning(self) -> PoolMeaning:
         """By the table."""
-        return _TABLE[self.out_pool >= HIGH, self.in_pool >= HIGH]
+        return _TABLE[self._is_out_high, self._is_in_high]
 
     @property
     def is_skewed(self) -> bool:
-        """Whether a few channels hold most of the data."""
-        return self.floating >= HIGH and self.exclusive < 1 - HIGH
-
-    @property
-    def has_credit(self) -> bool:
-        """Whether there is a buffer for everything that waits at the producers."""
-        return self.credit_announced + self.credit_unannounced >= self.backlog
+        """Whether a few channels of several hold most of the data."""
+        return self.channels > 1 and self.floating >= HIGH and self.exclusive < 1 - HIGH
 
     def sentences(self) -> list[str]:
         """What they say, each with its numbers."""
-        pools = f"out pool {self.out_pool:.0%} and in pool {self.in_pool:.0%} in use"
+        said = [f"{self._pools()}: {self.meaning.value}"]
         buffers = f"floating buffers {self.floating:.0%} and exclusive {self.exclusive:.0%} in use"
-        said = [f"{pools}: {self.meaning.value}"]
         if self.is_skewed:
             said.append(f"{buffers}: skew, a few channels hold most of the data")
         elif self.floating >= HIGH and self.exclusive >= HIGH:
             said.append(f"{buffers}: all channels are backpressured")
-        if self.has_inputs:
-            verdict = "normal" if self.has_credit else "its producers wait for credit"
-            said.append(
-                f"credit of {self.credit_announced} announced and {self.credit_unannounced} "
-                f"unannounced buffers for a backlog of {self.backlog}: {verdict}"
-            )
+        if self.channels:
+            said.append(self._credit())
         return said
+
+    @property
+    def _is_out_high(self) -> bool:
+        return self.backpressured > OK_SHARE or (self.out_pool >= HIGH and self.backpressured > 0)
+
+    @property
+    def _is_in_high(self) -> bool:
+        return self.in_pool >= HIGH or self.short >= SHORT or self.waited_for > OK_SHARE
+
+    def _pools(self) -> str:
+        """The usages, and what else makes a side of the task count as high."""
+        said = f"out pool {self.out_pool:.0%} and in pool {self.in_pool:.0%} in use"
+        if self.backpressured > OK_SHARE and self.out_pool < HIGH:
+            said += f", waited for an output buffer {self.backpressured:.0%} of the time"
+        if self.waited_for > OK_SHARE and self.in_pool < HIGH:
+            said += f", a producer waited for it {self.waited_for:.0%} of the time"
+        return said
+
+    def _credit(self) -> str:
+        said = (
+            f"credit of {_number(self.credit_announced)} announced and "
+            f"{_number(self.credit_unannounced)} unannounced buffers, of which "
+            f"{_number(self.credit_held)} are held back, for a backlog of {_number(self.backlog)}"
+        )
+        if self.short:
+            channels = f"{_number(self.channels_short)} of {_number(self.channels)} channels"
+            return f"{said}: the producers of {channels} wait for credit"
+        usable = self.credit_announced + self.credit_unannounced - self.credit_held
+        return f"{said}: " + ("normal" if usable >= self.backlog else "more data is on its way")
+
+
+def _number(value: float) -> str:
+    """With one digit behind the point, if that is not 0."""
+    return f"{value:.1f}".removesuffix(".0")

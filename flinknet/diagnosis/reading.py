@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from flinknet.diagnosis.checkpoint_reading import CheckpointReading
+from flinknet.diagnosis.pool_usage import PoolUsage
 from flinknet.diagnosis.topology import TaskKey
 from flinknet.metrics.connection_totals import ConnectionTotals
 from flinknet.metrics.worker_statistics import HeldUp, SubtaskTotals
@@ -29,6 +30,8 @@ class TaskReading(NamedTuple):
     bytes_out: int
     queues: Mapping[tuple[int, int], float]
     """By result partition and subpartition, both by place: buffers that it holds, on average."""
+    usage: PoolUsage
+    """Of its pools, on average."""
     latest: SubtaskTotals
     gate_bytes: tuple[int, ...] = ()
     """Bytes that came through each of its input gates, in their order."""

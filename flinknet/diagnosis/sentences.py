@@ -7,7 +7,6 @@ from statistics import fmean
 from typing import TypeAlias
 
 from flinknet.diagnosis.comparison import Comparison
-from flinknet.diagnosis.pool_usage import PoolUsage
 from flinknet.diagnosis.reading import Readings
 from flinknet.diagnosis.topology import TaskKey, Topology
 from flinknet.diagnosis.wait_graph import WaitGraph
@@ -159,11 +158,10 @@ class Sentences:
         return [f"the other {len(others)} were busy {busy:.0%}, with {records:,.0f} records/s each"]
 
     def _pools(self, task: TaskKey) -> list[str]:
-        reading = self._readings.tasks.get(task)
-        if reading is None:
+        if task not in self._readings.tasks:
             return []
         name = self._topology.task_name(task)
-        return [f"{name}: {one}" for one in PoolUsage.of(reading.latest).sentences()]
+        return [f"{name}: {one}" for one in self._graph.usage(task).sentences()]
 
     def _connection(self, sender: str, receiver: str) -> list[str]:
         """What waits on the connection of two workers."""

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
+from flinknet.diagnosis.pool_usage import PoolUsage
 from flinknet.diagnosis.reading import Readings, TaskReading
 from flinknet.diagnosis.topology import Exchange, TaskKey, Topology
 
@@ -81,12 +82,21 @@ class WaitGraph:
         self._topology = topology
         self._readings = readings
         self._shares: dict[TaskKey, _Shares] = {}
+        self._waited_for: dict[TaskKey, float] = {}
         self.waits: dict[TaskKey, list[Wait]] = {
             task: self._waits_of(task, reading)
             for task, reading in readings.tasks.items()
             if reading.share(reading.backpressured_s) > NOTICED
         }
         """By waiter, each with the longest first."""
+        for task in self.waits:
+            self._shares_of(task)
+
+    def usage(self, task: TaskKey) -> PoolUsage:
+        """The pools of a task, with the most of its time that a producer has waited for it: for
+        what it did, not for data that had not come."""
+        waited_for = self._waited_for.get(task, 0.0)
+        return self._readings.tasks[task].usage._replace(waited_for=waited_for)
 
     def waiters(self, task: TaskKey) -> list[TaskKey]:
         """Who waits for a task, directly, the longest first."""
@@ -126,13 +136,27 @@ class WaitGraph:
         shares: defaultdict[Blame, float] = defaultdict(float)
         waits = self.waits.get(task, [])
         every = sum(wait.seconds for wait in waits)
+        reading = self._readings.tasks[task]
         for wait in waits:
-            for blame, share in self._blame(wait).items():
+            blames = self._blame(wait, every)
+            for blame, share in blames.items():
                 shares[blame] += share * wait.seconds / every
+            # Consumers that hold alike are all waited for, all of the time.
+            seconds = min(every, wait.seconds * len(waits)) * (1 - self._on_the_way(wait, blames))
+            longest = self._waited_for.get(wait.waited_for, 0.0)
+            self._waited_for[wait.waited_for] = max(longest, reading.share(seconds))
         self._shares[task] = shares
         return shares
 
-    def _blame(self, wait: Wait) -> _Shares:
+    def _on_the_way(self, wait: Wait, blames: _Shares) -> float:
+        """The part of a wait in which the data was between two workers."""
+        ends = [self._readings.tasks.get(task) for task in (wait.waiter, wait.waited_for)]
+        if len({one.worker_id for one in ends if one is not None}) < len(ends):
+            return 0.0
+        return blames.get(Blame(Blamed.TRANSIT, wait.waited_for, wait.waiter), 0.0)
+
+    def _blame(self, wait: Wait, every_s: float) -> _Shares:
+        """Share the blame for one wait of a task that has waited for ``every_s`` in all."""
         task = wait.waited_for
         reading = self._readings.tasks.get(task)
         if reading is None:
@@ -140,7 +164,8 @@ class WaitGraph:
         worker = self._readings.workers.get(reading.worker_id)
         if worker is not None and worker.silent_s:
             return {Blame(Blamed.SILENCE, worker_id=worker.worker_id): 1.0}
-        held_up_s = min(wait.seconds, 0.0 if worker is None else worker.held_up_s)
+        held_up_s = 0.0 if worker is None else worker.held_up_s
+        held_up_s = wait.seconds * min(1.0, held_up_s / every_s)
         busy_s, passed_on_s = max(0.0, reading.busy_s - held_up_s), reading.backpressured_s
         if not self.waits.get(task):
             busy_s, passed_on_s = busy_s + passed_on_s, 0.0

@@ -33,8 +33,15 @@ class ChannelSums(NamedTuple):
     queued_bytes: int = 0
     """In remote ones."""
     backlog: int = 0
+    """Of remote ones: what waits at the producer of a local one is queued."""
     free: int = 0
     unannounced_credit: int = 0
+    exclusive_held: int = 0
+    """Free exclusive buffers of which the producers are not told while the gate is busy."""
+    floating_held: int = 0
+    remote_channels: int = 0
+    channels_short: int = 0
+    """Remote ones whose producers wait for credit (``InputChannelStatistics.is_short``)."""
     exclusive_total: int = 0
     exclusive_free: int = 0
     floating_free: int = 0
@@ -49,15 +56,20 @@ class ChannelSums(NamedTuple):
         """Sum up."""
         local = [channel for channel in channels if channel.kind == "local"]
         remote = [channel for channel in channels if channel.kind == "remote"]
+        held = [min(one.held_credit, one.exclusive_free) for one in remote]
         exclusive_free = sum([channel.exclusive_free for channel in channels])
         floating_free = sum([channel.floating_free for channel in channels])
         return cls(
             channels=len(channels),
             queued_buffers=sum([channel.queued_buffers for channel in channels]),
             queued_bytes=sum([channel.queued_bytes for channel in remote]),
-            backlog=sum([channel.backlog for channel in channels]),
+            backlog=sum([channel.backlog for channel in remote]),
             free=exclusive_free + floating_free,
             unannounced_credit=sum([channel.unannounced_credit for channel in channels]),
+            exclusive_held=sum(held),
+            floating_held=sum([channel.held_credit for channel in remote]) - sum(held),
+            remote_channels=len(remote),
+            channels_short=sum([channel.is_short for channel in remote]),
             exclusive_total=sum([channel.exclusive_total for channel in channels]),
             exclusive_free=exclusive_free,
             floating_free=floating_free,
@@ -82,15 +94,22 @@ class GateTotals(NamedTuple):
     queued_buffers: int
     queued_bytes: int
     backlog: int
-    """Buffers that wait at the producers."""
+    """Buffers that wait at the producers of remote channels."""
     credit_announced: int
     """Free buffers that producers know of."""
     credit_unannounced: int
     """Free buffers that they have not been told of."""
+    remote_channels: int
+    channels_short: int
+    """Remote channels whose producers wait for credit: see ``InputChannelStatistics.is_short``."""
     exclusive_buffers: int
     exclusive_in_use: int
     floating_in_use: int
     """Floating buffers that hold data, of those that the pool has given out."""
+    exclusive_held: int
+    """Free exclusive buffers of which no producer is told while the gate is busy."""
+    floating_held: int
+    """The same of floating ones."""
     floating_pool: LocalBufferPoolStatistics
     buffers_in_local: int
     buffers_in_remote: int
@@ -122,9 +141,13 @@ class GateTotals(NamedTuple):
             backlog=sums.backlog,
             credit_announced=max(0, sums.free - sums.unannounced_credit),
             credit_unannounced=sums.unannounced_credit,
+            remote_channels=sums.remote_channels,
+            channels_short=sums.channels_short,
             exclusive_buffers=sums.exclusive_total,
             exclusive_in_use=sums.exclusive_total - sums.exclusive_free,
             floating_in_use=max(0, floating_pool.in_use - sums.floating_free),
+            exclusive_held=sums.exclusive_held,
+            floating_held=sums.floating_held,
             floating_pool=floating_pool,
             buffers_in_local=sums.buffers_in_local,
             buffers_in_remote=sums.buffers_in_remote,
@@ -133,6 +156,12 @@ class GateTotals(NamedTuple):
             debloating=debloating,
             buffered_bytes=sums.buffered_bytes,
         )
+
+    @property
+    def credit_held(self) -> int:
+        """Free buffers, part of the unannounced, of which no producer is told while the gate is
+        busy."""
+        return self.exclusive_held + self.floating_held
 
     @classmethod
     def reading(

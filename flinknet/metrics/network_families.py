@@ -185,6 +185,16 @@ _GATE: tuple[Metric[GateTotals], ...] = (
         lambda gate: gate.credit_unannounced,
     ),
     Metric(
+        "flinknet_gate_credit_held",
+        "Free buffers that a gate keeps from its producers while its reader has enough to do",
+        lambda gate: gate.credit_held,
+    ),
+    Metric(
+        "flinknet_gate_channels_short",
+        "Remote channels of a gate whose producer has more to send than it has credit for",
+        lambda gate: gate.channels_short,
+    ),
+    Metric(
         "flinknet_gate_buffered_bytes",
         "Bytes on their way to the reader of a gate: received, or waiting at its producers",
         lambda gate: gate.buffered_bytes,

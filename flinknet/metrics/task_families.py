@@ -68,23 +68,30 @@ def _share(used: Iterable[int], total: Iterable[int]) -> float:
 
 
 def floating_usage(task: SubtaskTotals) -> float:
-    """Part of the floating buffers of all gates that holds data."""
-    gates = task.gates
-    return _share((gate.floating_in_use for gate in gates), (g.floating_pool.size for g in gates))
+    """Part of the floating buffers of all gates that producers cannot fill: those that hold data,
+    and those that are held back while a gate is busy."""
+    return _share(map(_floating_used, task.gates), (gate.floating_pool.size for gate in task.gates))
 
 
 def exclusive_usage(task: SubtaskTotals) -> float:
-    """Part of the exclusive buffers of all gates that holds data."""
-    gates = task.gates
-    return _share((gate.exclusive_in_use for gate in gates), (g.exclusive_buffers for g in gates))
+    """The same of the exclusive buffers."""
+    return _share(map(_exclusive_used, task.gates), (gate.exclusive_buffers for gate in task.gates))
 
 
 def in_pool_usage(task: SubtaskTotals) -> float:
-    """Part of all buffers of all gates that holds data."""
+    """The same of all buffers of all gates."""
     return _share(
-        (gate.floating_in_use + gate.exclusive_in_use for gate in task.gates),
+        (_floating_used(gate) + _exclusive_used(gate) for gate in task.gates),
         (gate.floating_pool.size + gate.exclusive_buffers for gate in task.gates),
     )
+
+
+def _floating_used(gate: GateTotals) -> int:
+    return min(gate.floating_in_use + gate.floating_held, gate.floating_pool.size)
+
+
+def _exclusive_used(gate: GateTotals) -> int:
+    return gate.exclusive_in_use + gate.exclusive_held
 
 
 def out_pool_usage(task: SubtaskTotals) -> float:

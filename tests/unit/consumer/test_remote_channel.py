@@ -308,6 +308,25 @@ def test_credit_waits_while_the_gate_has_enough_to_do() -> None:
     assert arranged.channel.credit.take() == 2
 
 
+def test_credit_that_is_held_back_is_none_for_the_producer() -> None:
+    """Its backlog waits, however many buffers are free here."""
+    arranged = Arranged(exclusive=4, borrowed=8)
+    for sequence in range(3):
+        deliver(arranged.channel, sequence, backlog=1)
+    counts = arranged.channel.statistics()
+    assert (counts.exclusive_free, counts.held_credit, counts.is_short) == (1, 0, False)
+    arranged.gate.busy = True
+    for _ in range(2):
+        arranged.poll().recycle()
+    deliver(arranged.channel, 3, backlog=2)
+    counts = arranged.channel.statistics()
+    assert (counts.exclusive_free, counts.unannounced_credit) == (2, 2)
+    assert (counts.held_credit, counts.is_short) == (2, True)
+    arranged.channel.announce_credit()
+    counts = arranged.channel.statistics()
+    assert (counts.unannounced_credit, counts.held_credit, counts.is_short) == (2, 0, False)
+
+
 def test_credit_waits_up_to_three_quarters_of_the_buffers() -> None:
     """F8: so that the producer has time to send before the reader has nothing left."""
     arranged = Arranged(exclusive=8, borrowed=8)

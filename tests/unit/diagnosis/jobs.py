@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from flinknet.diagnosis.pool_usage import PoolUsage
 from flinknet.diagnosis.reading import Readings, TaskReading, WorkerReading
 from flinknet.diagnosis.topology import Exchange, TaskKey, Topology, Vertex
 from flinknet.metrics.worker_statistics import HeldUp, KeyGroupCount
@@ -65,11 +66,22 @@ class Job:
         starved: bool = False,
         credit: int = 4,
         backlog: int = 0,
+        held: int = 0,
         seconds: float = SECONDS,
     ) -> Job:
         """``busy`` and ``waits`` are parts of its time; ``queues`` says how many buffers each
         subpartition of its one partition holds."""
-        channels = [channel(0, backlog=backlog, exclusive_total=credit, exclusive_free=credit)]
+        channels = [
+            channel(
+                0,
+                backlog=backlog,
+                exclusive_total=credit,
+                exclusive_free=credit,
+                unannounced_credit=held,
+                held_credit=held,
+                is_short=backlog > credit - held,
+            )
+        ]
         own_pool = pool("its partition", size=8)
         if starved:
             own_pool = own_pool._replace(size=3)
@@ -93,6 +105,7 @@ class Job:
             bytes_in=10 * records[0],
             bytes_out=10 * records[1],
             queues={(0, place): held for place, held in (queues or {}).items()},
+            usage=PoolUsage.of(latest)._replace(backpressured=waits),
             latest=latest,
         )
         self.worker(worker) if worker not in self._workers else None

@@ -89,6 +89,15 @@ def test_queues_are_averaged() -> None:
     assert history.tasks(JOB, 0)[1, 0].queues == {(0, 0): 4.0}
 
 
+def test_the_usage_of_pools_is_averaged_over_the_same_stretch() -> None:
+    history = History(1.0)
+    for second, queued in ((1, 8), (2, 0), (3, 4)):
+        history.take("worker-0", report(second, queued=queued), second)
+    assert history.tasks(JOB, 0)[1, 0].usage.queued_out == 4.0
+    assert history.tasks(JOB, 0, 2)[1, 0].usage.queued_out == 2.0
+    assert history.tasks(JOB, 0)[1, 0].usage.backpressured == 0.5
+
+
 def test_a_subtask_that_is_reported_no_more_is_forgotten() -> None:
     history = History(1.0)
     history.take("worker-0", report(1), 1.0)

@@ -33,8 +33,24 @@ def test_the_evidence_is_what_was_read() -> None:
         "Sink (1/1) was busy 75%, backpressured 25% and idle 0% of 10.0 s; 100 records/s in, "
         "100 out"
     )
-    assert evidence[1] == "Sink (1/1): out pool 25% and in pool 17% in use: normal"
+    assert evidence[1] == (
+        "Sink (1/1): out pool 25% and in pool 17% in use, waited for an output buffer 25% of the "
+        "time: backpressured by downstream, and has not passed it on yet"
+    )
     assert say(job).slow([(0, 0)])[1] == ["Source (1/1) has not been reported"]
+
+
+def test_no_evidence_says_that_what_holds_others_up_is_normal() -> None:
+    """Its channel is short, or it is local and has no credit: its producer waits all the same."""
+    job = Job(pipeline(1, 1)).task(0, busy=0.03, waits=0.97)
+    for backlog in (4, 0):
+        _, evidence = say(job.task(1, busy=1.0, backlog=backlog, credit=6)).slow([(1, 0)])
+        assert "this task is the bottleneck" in evidence[1]
+    _, evidence = say(job.task(1, busy=1.0, backlog=4, credit=6, held=6)).slow([(1, 0)])
+    assert evidence[2] == (
+        "Sink (1/1): credit of 0 announced and 6 unannounced buffers, of which 6 are held back, "
+        "for a backlog of 4: the producers of 1 of 1 channels wait for credit"
+    )
 
 
 def test_who_multiplies_is_told_with_those_behind_it() -> None:

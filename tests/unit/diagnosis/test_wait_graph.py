@@ -96,6 +96,22 @@ def test_a_task_that_only_idled_has_not_got_what_waits_for_it() -> None:
     assert lost(job) == {Blame(Blamed.TRANSIT, (1, 0), (0, 0)): {(0, 0): pytest.approx(8.0)}}
 
 
+def test_the_pools_of_a_task_are_told_with_how_long_producers_waited_for_it() -> None:
+    job = Job(pipeline(2, 2)).task(0, 0, waits=0.8, queues={0: 8, 1: 8}).task(0, 1, waits=0.5)
+    job.task(1, 0, busy=1.0).task(1, 1, busy=1.0)
+    assert [graph(job).usage((1, index)).waited_for for index in range(2)] == [
+        pytest.approx(0.8),
+        pytest.approx(0.8),
+    ]
+    assert graph(job).usage((0, 0)).waited_for == 0.0
+
+
+def test_a_reader_without_data_is_not_waited_for_unless_it_is_in_the_same_worker() -> None:
+    job = Job(pipeline(1, 1)).task(0, waits=0.8)
+    assert graph(job.task(1, worker="worker-1")).usage((1, 0)).waited_for == 0.0
+    assert graph(job.task(1)).usage((1, 0)).waited_for == pytest.approx(0.8)
+
+
 def test_an_unknown_task_is_to_blame() -> None:
     assert lost(Job(pipeline(1, 1)).task(0, waits=0.8)) == {
         busy((1, 0)): {(0, 0): pytest.approx(8.0)}
@@ -116,6 +132,15 @@ def test_a_loop_that_did_not_turn_comes_before_the_task_on_it() -> None:
         Blame(Blamed.LOOP, worker_id="worker-1"): {(0, 0): pytest.approx(5.0)},
         busy((1, 0)): {(0, 0): pytest.approx(3.0)},
     }
+
+
+def test_a_loop_is_to_blame_for_no_longer_than_it_did_not_turn() -> None:
+    """However many tasks on it are waited for at the same time."""
+    job = Job(pipeline(1, 4)).task(0, waits=0.8, queues=dict.fromkeys(range(4), 8))
+    for index in range(4):
+        job.task(1, index, busy=1.0, worker="worker-1")
+    job.held_up("worker-1", "Sink (1/4)", 0.2)
+    assert lost(job)[Blame(Blamed.LOOP, worker_id="worker-1")] == {(0, 0): pytest.approx(2.0)}
 
 
 def test_a_task_of_no_known_worker_is_judged_by_its_times() -> None:

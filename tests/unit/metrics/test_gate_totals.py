@@ -41,6 +41,19 @@ def test_a_gate_sums_up_its_channels() -> None:
     assert totals.buffered_bytes == 30 + 4 * 10
 
 
+def test_channels_that_are_short_of_credit_are_counted_one_by_one() -> None:
+    free: dict[str, Any] = {"exclusive_total": 2, "exclusive_free": 2, "floating_free": 3}
+    hot: dict[str, Any] = {
+        "unannounced_credit": 4,
+        "held_credit": 4,
+        "backlog": 4,
+        "is_short": True,
+    }
+    totals = gate(channel(0, **free, **hot), channel(1, **free), channel(2, "local", backlog=9))
+    assert (totals.remote_channels, totals.channels_short, totals.backlog) == (2, 1, 4)
+    assert (totals.exclusive_held, totals.floating_held, totals.credit_held) == (2, 2, 4)
+
+
 def test_the_sums_of_parts_are_those_of_all() -> None:
     counts = [{"queued_buffers": number, "buffers_in": 10 * number} for number in range(5)]
     channels = [

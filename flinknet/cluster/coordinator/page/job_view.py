@@ -120,7 +120,9 @@ def _edge(topology: Topology, exchange: Exchange, mode: str, live: Live) -> dict
         "queued_out": sum(one.queued_buffers for one in partitions),
         "queued_in": sum(one.queued_buffers for one in gates),
         "backlog": sum(one.backlog for one in gates),
-        "credit": sum(one.credit_announced + one.credit_unannounced for one in gates),
+        "credit": sum(
+            one.credit_announced + one.credit_unannounced - one.credit_held for one in gates
+        ),
     }
 
 

@@ -39,6 +39,7 @@ from flinknet.cluster.coordinator.metrics_routes import Measured
 from flinknet.cluster.coordinator.page.job_view import Live, diagnosis_view, job_view
 from flinknet.cluster.coordinator.page.network_view import CHANNELS_MAX, network_view
 from flinknet.cluster.coordinator.page.vertex_view import vertex_view
+from flinknet.diagnosis.diagnosis import Diagnosis
 from flinknet.diagnosis.history import REFRESHES
 from flinknet.metrics.busiest_channels import ChannelRow
 from flinknet.version import __version__
@@ -115,16 +116,20 @@ class PageRoutes:
         refreshes = max(1, min(REFRESHES, round(LIVE_S / history.refresh_s)))
         live = present_tasks(record, history, refreshes)
         workers = {worker.worker_id: worker for worker in self._dispatcher.workers.workers()}
+        diagnosis = await self._diagnosis(record)
         shown = {
             "job": job_view(record, live, now),
-            "diagnosis": await self._diagnosis(record),
+            "diagnosis": diagnosis_view(diagnosis),
             "exceptions": job_exceptions(record, workers)["exceptionHistory"],
         }
         query = request.query
         if "vertex" in query:
             vertex = find_vertex(record, query["vertex"])
             chosen = chosen_names(query.get("metrics")) or []
-            shown["vertex"] = None if vertex is None else vertex_view(record, vertex, live, chosen)
+            shown["vertex"] = None
+            if vertex is not None:
+                meanings = diagnosis.meanings()
+                shown["vertex"] = vertex_view(record, vertex, live, meanings, chosen)
         if query.get("show") == "checkpoints":
             shown["checkpoints"] = checkpoint_statistics(record, now)
             shown["checkpoints"]["parts"] = _parts(record, whole_number(request, "checkpoint"))
@@ -132,7 +137,7 @@ class PageRoutes:
             shown["network"] = await self._network(record, live)
         return shown
 
-    async def _diagnosis(self, record: JobRecord) -> dict[str, Any]:
+    async def _diagnosis(self, record: JobRecord) -> Diagnosis:
         now = self._coordinator.now()
         self._diagnoses = {
             job_id: kept for job_id, kept in self._diagnoses.items() if now < kept.good_until
@@ -141,7 +146,7 @@ class PageRoutes:
         if kept is None:
             kept = self._diagnoses[record.job_id] = _Diagnosis(record, self._coordinator)
         # Others may wait for it who go on to do so when this one is gone.
-        return await asyncio.shield(kept.view)
+        return await asyncio.shield(kept.made)
 
     async def _network(self, record: JobRecord, live: Live) -> dict[str, Any]:
         latest = self._coordinator.metrics.latest()
@@ -170,13 +175,12 @@ class _Diagnosis:
     def __init__(self, record: JobRecord, coordinator: Measured) -> None:
         self._coordinator = coordinator
         self.good_until = math.inf
-        self.view = asyncio.create_task(self._make(record))
+        self.made = asyncio.create_task(self._make(record))
 
-    async def _make(self, record: JobRecord) -> dict[str, Any]:
+    async def _make(self, record: JobRecord) -> Diagnosis:
         begun_at = self._coordinator.now()
         try:
-            diagnosis = await diagnosis_of(record, self._coordinator, begun_at)
-            return diagnosis_view(diagnosis)
+            return await diagnosis_of(record, self._coordinator, begun_at)
         finally:
             now = self._coordinator.now()
             self.good_until = now + max(DIAGNOSIS_AGE_S, DIAGNOSIS_PAUSE * (now - begun_at))

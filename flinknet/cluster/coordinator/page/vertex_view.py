@@ -1,7 +1,8 @@
 """One vertex as the page shows it: a row for each subtask, and metrics that can be plotted.
 
 Of thousands of subtasks every name would be told thousands of times: rows are arrays, in the order
-of ``COLUMNS``. What is not known of a subtask, because it has not been reported, is null.
+of ``COLUMNS``. What is not known of a subtask, because it has not been reported, is null. What its
+pools mean is said by the diagnosis, which looks back further than the rates.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from flinknet.cluster.coordinator.flink_rest.metrics_view import aggregated_metr
 from flinknet.cluster.coordinator.flink_rest.states import task_states
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.latency_view import latency_rows
-from flinknet.diagnosis.pool_usage import PoolUsage
+from flinknet.diagnosis.pool_usage import PoolMeaning
 from flinknet.diagnosis.reading import TaskReading
 from flinknet.diagnosis.topology import TaskKey
 from flinknet.metrics.io_metrics import IOMetrics
@@ -43,6 +44,8 @@ _LIVE = (
     "backlog",
     "credit_announced",
     "credit_unannounced",
+    "credit_held",
+    "channels_short",
     "meaning",
     "mailbox_ms",
     "watermark_ms",
@@ -55,6 +58,7 @@ def vertex_view(
     record: JobRecord,
     vertex: JobVertex,
     live: Mapping[TaskKey, TaskReading],
+    meanings: Mapping[TaskKey, PoolMeaning],
     metrics: Sequence[str],
 ) -> dict[str, Any]:
     """All subtasks; of the named ``metrics`` how they stand, and the names of all there are."""
@@ -70,7 +74,7 @@ def vertex_view(
                 record.execution.worker_of(key),
                 states[key],
                 *(_counted(counters)),
-                *([None] * len(_LIVE) if reading is None else _live(reading)),
+                *([None] * len(_LIVE) if reading is None else _live(reading, meanings.get(key))),
             ]
         )
     tasks = [one.latest for (number, _), one in sorted(live.items()) if number == vertex.id]
@@ -92,8 +96,8 @@ def _counted(counters: IOMetrics | None) -> list[int | None]:
     return [None if counters is None else getattr(counters, name) for name in _COUNTED]
 
 
-def _live(reading: TaskReading) -> list[Any]:
-    usage = PoolUsage.of(reading.latest)
+def _live(reading: TaskReading, meaning: PoolMeaning | None) -> list[Any]:
+    usage = reading.usage.rounded()
     backpressured = reading.share(reading.backpressured_s)
     moved = (reading.records_in, reading.records_out, reading.bytes_in, reading.bytes_out)
     return [
@@ -102,13 +106,15 @@ def _live(reading: TaskReading) -> list[Any]:
         round(reading.share(reading.idle_s), 4),
         BackpressureLevel.of(1000 * backpressured).name,
         *(round(reading.per_second(count), 1) for count in moved),
-        *(round(part, 4) for part in usage[:4]),
+        *usage[:4],
         usage.queued_in,
         usage.queued_out,
         usage.backlog,
         usage.credit_announced,
         usage.credit_unannounced,
-        usage.meaning.name,
+        usage.credit_held,
+        usage.channels_short,
+        None if meaning is None else meaning.name,
         round(reading.latest.mailbox_latency_ms, 2),
         reading.latest.input_watermark,
     ]

@@ -19,7 +19,7 @@ export const isKnown = (value) => value !== null && value !== undefined;
 
 const known = (text) => (value) => (isKnown(value) ? text(value) : DASH);
 
-export const count = known((value) => value.toLocaleString("en"));
+export const count = known((value) => value.toLocaleString("en", { maximumFractionDigits: 1 }));
 export const short = known((value) => scaled(value, 1000, DECIMAL));
 export const bytes = known((value) => scaled(value, 1024, BINARY));
 export const perSecond = known((value) => `${short(value)}/s`);

@@ -30,6 +30,8 @@ const TITLES = {
   time_to_consume: ["To consume", f.milliseconds, "how long the task will take for what is buffered"],
   credit_announced: ["Credit", f.count, "free buffers that producers know of"],
   credit_unannounced: ["Unannounced", f.count, "free buffers that producers have not been told of"],
+  credit_held: ["Held back", f.count, "unannounced while the gate is busy: for producers this is no credit"],
+  channels_short: ["Short channels", f.count, "channels whose producers wait for credit"],
   exclusive_in_use: ["Exclusive used", f.count],
   exclusive_buffers: ["Exclusive", f.count],
   exclusive_free: ["Exclusive free", f.count],

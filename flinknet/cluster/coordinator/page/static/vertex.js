@@ -43,7 +43,7 @@ const BACKPRESSURE = (get, sampled) => [
 
 const BUFFERS = [
   ...WHO,
-  { name: "in_pool", title: "In pool", show: f.percent, label: "part of the input buffers that holds data" },
+  { name: "in_pool", title: "In pool", show: f.percent, label: "part of the input buffers that producers cannot fill: it holds data, or is held back" },
   { name: "out_pool", title: "Out pool", show: f.percent, label: "part of the output buffers in use" },
   { name: "exclusive", title: "Exclusive", show: f.percent },
   { name: "floating", title: "Floating", show: f.percent },
@@ -52,6 +52,8 @@ const BUFFERS = [
   { name: "backlog", title: "Backlog", show: f.count, label: "buffers that wait at the producers" },
   { name: "credit_announced", title: "Credit", show: f.count, label: "free buffers that producers know of" },
   { name: "credit_unannounced", title: "Unannounced", show: f.count },
+  { name: "credit_held", title: "Held back", show: f.count, label: "unannounced while the gate is busy: for producers this is no credit" },
+  { name: "channels_short", title: "Short channels", show: f.count, label: "channels whose producers wait for credit" },
   { name: "meaning", title: "Meaning", isText: true, show: (value) => (value ? f.words(value) : "–") },
 ];
 
