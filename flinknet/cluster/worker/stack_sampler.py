@@ -23,8 +23,10 @@ are listed again only when each that is known has had its turn, because the list
 for each.
 
 Whether a task that was interrupted used the CPU, or blocks the loop, shows in what comes of it: how
-much of the time until the loop turns again its thread has computed. A thread of an executor is on
-the CPU if it has computed for half of the time between two looks. What is compiled (C, and parts of
+much its thread has computed until the loop turns again. Of other threads it is how much they have
+since they were seen at work before. On the CPU means half of the time that was left to them: less
+than what has passed where others compute too (``thread_clocks.py``), or where they had work only in
+a part of the looks. What is compiled (C, and parts of
 flinknet) is interrupted when it returns to Python or calls it: while it runs, it is not in a stack,
 but who has called it is.
 """
@@ -37,7 +39,7 @@ import signal
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import Context
@@ -53,6 +55,7 @@ from flinknet.cluster.control.await_chain import (
     frames_of,
     work_of_thread,
 )
+from flinknet.cluster.worker.thread_clocks import ThreadClocks
 from flinknet.config import ClusterConfig
 from flinknet.metrics.stack_samples import Stack, StackSamples
 from flinknet.net.task_clock import reason_of_wait
@@ -65,9 +68,6 @@ LOOK_S = 0.001
 
 REST = 20
 """Looks take at most one part of so many of the time."""
-
-BUSY = 0.5
-"""Who computes for such a part of the time is on the CPU."""
 
 PATIENCE = 2
 """A sampling ends after so many times as long as its looks are apart, with fewer looks,"""
@@ -141,6 +141,7 @@ class _Sampling:
         self._delay_s = delay_s
         self._loop = loop
         self._loop_thread = threading.get_ident()
+        self._loop_native_id = threading.get_native_id()
         self._depth_max = config.stack_depth_max
         self._turn = 0
         """Where a look begins that may not come to all tasks."""
@@ -152,9 +153,11 @@ class _Sampling:
         self._has_found_all = True
         self._to_look_at = 0
         """So many more of them before tasks are listed again."""
-        self._computed: dict[int, float] = {}
-        """CPU time of the executors' threads, at the last look."""
-        self._looked_at = time.monotonic()
+        self._looks_taken = 0
+        self._seen: Counter[int] = Counter()
+        """In how many of them each thread had work of a subtask."""
+        self._clocks: dict[int, ThreadClocks] = {}
+        """Of each such thread, those at the last of them."""
 
     def look(self, frame: FrameType | None) -> float | None:
         """Count what is to be seen now. It fails nobody that it interrupts."""
@@ -173,14 +176,15 @@ class _Sampling:
         return max(pause_s, REST * (time.monotonic() - begun))
 
     def _look(self, frame: FrameType | None, now: float) -> None:
+        self._looks_taken += 1
         running = asyncio.current_task(self._loop)
         seen: defaultdict[int, bool] = defaultdict(bool)
         """Whether they are backpressured, by index."""
         index = None if running is None else self._index_in(context_of_task(running))
         if running is not None and index is not None:
             seen[index] = False
-            self._note_running(index, running, frame, now)
-        for index, stack in self._in_threads(now):
+            self._note_running(index, running, frame)
+        for index, stack in self._in_threads():
             seen[index] = seen[index]
             self.samples.add_stack(stack)
         for index, stack, is_backpressured in self._waiting(running, now + LOOK_S):
@@ -189,34 +193,41 @@ class _Sampling:
         for index, is_backpressured in seen.items():
             self.samples.add_look(index, is_backpressured=is_backpressured)
 
-    def _note_running(
-        self, index: int, task: asyncio.Task[Any], frame: FrameType | None, now: float
-    ) -> None:
+    def _note_running(self, index: int, task: asyncio.Task[Any], frame: FrameType | None) -> None:
         """Count the stack when it shows whether it uses the CPU."""
         frames = frames_of(frame)
         outermost = getattr(task.get_coro(), "cr_code", None)
         begin = next((n for n, one in enumerate(frames) if one.f_code is outermost), None)
         calls = (LOOP,) if begin is None else self._calls(frames[begin:])
-        computed = _cpu_time(self._loop_thread)
+        asked = {self._loop_thread: self._loop_native_id}
+        before = ThreadClocks.read(sys._current_frames(), asked)
 
         def turned() -> None:
-            used = _cpu_time(self._loop_thread) - computed
-            is_on_cpu = used >= BUSY * (time.monotonic() - now)
+            clocks = ThreadClocks.read(sys._current_frames(), asked)
+            is_on_cpu = clocks.has_computed(self._loop_thread, before)
             self.samples.add_stack(Stack(index, is_on_cpu, calls))
 
         self._loop.call_soon_threadsafe(turned)
 
-    def _in_threads(self, now: float) -> Iterator[tuple[int, Stack]]:
-        before, self._computed = self._computed, {}
-        passed_s, self._looked_at = now - self._looked_at, now
-        for thread, innermost in sys._current_frames().items():
+    def _in_threads(self) -> Iterator[tuple[int, Stack]]:
+        threads = sys._current_frames()
+        found: dict[int, tuple[int, Sequence[FrameType]]] = {}
+        for thread, innermost in threads.items():
             context, frames = work_of_thread(frames_of(innermost))
             index = self._index_in(context)
             if index is not None:
-                self._computed[thread] = _cpu_time(thread)
-                used = self._computed[thread] - before.get(thread, 0.0)
-                is_on_cpu = thread in before and used >= BUSY * passed_s
-                yield index, Stack(index, is_on_cpu, self._calls(frames))
+                found[thread] = index, frames
+        if not found:
+            return
+        native_ids = {one.ident: one.native_id for one in threading.enumerate()}
+        asked = {thread: native_ids.get(thread) or 0 for thread in found}
+        clocks = ThreadClocks.read(threads, asked)
+        for thread, (index, frames) in found.items():
+            self._seen[thread] += 1
+            before, self._clocks[thread] = self._clocks.get(thread), clocks
+            occupied = self._seen[thread] / self._looks_taken
+            is_on_cpu = before is not None and clocks.has_computed(thread, before, occupied)
+            yield index, Stack(index, is_on_cpu, self._calls(frames))
 
     def _waiting(
         self, running: asyncio.Task[Any] | None, until: float
@@ -319,12 +330,3 @@ def thread(look: Callable[[FrameType | None], float | None]) -> Iterator[None]:
     finally:
         ended.set()
         looking.join()
-
-
-def _cpu_time(thread: int) -> float:
-    """For how long a thread has computed; nothing where that is not known."""
-    if not hasattr(time, "pthread_getcpuclockid"):
-        return 0.0
-    with suppress(OSError):
-        return time.clock_gettime(time.pthread_getcpuclockid(thread))
-    return 0.0

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import signal
 import sys
 import threading
+from asyncio.subprocess import PIPE
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -170,6 +174,39 @@ async def test_a_function_in_a_thread_is_seen_beside_its_task() -> None:
     assert set(samples.looks()) == {0, 1}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of queues of processors")
+async def test_who_computes_beside_others_that_want_the_processor_does_not_wait() -> None:
+    """It has a quarter of the time, and is in the processor's queue for the rest."""
+    goes_on = threading.Event()
+    processor = {min(os.sched_getaffinity(0))}
+    hog = f"import os; os.sched_setaffinity(0, {processor}); print(flush=True)\nwhile True: pass"
+    command = sys.executable, "-c", hog
+    hogs = [await asyncio.create_subprocess_exec(*command, stdout=PIPE) for _ in range(3)]
+
+    def search() -> None:
+        os.sched_setaffinity(0, processor)
+        while not goes_on.is_set():
+            re.search("(a+)+b", "a" * 14)
+
+    searching = asyncio.create_task(as_subtask(0, asyncio.to_thread(search)))
+    try:
+        for one in hogs:
+            assert one.stdout is not None
+            await one.stdout.readline()
+        samples = await sampled(30)
+    finally:
+        goes_on.set()
+        for one in hogs:
+            one.kill()
+            await one.communicate()
+    await searching
+    looks = Counter[bool]()
+    for stack, times in samples.stacks():
+        if function(stack.calls[0]) == "search":
+            looks[stack.is_on_cpu] += times
+    assert looks[True] > 2 * looks[False]
+
+
 async def test_who_waits_for_memory_for_its_output_is_backpressured() -> None:
     config = NetworkConfig(segment_bytes=1024, network_memory_bytes=1024 * 32)
     async with NetworkEnvironment(config=config) as environment:
@@ -311,8 +348,3 @@ async def test_a_sampling_ends_though_its_trigger_is_gone(monkeypatch: pytest.Mo
         yield
 
     assert (await sampled(2, never)).looks() == {}
-
-
-async def test_without_clocks_of_threads_nobody_computes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("time.pthread_getcpuclockid")
-    assert stack_sampler._cpu_time(threading.get_ident()) == 0.0

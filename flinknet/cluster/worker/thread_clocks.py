@@ -1,0 +1,81 @@
+"""How much of the time in which a thread could compute it has computed.
+
+The clock on the wall does not say it. A thread that computes all the time gets a quarter of it
+where four want one processor, or the interpreter, and does not wait for anything of its own. So
+what it has computed is compared with what was left to it: the time that has passed,
+
+- less what it spent in the queue of a processor (``schedstat``, where the kernel has it);
+- less what the other threads of the interpreter computed, and spent in queues meanwhile, as they
+  have the interpreter then. Their queues are taken to be as long as its own;
+- and only the part of it in which the thread had anything to do.
+
+But it cannot say that nothing was left to it where another thread got more than it: the interpreter
+goes round among those that want it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["ThreadClocks", "cpu_time"]
+
+BUSY = 0.5
+"""Who computes for such a part of the time that is left to it is on the CPU."""
+
+_TASKS = Path("/proc/self/task")
+
+
+class ThreadClocks(NamedTuple):
+    """The clocks of this interpreter's threads at one moment, in seconds. Threads go by their
+    identifiers."""
+
+    at: float
+    computed: Mapping[int, float]
+    """CPU time, of all threads."""
+    queued: Mapping[int, float]
+    """Time in the queues of processors, of those that it was asked of."""
+
+    @classmethod
+    def read(cls, threads: Iterable[int], asked: Mapping[int, int]) -> ThreadClocks:
+        """Read them now; ``asked`` has the kernel's number of each thread that is judged."""
+        return cls(
+            time.monotonic(),
+            {thread: cpu_time(thread) for thread in threads},
+            {thread: _queued_s(native_id) for thread, native_id in asked.items()},
+        )
+
+    def has_computed(self, thread: int, before: ThreadClocks, occupied: float = 1.0) -> bool:
+        """Whether a thread that was asked of has been on the CPU since ``before``, if it had work
+        for such a part of the time."""
+        grown = {
+            other: computed - before.computed.get(other, computed)
+            for other, computed in self.computed.items()
+        }
+        used_s = grown.pop(thread)
+        if used_s <= 0:
+            return False
+        queued_s = self.queued[thread] - before.queued[thread]
+        unqueued_s = self.at - before.at - queued_s
+        others_s = sum(grown.values()) * (1 + queued_s / used_s)
+        left_s = max(unqueued_s - others_s, min(unqueued_s, max(grown.values(), default=0.0)))
+        return used_s >= BUSY * occupied * left_s
+
+
+def cpu_time(thread: int) -> float:
+    """For how long a thread has computed; 0 where that is not known, or of one that has ended."""
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return 0.0
+    with suppress(OSError):
+        return time.clock_gettime(time.pthread_getcpuclockid(thread))
+    return 0.0
+
+
+def _queued_s(native_id: int) -> float:
+    """For how long a thread was ready to run and had no processor; 0 where that is not known."""
+    with suppress(OSError, ValueError, IndexError):
+        return int((_TASKS / f"{native_id}" / "schedstat").read_text().split()[1]) / 1e9
+    return 0.0

@@ -1,0 +1,82 @@
+"""What was left to a thread of the time, and what it made of that."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from flinknet.cluster.worker.thread_clocks import ThreadClocks, cpu_time
+
+A, B, C, D = range(4)
+BEFORE = ThreadClocks(100.0, dict.fromkeys(range(4), 7.0), dict.fromkeys(range(4), 3.0))
+
+
+def after(*computed: float, queued: float = 0.0) -> ThreadClocks:
+    """A second later; all threads were queued for as long."""
+    return ThreadClocks(
+        101.0,
+        {thread: 7.0 + seconds for thread, seconds in enumerate(computed)},
+        dict.fromkeys(range(4), 3.0 + queued),
+    )
+
+
+@pytest.mark.parametrize(
+    ("clocks", "computes"),
+    [
+        (after(0.9), True),
+        (after(0.4), False),
+        (after(0.0), False),
+        (after(0.2, queued=0.75), True),
+        (after(0.1, queued=0.1), False),
+        (after(0.5, 0.5), True),
+        (after(0.25, 0.25, 0.25, 0.25), True),
+        (after(0.12, 0.12, 0.12, 0.12, queued=0.12), True),
+        (after(0.02, 0.95), False),
+        (after(0.01, 0.5, queued=0.4), False),
+    ],
+    ids=[
+        "alone",
+        "sleeps for most of the time",
+        "sleeps",
+        "waits for a processor",
+        "sleeps on a busy machine",
+        "shares the interpreter with another",
+        "with three others",
+        "and all of them the processor too",
+        "sleeps beside one that computes",
+        "sleeps beside one, on a busy machine",
+    ],
+)
+def test_a_thread_is_on_the_cpu_if_it_takes_what_is_left_to_it(
+    clocks: ThreadClocks, computes: bool
+) -> None:
+    assert clocks.has_computed(A, BEFORE) is computes
+
+
+def test_of_a_thread_that_has_work_now_and_then_only_that_time_counts() -> None:
+    assert after(0.25).has_computed(A, BEFORE, occupied=0.3)
+    assert not after(0.05).has_computed(A, BEFORE, occupied=0.3)
+
+
+def test_a_thread_that_was_not_there_before_has_taken_nothing_from_others() -> None:
+    before = BEFORE._replace(computed={A: 7.0})
+    assert not after(0.4, 9.0).has_computed(A, before)
+
+
+def test_the_clocks_of_real_threads_go_on_while_they_compute() -> None:
+    me, native_id = threading.get_ident(), threading.get_native_id()
+    before = ThreadClocks.read([me], {me: native_id})
+    while cpu_time(me) < before.computed[me] + 0.01:
+        pass
+    now = ThreadClocks.read([me], {me: native_id})
+    assert now.at > before.at
+    assert now.queued[me] >= before.queued[me]
+    assert now.has_computed(me, before)
+
+
+def test_without_clocks_of_threads_nobody_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    me = threading.get_ident()
+    assert ThreadClocks.read([me], {me: 0}).queued == {me: 0.0}
+    monkeypatch.delattr("time.pthread_getcpuclockid")
+    assert cpu_time(me) == 0.0
