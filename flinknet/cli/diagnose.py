@@ -16,7 +16,7 @@ from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.local.fitting_table import FittingTable
 from flinknet.texts import printable
 
-__all__ = ["diagnose"]
+__all__ = ["diagnose", "verdict_in_words"]
 
 _Json = Mapping[str, Any]
 
@@ -54,8 +54,13 @@ async def _read(client: CoordinatorClient, name: str) -> Any:
         return await client.read(f"/api/v1/jobs/{await client.find_job(name)}/diagnosis")
 
 
+def verdict_in_words(verdict: str) -> str:
+    """Return a verdict of the JSON as people read it."""
+    return "not known yet" if verdict == "unknown" else verdict
+
+
 def _lines(told: _Json) -> Iterator[str]:
-    yield f"{told['name']}, {told['state']}: {told['verdict']}"
+    yield f"{told['name']}, {told['state']}: {verdict_in_words(told['verdict'])}"
     if not told["findings"]:
         yield told["sentence"]
     for finding in told["findings"]:

@@ -19,6 +19,7 @@ from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.widgets import DataTable, Footer, Static
 
+from flinknet.cli.diagnose import verdict_in_words
 from flinknet.cli.top_tables import (
     BAD,
     GOOD,
@@ -194,7 +195,8 @@ class Top(App[None]):
     def _say_verdict(self, job: _Json, diagnosis: _Json, failures: Sequence[_Json]) -> None:
         verdict = diagnosis["verdict"]
         if not job["is_over"]:
-            _say(self._verdict, f"{verdict}: {diagnosis['sentence']}", _VERDICTS.get(verdict, ""))
+            said = f"{verdict_in_words(verdict)}: {diagnosis['sentence']}"
+            _say(self._verdict, said, _VERDICTS.get(verdict, ""))
         elif job["state"] == "FAILED" and failures:
             _say(self._verdict, f"the job has failed: {_cause(failures[0])}", f"bold {BAD}")
         else:

@@ -1,16 +1,22 @@
 """Why the one who is to blame holds others up: skew, amplification, the network, or itself.
 
 Theory of operation. Blames (``wait_graph.py``) of one kind and one place become one finding: those
-of the subtasks of an operator, of the channels between two workers, of what held up one loop. A
-blame counts if some task has lost more than one refresh to it, and more than Flink calls OK: so a
-spike that is shorter than a refresh never does. A loop that was held up for longer, and a worker
-that says nothing, are findings whoever waits.
+of the subtasks of an operator, of the channels between two workers, of what held up one loop. Such
+a finding counts if some task has lost more than one refresh to it, and more than Flink calls OK: so
+a spike that is shorter than a refresh never does. If a task has waited for so long in all, but for
+many places a little, the one that it has lost most to counts. A loop that was held up for longer, a
+garbage collector, and a worker that says nothing, are findings even if no task waits for them.
+
+No lost time stands twice: a task that holds up its own event loop is not named again, as a slow
+operator, for the rest of the same waits.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TypeAlias
 
 from flinknet.diagnosis.comparison import Comparison
 from flinknet.diagnosis.finding import (
@@ -22,7 +28,7 @@ from flinknet.diagnosis.finding import (
     Throughput,
 )
 from flinknet.diagnosis.pool_usage import OK_SHARE
-from flinknet.diagnosis.reading import Readings
+from flinknet.diagnosis.reading import Readings, WorkerReading
 from flinknet.diagnosis.sentences import Said, Sentences
 from flinknet.diagnosis.topology import TaskKey, Topology
 from flinknet.diagnosis.wait_graph import Blame, Blamed, WaitGraph
@@ -36,7 +42,19 @@ behind it have much to do."""
 LOST_MAX = 100
 """Tasks that a finding lists."""
 
-_Lost = Mapping[TaskKey, float]
+NAMED_SHARE = 0.1
+"""A subtask of an operator is named if it has cost at least this part of what the worst one has."""
+
+_Lost: TypeAlias = Mapping[TaskKey, float]
+
+_Operator: TypeAlias = tuple[FindingKind, int]
+"""What is wrong with which vertex."""
+
+_Transit: TypeAlias = tuple[FindingKind, str, str]
+"""What is wrong between which workers."""
+
+_Place: TypeAlias = _Operator | _Transit | tuple[Blamed, str]
+"""What becomes one finding."""
 
 
 class Causes:
@@ -54,26 +72,49 @@ class Causes:
         return sorted(self._find(), key=lambda finding: -finding.severity)
 
     def _find(self) -> Iterator[Finding]:
-        operators: defaultdict[tuple[FindingKind, int], dict[TaskKey, list[_Lost]]]
+        lost = self._graph.lost()
+        operators: defaultdict[_Operator, defaultdict[TaskKey, list[_Lost]]]
         operators = defaultdict(lambda: defaultdict(list))
-        transits: defaultdict[tuple[FindingKind, str, str], dict[Blame, _Lost]]
-        transits = defaultdict(dict)
-        of_workers: dict[tuple[Blamed, str], _Lost] = {}
-        for blame, lost in self._graph.lost().items():
+        transits: defaultdict[_Transit, dict[Blame, _Lost]] = defaultdict(dict)
+        of_workers: defaultdict[tuple[Blamed, str], list[_Lost]] = defaultdict(list)
+        for blame, by_task in lost.items():
             if blame.worker_id:
-                of_workers[blame.kind, blame.worker_id] = lost
-            elif self._counts(lost):
-                between = self._why_in_transit(blame) if blame.kind is Blamed.TRANSIT else None
-                if between is not None:
-                    transits[between][blame] = lost
-                else:
-                    kind, culprit = self._why_busy(blame.task)
-                    operators[kind, culprit[0]][culprit].append(lost)
-        yield from self._of_workers(of_workers)
-        for (kind, _), blamed in operators.items():
-            yield self._operator(kind, {task: _together(lost) for task, lost in blamed.items()})
-        for (kind, *_), blames in transits.items():
-            yield self._transit(kind, blames)
+                of_workers[blame.kind, blame.worker_id].append(by_task)
+                continue
+            between = self._why_in_transit(blame) if blame.kind is Blamed.TRANSIT else None
+            if between is not None:
+                transits[between][blame] = by_task
+                continue
+            worker_id = self._holds_up_itself(blame.task)
+            if worker_id is not None:
+                of_workers[Blamed.LOOP, worker_id].append(by_task)
+                continue
+            kind, culprit = self._why_busy(blame.task)
+            operators[kind, culprit[0]][culprit].append(by_task)
+        places: dict[_Place, _Lost] = {}
+        places |= {key: _together(one.values()) for key, one in transits.items()}
+        places |= {key: _together(chain(*one.values())) for key, one in operators.items()}
+        places |= {key: _together(one) for key, one in of_workers.items()}
+        counted = self._counted(places)
+        yield from self._of_workers(places, counted)
+        for operator, blamed in operators.items():
+            if operator in counted:
+                of_each = {task: _together(parts) for task, parts in blamed.items()}
+                yield self._operator(operator[0], of_each)
+        for transit, blames in transits.items():
+            if transit in counted:
+                yield self._transit(transit[0], blames)
+
+    def _counted(self, places: Mapping[_Place, _Lost]) -> set[_Place]:
+        """Those to which a task has lost more than a spike, and not OK; and where a task has lost
+        so much to all together, the one to which it has lost most."""
+        counted = {place for place, lost in places.items() if self._counts(lost)}
+        explained = {task for place in counted for task in places[place]}
+        every = _together(places.values())
+        for task, seconds in every.items():
+            if task not in explained and self._counts({task: seconds}):
+                counted.add(max(places, key=lambda place: places[place].get(task, 0.0)))
+        return counted
 
     def _counts(self, lost: _Lost) -> bool:
         """Whether that is more than a spike, and not OK."""
@@ -84,6 +125,16 @@ class Causes:
 
     def _share(self, task: TaskKey, seconds: float) -> float:
         return self._readings.tasks[task].share(seconds)
+
+    def _holds_up_itself(self, task: TaskKey) -> str | None:
+        """The worker of a task that keeps its event loop from turning for long, most of all that
+        do; None of any other task."""
+        reading = self._readings.tasks.get(task)
+        worker = None if reading is None else self._readings.workers.get(reading.worker_id)
+        if worker is None or not self._is_held_up(worker):
+            return None
+        worst = max(worker.held_up, key=lambda one: one.seconds)
+        return worker.worker_id if worst.task == self._topology.task_name(task) else None
 
     def _why_busy(self, task: TaskKey) -> tuple[FindingKind, TaskKey]:
         """What has given a task so much to do, and who is the culprit then."""
@@ -111,7 +162,11 @@ class Causes:
     # -- findings ---------------------------------------------------------------------------------
 
     def _operator(self, kind: FindingKind, blamed: Mapping[TaskKey, _Lost]) -> Finding:
-        tasks = sorted(blamed, key=lambda task: -sum(blamed[task].values()))
+        seconds = {task: sum(lost.values()) for task, lost in blamed.items()}
+        least_s = NAMED_SHARE * max(seconds.values())
+        tasks = sorted(
+            (one for one in blamed if seconds[one] >= least_s), key=lambda t: -seconds[t]
+        )
         key_groups: tuple[int, ...] = ()
         match kind:
             case FindingKind.AMPLIFICATION:
@@ -137,26 +192,52 @@ class Causes:
             said, culprit = self._say.slow_link(*ends), Culprit("", "", (), workers)
         return self._finding(kind, said, culprit, _together(blames.values()), [worst.task])
 
-    def _of_workers(self, lost: Mapping[tuple[Blamed, str], _Lost]) -> Iterator[Finding]:
+    def _of_workers(
+        self, places: Mapping[_Place, _Lost], counted: Collection[_Place]
+    ) -> Iterator[Finding]:
         for worker_id, worker in self._readings.workers.items():
-            tasks = sorted(
-                task for task, one in self._readings.tasks.items() if one.worker_id == worker_id
-            )
+            tasks = self._on_worker(worker_id)
             if worker.silent_s:
-                silent = lost.get((Blamed.SILENCE, worker_id), {})
+                silent = places.get((Blamed.SILENCE, worker_id), {})
                 said = self._say.silent(worker_id, tasks)
                 culprit = Culprit("", "", (), (worker_id,))
                 finding = self._finding(FindingKind.SILENT_WORKER, said, culprit, silent, tasks)
                 yield finding._replace(severity=1.0)
                 continue
-            held_up = lost.get((Blamed.LOOP, worker_id), {})
-            seconds = max(self._readings.tasks[task].seconds for task in tasks) if tasks else 0.0
-            share = worker.held_up_s / seconds if seconds else 0.0
-            if self._counts(held_up) or (
-                worker.held_up_s > self._readings.refresh_s and share > OK_SHARE
-            ):
-                finding = self._held_up(worker_id, held_up, tasks)
-                yield finding._replace(severity=max(finding.severity, min(1.0, share)))
+            loop, garbage = (Blamed.LOOP, worker_id), (Blamed.GARBAGE, worker_id)
+            if loop in counted or self._is_held_up(worker):
+                found = self._held_up(worker_id, places.get(loop, {}), tasks)
+                yield self._at_least(found, worker.held_up_s, worker_id)
+            if garbage in counted or self._is_much(worker.garbage.seconds, worker_id):
+                said = self._say.collecting(worker_id, self._seconds(worker_id))
+                begun = [one.subtask for one in worker.garbage.subtasks[:1]]
+                named = [task for task in tasks if self._topology.task_name(task) in begun]
+                culprit = self._culprit(named) if named else Culprit("", "", (), (worker_id,))
+                kind = FindingKind.GARBAGE_COLLECTION
+                found = self._finding(kind, said, culprit, places.get(garbage, {}), named)
+                yield self._at_least(found, worker.garbage.seconds, worker_id)
+
+    def _on_worker(self, worker_id: str) -> list[TaskKey]:
+        readings = self._readings.tasks.items()
+        return sorted(task for task, one in readings if one.worker_id == worker_id)
+
+    def _seconds(self, worker_id: str) -> float:
+        """How long the tasks of a worker were looked at."""
+        tasks = self._on_worker(worker_id)
+        return max((self._readings.tasks[task].seconds for task in tasks), default=0.0)
+
+    def _is_held_up(self, worker: WorkerReading) -> bool:
+        return self._is_much(worker.held_up_s, worker.worker_id)
+
+    def _is_much(self, lost_s: float, worker_id: str) -> bool:
+        """Whether a worker has lost more than a spike, and more than OK."""
+        seconds = self._seconds(worker_id)
+        return lost_s > self._readings.refresh_s and lost_s > OK_SHARE * seconds > 0
+
+    def _at_least(self, finding: Finding, lost_s: float, worker_id: str) -> Finding:
+        """What all of a worker's time is lost to is no less severe than the part that it takes."""
+        share = min(1.0, lost_s / (self._seconds(worker_id) or lost_s))
+        return finding._replace(severity=max(finding.severity, share))
 
     def _held_up(self, worker_id: str, lost: _Lost, tasks: Sequence[TaskKey]) -> Finding:
         worst = max(self._readings.workers[worker_id].held_up, key=lambda one: one.seconds)

@@ -36,7 +36,8 @@ names of ``FindingKind``, meanings those of ``PoolMeaning``. Shares are parts of
 which is how long the tasks were looked at; pools and queues are averages over the reports of that
 time; findings are sorted by severity, the worst first, and
 one about a checkpoint stands behind the one that is its cause, whose culprit it has.
-"Unknown" is a job of which no worker has reported yet.
+"Unknown" is a job without a finding that has not been reported on for two refreshes since it began,
+or began again.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from flinknet.diagnosis.checkpoint_trouble import CheckpointTrouble
 from flinknet.diagnosis.finding import Finding, TaskName, Throughput
 from flinknet.diagnosis.pool_usage import PoolMeaning, PoolUsage
 from flinknet.diagnosis.reading import Readings, TaskReading
+from flinknet.diagnosis.restarts import restarting
 from flinknet.diagnosis.topology import TaskKey, Topology
 from flinknet.diagnosis.wait_graph import WaitGraph
 from flinknet.metrics.plain import to_plain
@@ -118,7 +120,7 @@ class Diagnosis(NamedTuple):
         """In one word."""
         if self.findings:
             return "troubled"
-        return "healthy" if self.readings.tasks else "unknown"
+        return "healthy" if self.seconds >= self._needed_s else "unknown"
 
     @property
     def sentence(self) -> str:
@@ -126,8 +128,19 @@ class Diagnosis(NamedTuple):
         if self.findings:
             return self.findings[0].sentence
         if not self.readings.tasks:
-            return "no worker has reported on the job yet"
+            return "no worker has reported on the job since it began"
+        if self.seconds < self._needed_s:
+            return (
+                f"workers have reported on {self.seconds:.0f} s since the job "
+                f"began, and it takes {self._needed_s:.0f} s to tell a trouble from a spike"
+            )
         return f"nobody was held up in the last {self.seconds:.0f} s"
+
+    @property
+    def _needed_s(self) -> float:
+        """For so long a job must run before it can be called healthy: a wait counts from one
+        refresh on, so there must have been time for two."""
+        return 2 * self.readings.refresh_s
 
     def meanings(self) -> dict[TaskKey, PoolMeaning]:
         """What the pools of each task mean."""
@@ -151,6 +164,9 @@ def diagnose(topology: Topology, readings: Readings) -> Diagnosis:
     graph = WaitGraph(topology, readings)
     causes = Causes(topology, readings, graph).findings()
     findings = CheckpointTrouble(topology, readings, causes).with_causes()
+    restarts = restarting(topology, readings)
+    if restarts is not None:
+        findings.insert(0, restarts)
     tasks = [
         TaskRow(TaskName.of(topology, task), reading, graph.usage(task))
         for task, reading in sorted(readings.tasks.items())

@@ -23,8 +23,10 @@ class FindingKind(Enum):
     STARVED_POOL = "there are too few network buffers"
     BLOCKED_LOOP = "something keeps an event loop from turning"
     PAUSED_PROCESS = "a process stands still again and again"
+    GARBAGE_COLLECTION = "the garbage collector takes much of a worker's time"
     SILENT_WORKER = "a worker says nothing any more"
     CHECKPOINT = "checkpoints suffer from backpressure"
+    RESTARTS = "the job fails and begins again every few seconds"
 
 
 class TaskName(NamedTuple):

@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from flinknet.diagnosis.pool_usage import PoolUsage
 from flinknet.diagnosis.reading import TaskReading
 from flinknet.diagnosis.topology import TaskKey
+from flinknet.metrics.garbage_totals import NO_GARBAGE, GarbageTotals
 from flinknet.metrics.worker_statistics import HeldUp, SubtaskTotals, WorkerStatistics
 
 __all__ = ["REFRESHES", "History"]
@@ -53,12 +54,15 @@ _NOTHING = _Counts(0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, (), (), None)
 """What a subtask has counted when it is made."""
 
 
-class _Loop(NamedTuple):
+class _Process(NamedTuple):
     at: float
     held_up: Mapping[str, float]
+    garbage: GarbageTotals
 
 
-T = TypeVar("T", _Counts, _Loop)
+_UNBORN = _Process(0.0, {}, NO_GARBAGE)
+
+T = TypeVar("T", _Counts, _Process)
 
 
 class History:
@@ -69,7 +73,7 @@ class History:
         self._counts: defaultdict[Name, deque[_Counts]] = defaultdict(_kept)
         self._latest: dict[Name, tuple[str, SubtaskTotals]] = {}
         self._of_worker: dict[str, set[Name]] = {}
-        self._loops: dict[str, deque[_Loop]] = {}
+        self._processes: dict[str, deque[_Process]] = {}
         self._stacks: dict[str, tuple[HeldUp, ...]] = {}
 
     def take(self, worker_id: str, statistics: WorkerStatistics, now: float) -> None:
@@ -83,15 +87,16 @@ class History:
         for gone in self._of_worker.get(worker_id, set()) - names:
             self._drop(gone)
         self._of_worker[worker_id] = names
-        loop = _Loop(now, {one.task: one.seconds for one in statistics.held_up})
-        self._append(self._loops.setdefault(worker_id, deque(maxlen=REFRESHES + 1)), loop)
+        held_up = {one.task: one.seconds for one in statistics.held_up}
+        kept = self._processes.setdefault(worker_id, deque(maxlen=REFRESHES + 1))
+        self._append(kept, _Process(now, held_up, statistics.garbage))
         self._stacks[worker_id] = statistics.held_up
 
     def forget(self, worker_id: str) -> None:
         """The worker is lost."""
         for name in self._of_worker.pop(worker_id, set()):
             self._drop(name)
-        self._loops.pop(worker_id, None)
+        self._processes.pop(worker_id, None)
         self._stacks.pop(worker_id, None)
 
     def tasks(
@@ -108,15 +113,22 @@ class History:
     def held_up(self, worker_id: str, seconds: float) -> tuple[HeldUp, ...]:
         """Who held the event loop of a worker up in the last so many seconds before its latest
         report: tasks of the same name that were there before are others."""
-        loops = self._loops.get(worker_id)
-        if loops is None:
+        kept = self._processes.get(worker_id)
+        if kept is None:
             return ()
-        before = _last_before(loops, loops[-1].at - seconds)
+        before = _last_before(kept, kept[-1].at - seconds).held_up
         grown = [
             one._replace(seconds=min(seconds, one.seconds - before.get(one.task, 0.0)))
             for one in self._stacks[worker_id]
         ]
         return tuple(one for one in grown if one.seconds > 0)
+
+    def garbage(self, worker_id: str, seconds: float) -> GarbageTotals:
+        """What the garbage collector of a worker did in the same time."""
+        kept = self._processes.get(worker_id)
+        if kept is None:
+            return NO_GARBAGE
+        return kept[-1].garbage.since(_last_before(kept, kept[-1].at - seconds).garbage)
 
     def _append(self, kept: deque[T], taken: T) -> None:
         """Keep it beside those before it, or in the place of the last one, if that is too young to
@@ -134,13 +146,13 @@ def _kept() -> deque[_Counts]:
     return deque(maxlen=REFRESHES + 1)
 
 
-def _last_before(loops: deque[_Loop], start: float) -> Mapping[str, float]:
+def _last_before(kept: deque[_Process], start: float) -> _Process:
     """What was counted in the last report up to ``start``; without one, in the first of many that
     are kept, and nothing before a worker has sent any."""
-    earlier = [one.held_up for one in loops if one.at <= start]
+    earlier = [one for one in kept if one.at <= start]
     if earlier:
         return earlier[-1]
-    return loops[0].held_up if len(loops) > REFRESHES else {}
+    return kept[0] if len(kept) > REFRESHES else _UNBORN
 
 
 def _counts(task: SubtaskTotals, now: float) -> _Counts:

@@ -9,6 +9,7 @@ from flinknet.diagnosis.checkpoint_reading import CheckpointReading
 from flinknet.diagnosis.pool_usage import PoolUsage
 from flinknet.diagnosis.topology import TaskKey
 from flinknet.metrics.connection_totals import ConnectionTotals
+from flinknet.metrics.garbage_totals import NO_GARBAGE, GarbageTotals
 from flinknet.metrics.worker_statistics import HeldUp, SubtaskTotals
 
 __all__ = ["Readings", "TaskReading", "WorkerReading"]
@@ -67,11 +68,24 @@ class WorkerReading(NamedTuple):
     segments_free: int
     segments: int
     connections: tuple[ConnectionTotals, ...]
+    garbage: GarbageTotals = NO_GARBAGE
+    """What its garbage collector did in this stretch."""
 
     @property
     def held_up_s(self) -> float:
         """How long its event loop did not turn."""
         return sum(one.seconds for one in self.held_up)
+
+
+class FailureReading(NamedTuple):
+    """A failure after which the job, or some regions of it, began again."""
+
+    ago_s: float
+    subtask: str
+    """Which one has failed, as people call it; empty if none did."""
+    worker_id: str
+    said: str
+    """Why, in one sentence."""
 
 
 class Readings(NamedTuple):
@@ -83,3 +97,5 @@ class Readings(NamedTuple):
     """The pause between two reports of a worker: a trouble that is shorter is none."""
     checkpoints: tuple[CheckpointReading, ...] = ()
     """Those under way, and those that ended meanwhile, completed or given up."""
+    failures: tuple[FailureReading, ...] = ()
+    """Those of late, the last one first; none of a job that has ended."""

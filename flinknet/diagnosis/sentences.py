@@ -134,6 +134,30 @@ class Sentences:
             evidence.append(f"{one.task or 'the whole process'}: {one.seconds:.2f} s{where}")
         return sentence, evidence
 
+    def collecting(self, worker_id: str, seconds: float) -> Said:
+        """Of a worker whose garbage collector has much to do, in a stretch of so many seconds."""
+        garbage = self._readings.workers[worker_id].garbage
+        share = min(1.0, garbage.seconds / seconds) if seconds else 1.0
+        sentence = (
+            f"the garbage collector takes {share:.0%} of the time of worker {worker_id}, in which "
+            "all its threads stand still"
+        )
+        evidence = [
+            f"generation {one.generation}: {one.collections} collections in {seconds:.1f} s took "
+            f"{one.seconds:.2f} s and freed {one.objects:,} objects"
+            for one in garbage.generations
+            if one.collections
+        ]
+        for begun in garbage.subtasks[:NAMED_MAX]:
+            name = begun.subtask or "code of the worker itself"
+            evidence.append(f"{begun.seconds:.2f} s of them began in {name}")
+        evidence.append(
+            "what helps: fewer objects that stay (state in RocksDB, arrays instead of lists of "
+            "lists), no circles of objects, no gc.collect() in functions, gc.freeze() in open() "
+            "behind what is loaded once"
+        )
+        return sentence, evidence
+
     def activity(self, task: TaskKey) -> str:
         """Where the time of a task went, and what it moved."""
         name, reading = self._topology.task_name(task), self._readings.tasks.get(task)

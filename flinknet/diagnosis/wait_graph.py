@@ -7,10 +7,11 @@ is waited for has spent that time in one of these ways:
 
 - its worker says nothing any more: the worker is to blame;
 - its worker's event loop did not turn: whoever held it up is to blame;
+- its worker collected garbage, for more than a little of the time: the collector is to blame;
 - it was busy: it is to blame itself;
 - it was backpressured: the blame goes on along its own edges;
 - it was idle, and so had not got what waits for it: what is between the two is to blame. Only what
-  is left of the wait when the other three have taken their time, because a task may be idle while
+  is left of the wait when all others have taken their time, because a task may be idle while
   nobody waits for it; but all of it if that is the most, because a task that was idle through most
   of a wait does what there is to do.
 
@@ -25,8 +26,8 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-from flinknet.diagnosis.pool_usage import PoolUsage
-from flinknet.diagnosis.reading import Readings, TaskReading
+from flinknet.diagnosis.pool_usage import OK_SHARE, PoolUsage
+from flinknet.diagnosis.reading import Readings, TaskReading, WorkerReading
 from flinknet.diagnosis.topology import Exchange, TaskKey, Topology
 
 __all__ = ["Blame", "Blamed", "Wait", "WaitGraph"]
@@ -57,6 +58,7 @@ class Blamed(Enum):
     OPERATOR = "a task that was busy"
     TRANSIT = "what is between a task and the idle one that reads its output"
     LOOP = "an event loop that did not turn"
+    GARBAGE = "a worker's garbage collector"
     SILENCE = "a worker that says nothing"
 
 
@@ -148,6 +150,19 @@ class WaitGraph:
         self._shares[task] = shares
         return shares
 
+    def _stood_still(
+        self, reading: TaskReading, worker: WorkerReading | None, waited_s: float
+    ) -> tuple[float, float]:
+        """For how much of a wait a task's event loop did not turn, and its worker collected
+        garbage. That is a cause if it is more than a little, as every program has some; a task has
+        lost to it no more than the time in which it had anything to do."""
+        if worker is None:
+            return 0.0, 0.0
+        held_up_s = min(waited_s, worker.held_up_s)
+        is_much = reading.share(worker.garbage.seconds) > OK_SHARE
+        garbage_s = min(worker.garbage.seconds, reading.busy_s) if is_much else 0.0
+        return held_up_s, min(waited_s - held_up_s, garbage_s)
+
     def _on_the_way(self, wait: Wait, blames: _Shares) -> float:
         """The part of a wait in which the data was between two workers."""
         ends = [self._readings.tasks.get(task) for task in (wait.waiter, wait.waited_for)]
@@ -164,18 +179,20 @@ class WaitGraph:
         worker = self._readings.workers.get(reading.worker_id)
         if worker is not None and worker.silent_s:
             return {Blame(Blamed.SILENCE, worker_id=worker.worker_id): 1.0}
-        held_up_s = 0.0 if worker is None else worker.held_up_s
-        held_up_s = wait.seconds * min(1.0, held_up_s / every_s)
-        busy_s, passed_on_s = max(0.0, reading.busy_s - held_up_s), reading.backpressured_s
+        held_up_s, garbage_s = self._stood_still(reading, worker, every_s)
+        held_up_s, garbage_s = (wait.seconds * one / every_s for one in (held_up_s, garbage_s))
+        stood_still_s = held_up_s + garbage_s
+        busy_s, passed_on_s = max(0.0, reading.busy_s - stood_still_s), reading.backpressured_s
         if not self.waits.get(task):
             busy_s, passed_on_s = busy_s + passed_on_s, 0.0
         active_s = busy_s + passed_on_s
-        waited_s = wait.seconds - held_up_s
+        waited_s = wait.seconds - stood_still_s
         explained_s = min(waited_s, active_s)
         if explained_s < waited_s / 2:
             explained_s = 0.0
         shares: defaultdict[Blame, float] = defaultdict(float)
         shares[Blame(Blamed.LOOP, worker_id=reading.worker_id)] = held_up_s
+        shares[Blame(Blamed.GARBAGE, worker_id=reading.worker_id)] = garbage_s
         if explained_s:
             shares[Blame(Blamed.OPERATOR, task)] = explained_s * busy_s / active_s
             if passed_on_s:

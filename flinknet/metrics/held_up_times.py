@@ -4,8 +4,9 @@ Theory of operation. Somebody outside of the loop, a thread, looks at it every `
 it has turned since the last look, and which task runs. Time is a task's if the loop has not turned
 from one look to the next and the same task runs at both: many tasks that take their turns keep a
 loop busy, but nobody holds it up. If the looks themselves are late, the whole process stood still:
-its collector, C code that keeps the interpreter, a stopped process, or a machine with too much to
-do; that is nobody's time.
+C code that keeps the interpreter, a stopped process, or a machine with too much to do; no task
+gets that time. Collections of garbage stop everything too, but they have an account of their own
+(``garbage_totals.py``): their time is taken off here, so that none stands twice.
 
 Owned counters: seconds by task; "" is nobody.
 """
@@ -13,6 +14,7 @@ Owned counters: seconds by task; "" is nobody.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 from flinknet.metrics.worker_statistics import HeldUp
 
@@ -28,8 +30,13 @@ TASKS_TOLD_MAX = 16
 class HeldUpTimes:
     """The account of one event loop. ``now`` is given, in seconds, and never goes back."""
 
-    def __init__(self, pause_s: float, now: float) -> None:
+    def __init__(
+        self, pause_s: float, now: float, collected_s: Callable[[], float] = lambda: 0.0
+    ) -> None:
+        """``collected_s`` says for how long garbage has been collected up to now."""
         self._pause_s = pause_s
+        self._collected_s = collected_s
+        self._collected_before_s = collected_s()
         self._looked_at = now
         self._held_by: str | None = None
         self._seconds: defaultdict[str, float] = defaultdict(float)
@@ -37,8 +44,9 @@ class HeldUpTimes:
 
     def look(self, now: float, *, has_turned: bool, task: str = "", stack: str = "") -> None:
         """The loop has turned since the last look, or not; ``task`` is who runs in it now."""
-        passed = now - self._looked_at
-        self._looked_at = now
+        collected_s = self._collected_s()
+        passed = max(0.0, now - self._looked_at - (collected_s - self._collected_before_s))
+        self._looked_at, self._collected_before_s = now, collected_s
         if passed > LATE * self._pause_s:
             self._add("", passed - self._pause_s, "")
             self._held_by = None

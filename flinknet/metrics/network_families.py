@@ -14,6 +14,7 @@ from flinknet.metrics.busiest_channels import ChannelRow
 from flinknet.metrics.connection_totals import ConnectionTotals
 from flinknet.metrics.environment_statistics import PeerDirectoryStatistics
 from flinknet.metrics.families import Family, Kind, Labels, Metric, families_of
+from flinknet.metrics.garbage_families import garbage_families
 from flinknet.metrics.gate_totals import GateTotals
 from flinknet.metrics.latency_families import latency_families
 from flinknet.metrics.operator_families import operator_families
@@ -311,6 +312,7 @@ def worker_families(labels: Labels, worker: WorkerStatistics) -> Iterator[Family
         Kind.GAUGE,
         [(labels, worker.event_loop_lag_ms / 1000)],
     )
+    yield from garbage_families(labels, worker.garbage)
     tasks = [(task_labels(labels, task), task) for task in worker.subtasks]
     yield from task_families(tasks)
     yield from operator_families(tasks)

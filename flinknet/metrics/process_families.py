@@ -1,8 +1,8 @@
 """What Flink exports of a process's CPU and threads, of this one.
 
 Flink's names have JVM in them; what they mean is the same of any process, so dashboards that were
-made for Flink have it. What only a JVM has, its heap and its collectors, nobody is told of here;
-how much memory the process has is ``process_resident_memory_bytes``.
+made for Flink have it. There is no heap to tell of: how much memory the process has is
+``process_resident_memory_bytes``. The collector of a worker is in ``garbage_families.py``.
 """
 
 from __future__ import annotations

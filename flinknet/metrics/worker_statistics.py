@@ -24,6 +24,7 @@ from flinknet.metrics.busiest_channels import ChannelRow
 from flinknet.metrics.connection_totals import ConnectionTotals
 from flinknet.metrics.environment_statistics import PeerDirectoryStatistics
 from flinknet.metrics.environment_totals import NetworkTotals
+from flinknet.metrics.garbage_totals import NO_GARBAGE, GarbageTotals
 from flinknet.metrics.gate_totals import GateTotals
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.latency_statistics import LatencyHistogram
@@ -134,6 +135,8 @@ class WorkerStatistics(NamedTuple):
     """Connections, subtasks and channels for which there was no room."""
     held_up: tuple[HeldUp, ...] = ()
     """By task, those that have held the event loop up for longest first."""
+    garbage: GarbageTotals = NO_GARBAGE
+    """What the garbage collector has done."""
 
     @classmethod
     def of(
@@ -144,6 +147,7 @@ class WorkerStatistics(NamedTuple):
         event_loop_lag_ms: float,
         channels: tuple[ChannelRow, ...] = (),
         held_up: tuple[HeldUp, ...] = (),
+        garbage: GarbageTotals = NO_GARBAGE,
     ) -> WorkerStatistics:
         """Put together what was seen of a worker."""
         return cls(
@@ -155,6 +159,7 @@ class WorkerStatistics(NamedTuple):
             subtasks=tuple(subtasks),
             channels=channels,
             held_up=held_up,
+            garbage=garbage,
         )
 
     def halved(self) -> WorkerStatistics:

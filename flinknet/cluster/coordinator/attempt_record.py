@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from operator import index as as_integer
 from typing import Any
 
+from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.coordinator.job_execution import JobExecution, SubtaskKey
 from flinknet.cluster.coordinator.placement import Placement
@@ -108,6 +109,12 @@ class AttemptRecord:
         self.committables.clear()
         if self.execution.state is not JobState.FINISHED:
             self.forget_collected()
+
+    def all_failures(self) -> list[tuple[FailureCause, float]]:
+        """Why it has failed, and regions of it before, and when; the latest first."""
+        cause, ended_at = self.execution.cause, self.ended_at
+        whole = [] if cause is None or ended_at is None else [(cause, ended_at)]
+        return whole + [(failure.cause, failure.at) for failure in reversed(self.failures)]
 
     def note_progress(self, rows: Sequence[Sequence[int]], number: int) -> None:
         """Take in what a worker reports of subtasks that run under a number; those of a finished

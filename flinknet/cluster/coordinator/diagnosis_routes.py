@@ -26,15 +26,18 @@ from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.diagnosis.checkpoint_reading import CheckpointReading
 from flinknet.diagnosis.diagnosis import Diagnosis, diagnose
 from flinknet.diagnosis.history import REFRESHES, History
-from flinknet.diagnosis.reading import Readings, TaskReading, WorkerReading
+from flinknet.diagnosis.reading import FailureReading, Readings, TaskReading, WorkerReading
 from flinknet.diagnosis.topology import Exchange, TaskKey, Topology, Vertex
 from flinknet.task.deployment import consumers_of
 from flinknet.task.graph import JobGraph
 
-__all__ = ["DiagnosisRoutes", "diagnosis_of", "present_tasks", "topology_of"]
+__all__ = ["DiagnosisRoutes", "diagnosis_of", "failure_readings", "present_tasks", "topology_of"]
 
 MISSED_HEARTBEATS = 3
 """After how many a worker counts as silent here; it counts as lost much later."""
+
+REASON_MAX = 300
+"""Characters of the reason for a failure; all of it is among the job's exceptions."""
 
 
 class DiagnosisRoutes:
@@ -77,7 +80,8 @@ async def diagnosis_of(record: JobRecord, coordinator: Measured, now: float) -> 
         if worker.worker_id in ids and not worker.is_lost
     }
     checkpoints = tuple(_checkpoint_readings(record, now, seconds))
-    readings = Readings(tasks, workers, history.refresh_s, checkpoints)
+    failures = tuple(failure_readings(record, now))
+    readings = Readings(tasks, workers, history.refresh_s, checkpoints, failures)
     return await asyncio.to_thread(diagnose, topology_of(record.submission.shape), readings)
 
 
@@ -107,6 +111,7 @@ def _worker_reading(
         segments_free=report.network_pool.free,
         segments=report.network_pool.total,
         connections=report.connections,
+        garbage=coordinator.metrics.history.garbage(worker.worker_id, seconds),
     )
 
 
@@ -135,6 +140,16 @@ def _checkpoint_readings(
                 reports=story.reports,
                 finished=story.finished,
             )
+
+
+def failure_readings(record: JobRecord, now: float) -> Iterator[FailureReading]:
+    """Those after which the job began again, or is to; the last one first."""
+    if record.ended_at is None:
+        for attempt in reversed(record.attempts):
+            for cause, at in attempt.all_failures():
+                said, _, _ = cause.describe().partition("\n")
+                subtask = cause.subtask or ""
+                yield FailureReading(now - at, subtask, cause.worker_id, said[:REASON_MAX])
 
 
 def topology_of(graph: JobGraph) -> Topology:

@@ -16,7 +16,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -42,10 +42,11 @@ CALLS_TOLD_MAX = 5
 class LoopWatch:
     """Watches one loop, in whose thread it is made, while ``watching``."""
 
-    def __init__(self) -> None:
+    def __init__(self, collected_s: Callable[[], float] = lambda: 0.0) -> None:
+        """``collected_s`` says for how long garbage has been collected, which no task does."""
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
-        self._times = HeldUpTimes(PAUSE_S, time.monotonic())
+        self._times = HeldUpTimes(PAUSE_S, time.monotonic(), collected_s)
         self._answered = threading.Event()
         self._ended = threading.Event()
 

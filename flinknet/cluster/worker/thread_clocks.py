@@ -24,7 +24,7 @@ from typing import NamedTuple
 __all__ = ["ThreadClocks", "cpu_time"]
 
 BUSY = 0.5
-"""Who computes for such a part of the time that is left to it is on the CPU."""
+"""A thread that computes for such a part of the time that is left to it is on the CPU."""
 
 _TASKS = Path("/proc/self/task")
 

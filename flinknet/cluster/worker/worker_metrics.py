@@ -13,7 +13,7 @@ the time in which it has waited for input; every reading updates it, and somebod
 every ``statistics_interval_ms``. So often each subtask is sent a mail, too, that finds out how long
 it takes to come between two batches. The lag of the event loop is noted by ``watch``, which sleeps
 and looks by how much too long; who holds the loop up is seen meanwhile by a thread
-(``loop_watch.py``).
+(``loop_watch.py``), and the collections of garbage are counted (``collection_watch.py``).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
+from flinknet.cluster.worker.collection_watch import CollectionWatch
 from flinknet.cluster.worker.loop_watch import LoopWatch
 from flinknet.config import MetricsConfig
 from flinknet.metrics.busiest_channels import BusiestChannels
@@ -62,7 +63,9 @@ class WorkerMetrics:
         self.clock = task_time
         """In seconds; never goes back."""
         self._lag = LoopLag(self.clock())
-        self._loop_watch = LoopWatch()
+        self._collections = CollectionWatch()
+        self._garbage_meter = Meter(self.clock(), (0.0,))
+        self._loop_watch = LoopWatch(lambda: self._collections.times.seconds)
 
     @property
     def meters(self) -> int:
@@ -71,7 +74,7 @@ class WorkerMetrics:
 
     async def watch(self) -> None:
         """Look at the lag of the event loop, and at who holds it up, until cancelled."""
-        with self._loop_watch.watching():
+        with self._collections.counting(), self._loop_watch.watching():
             while True:
                 begun = self.clock()
                 await asyncio.sleep(WATCH_S)
@@ -103,12 +106,15 @@ class WorkerMetrics:
                 busiest.end_task(throughput)
         network = await turns.go_through(self._environment.network_totals(turns))
         channels = () if busiest is None else await turns.go_through(busiest.reading(turns))
+        self._garbage_meter.update(self.clock(), (self._collections.times.seconds,))
+        [collecting] = self._garbage_meter.per_second()
         return WorkerStatistics.of(
             network,
             totals,
             event_loop_lag_ms=self._lag.longest_ms(self.clock()),
             channels=channels,
             held_up=self._loop_watch.held_up(),
+            garbage=self._collections.times.told(collecting),
         )
 
     def _metered(

@@ -58,6 +58,13 @@ def test_of_many_who_lost_time_the_first_are_named() -> None:
     assert said[-1] == "  and 2 more lost less"
 
 
+def test_of_a_young_job_it_is_not_known_yet() -> None:
+    job = Job(pipeline(1, 1), refresh_s=9.0).task(0, busy=1.0).task(1, busy=0.9)
+    verdict, why = _lines(told(job))
+    assert verdict == "sums, RUNNING: not known yet"
+    assert why.startswith("workers have reported on 10 s since the job began, and it takes 18 s")
+
+
 def test_a_healthy_job_is_one_sentence() -> None:
     job = Job(pipeline(1, 1)).task(0, busy=1.0).task(1, busy=0.9)
     assert list(_lines(told(job))) == [

@@ -8,6 +8,7 @@ from typing import Any
 from flinknet.diagnosis.pool_usage import PoolUsage
 from flinknet.diagnosis.reading import Readings, TaskReading, WorkerReading
 from flinknet.diagnosis.topology import Exchange, TaskKey, Topology, Vertex
+from flinknet.metrics.garbage_totals import GarbageTotals, GenerationTotals, SubtaskGarbage
 from flinknet.metrics.worker_statistics import HeldUp, KeyGroupCount
 from tests.unit.metrics.samples import channel, connection, gate, partition, pool, subtask, times
 
@@ -128,6 +129,13 @@ class Job:
             }
         )
         return self
+
+    def collecting(self, worker_id: str, share: float, subtask: str = "") -> Job:
+        """A part of the time its garbage collector ran."""
+        seconds = SECONDS * share
+        generations = (GenerationTotals(0, 9, 0.0, 90), GenerationTotals(2, 3, seconds, 4_000))
+        begun = (SubtaskGarbage(subtask, seconds),)
+        return self.worker(worker_id, garbage=GarbageTotals(generations, begun))
 
     def held_up(self, worker_id: str, task: str, share: float, stack: str = "") -> Job:
         """A part of the time its loop did not turn."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from flinknet.diagnosis.causes import Causes
-from flinknet.diagnosis.finding import Finding, FindingKind
+from flinknet.diagnosis.finding import Finding, FindingKind, TaskName
 from flinknet.diagnosis.topology import Exchange, Topology, Vertex
 from flinknet.diagnosis.wait_graph import WaitGraph
+from flinknet.metrics.garbage_totals import GarbageTotals, GenerationTotals
+from flinknet.metrics.worker_statistics import HeldUp
 from tests.unit.diagnosis.jobs import Job, pipeline
 
 
@@ -176,6 +180,97 @@ def test_a_loop_that_was_held_up_is_a_finding_whoever_waits() -> None:
     finding = only(job)
     assert (finding.kind, finding.severity, finding.lost) == (FindingKind.BLOCKED_LOOP, 0.2, ())
     assert findings(Job(pipeline(1)).task(0).held_up("worker-0", "Source (1/1)", 0.1)) == []
+
+
+def test_waits_for_many_subtasks_of_an_operator_are_added_up() -> None:
+    """None of them is to blame for more than is OK, and all together for most of the time."""
+    job = Job(pipeline(1, 16)).task(0, waits=0.96, queues=dict.fromkeys(range(16), 4))
+    for index in range(16):
+        job.task(1, index, busy=1.0)
+    finding = only(job)
+    assert (finding.kind, len(finding.culprit.tasks)) == (FindingKind.SLOW_OPERATOR, 16)
+    assert finding.severity == pytest.approx(0.96)
+
+
+def test_a_task_that_waits_for_many_operators_a_little_is_not_called_healthy() -> None:
+    sinks = 16
+    names = ["Source", *(f"Sink {number}" for number in range(1, sinks + 1))]
+    vertices = [Vertex(number, name, 1, "") for number, name in enumerate(names)]
+    exchanges = [Exchange(0, 1 + n, "REBALANCE", (range(1),)) for n in range(sinks)]
+    job = Job(Topology(vertices, exchanges)).task(0, waits=0.96)
+    for number in range(1, sinks + 1):
+        job.task(number, busy=1.0)
+    (finding,) = findings(job)
+    assert finding.kind is FindingKind.SLOW_OPERATOR
+    assert finding.lost[0].share == pytest.approx(0.06)
+
+
+def test_a_subtask_that_has_cost_next_to_nothing_is_not_named() -> None:
+    job = Job(pipeline(1, 2)).task(0, waits=0.9, queues={0: 20, 1: 2.5})
+    job.task(1, 0, busy=1.0).task(1, 1, busy=1.0)
+    assert culprits(only(job)) == ["Sink (1/2)"]
+
+
+def test_a_garbage_collector_is_named_with_whose_code_it_serves_and_what_helps() -> None:
+    job = Job(pipeline(1, 1)).task(0, waits=0.9).task(1, busy=1.0, worker="worker-1")
+    job.collecting("worker-1", 0.6, "Sink (1/1)")
+    finding, slow = findings(job)
+    assert (finding.kind, culprits(finding)) == (FindingKind.GARBAGE_COLLECTION, ["Sink (1/1)"])
+    assert finding.sentence == (
+        "the garbage collector takes 60% of the time of worker worker-1, in which all its threads "
+        "stand still"
+    )
+    assert finding.evidence[1] == (
+        "generation 2: 3 collections in 10.0 s took 6.00 s and freed 4,000 objects"
+    )
+    assert finding.evidence[2] == "6.00 s of them began in Sink (1/1)"
+    assert "gc.freeze()" in finding.evidence[-1]
+    assert [one.seconds for one in (*finding.lost, *slow.lost)] == pytest.approx([6.0, 3.0])
+
+
+def test_a_little_garbage_is_no_trouble() -> None:
+    job = Job(pipeline(1, 1)).task(0, waits=0.9).task(1, busy=1.0).collecting("worker-0", 0.1)
+    assert only(job).kind is FindingKind.SLOW_OPERATOR
+    idle = Job(pipeline(1, 1)).task(0).task(1).collecting("worker-0", 0.3)
+    assert (only(idle).severity, only(idle).culprit.worker_ids) == (0.3, ("worker-0",))
+
+
+def test_a_task_that_holds_up_its_own_loop_is_named_once() -> None:
+    """The rest of the wait, in which the loop was not seen held up, is the same function's."""
+    job = Job(pipeline(1, 1)).task(0, waits=0.9).task(1, busy=1.0, worker="worker-1")
+    finding = only(job.held_up("worker-1", "Sink (1/1)", 0.6))
+    assert (finding.kind, culprits(finding)) == (FindingKind.BLOCKED_LOOP, ["Sink (1/1)"])
+    assert [one.seconds for one in finding.lost] == [pytest.approx(9.0)]
+    other = findings(job.held_up("worker-1", "Neighbour (1/1)", 0.6))
+    assert {one.kind for one in other} == {FindingKind.BLOCKED_LOOP, FindingKind.SLOW_OPERATOR}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_lost_time_stands_once(seed: int) -> None:
+    """Whatever is found: no task has lost more than it has waited, nor twice to the same one."""
+    chance = Random(seed)
+    job = Job(pipeline(2, 3, 2))
+    for vertex, subtasks in enumerate((2, 3, 2)):
+        for index in range(subtasks):
+            waits = chance.choice([0.0, 0.5, 0.9])
+            busy = chance.uniform(0.0, 1.0 - waits)
+            queues = {place: chance.choice([1, 4, 16]) for place in range(3)}
+            worker = f"worker-{chance.randrange(2)}"
+            job.task(vertex, index, waits=waits, busy=busy, queues=queues, worker=worker)
+    task = job.topology.task_name((chance.randrange(3), 0))
+    job.worker(
+        "worker-0",
+        held_up=(HeldUp(task, chance.uniform(0.0, 10.0), ""),),
+        garbage=GarbageTotals((GenerationTotals(2, 1, chance.uniform(0.0, 10.0), 0),)),
+    )
+    found = findings(job)
+    lost = [(one.task, finding) for finding in found for one in finding.lost]
+    for task_key, reading in job.readings().tasks.items():
+        name = TaskName.of(job.topology, task_key)
+        seconds = sum(one.seconds for finding in found for one in finding.lost if one.task == name)
+        assert seconds <= reading.backpressured_s + 1e-9
+    rows = [(name, finding.culprit.operator, finding.kind) for name, finding in lost]
+    assert len(rows) == len(set(rows))
 
 
 def test_a_worker_that_has_reported_no_subtask_can_be_held_up() -> None:

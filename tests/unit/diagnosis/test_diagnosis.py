@@ -5,13 +5,39 @@ from __future__ import annotations
 import json
 
 from flinknet.diagnosis.diagnosis import diagnose
+from flinknet.diagnosis.reading import FailureReading
 from tests.unit.diagnosis.jobs import Job, pipeline
 
 
 def test_a_job_of_which_nothing_is_known_is_neither_healthy_nor_not() -> None:
     told = diagnose(pipeline(1, 1), Job(pipeline(1, 1)).readings())
     assert (told.verdict, told.findings, told.seconds) == ("unknown", (), 0.0)
-    assert told.sentence == "no worker has reported on the job yet"
+    assert told.sentence == "no worker has reported on the job since it began"
+
+
+def test_a_job_that_has_run_for_less_than_two_refreshes_is_not_called_healthy() -> None:
+    """A wait as long as all of it is no finding yet."""
+    job = Job(pipeline(1, 1), refresh_s=5.0).task(0, waits=0.97, busy=0.03, seconds=5.0)
+    job.task(1, busy=1.0, seconds=5.0)
+    told = diagnose(job.topology, job.readings())
+    assert (told.verdict, told.findings) == ("unknown", ())
+    assert told.tasks[0].to_json()["level"] == "HIGH"
+    assert told.sentence == (
+        "workers have reported on 5 s since the job began, and it takes 10 s to tell a trouble "
+        "from a spike"
+    )
+    job.task(0, waits=0.97, busy=0.03, seconds=10.0).task(1, busy=1.0, seconds=10.0)
+    assert diagnose(job.topology, job.readings()).verdict == "troubled"
+    job.task(0, busy=1.0, seconds=10.0)
+    assert diagnose(job.topology, job.readings()).verdict == "healthy"
+
+
+def test_a_job_that_restarts_all_the_time_is_said_to() -> None:
+    job = Job(pipeline(1, 1)).task(0, busy=1.0, seconds=1.0)
+    failures = tuple(FailureReading(3.0 * n, "", "worker-0", "it failed") for n in (1, 2))
+    told = diagnose(job.topology, job.readings()._replace(failures=failures))
+    assert (told.verdict, told.sentence) == ("troubled", told.findings[0].sentence)
+    assert told.sentence.startswith("the job restarts every 3.0 s")
 
 
 def test_a_healthy_job_has_no_finding() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinknet.diagnosis.history import REFRESHES, History
+from flinknet.metrics.garbage_totals import GarbageTotals, GenerationTotals
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.worker_statistics import HeldUp, WorkerStatistics
 from tests.unit.metrics.samples import network, partition, subtask, times
@@ -23,7 +24,10 @@ def report(second: float, *, queued: int = 0, attempt: int = 0) -> WorkerStatist
     parts = (partition({"queued_buffers": queued}, {}),)
     task = subtask(times=spent, io_metrics=counters, attempt=attempt, partitions=parts)
     held_up = (HeldUp("Map (1/2)", second / 10, "here"),)
-    return WorkerStatistics.of(network(), [task], event_loop_lag_ms=0.0, held_up=held_up)
+    garbage = GarbageTotals((GenerationTotals(0, int(second), second / 20, 0),))
+    return WorkerStatistics.of(
+        network(), [task], event_loop_lag_ms=0.0, held_up=held_up, garbage=garbage
+    )
 
 
 def test_the_first_report_tells_of_all_the_time_there_was() -> None:
@@ -73,6 +77,16 @@ def test_who_has_held_up_a_loop_before_a_job_began_is_not_in_it() -> None:
     assert seconds == pytest.approx(0.3)
     history.take("worker-0", report(3), 104.0)
     assert history.held_up("worker-0", 0.5) == ()
+
+
+def test_garbage_is_told_of_the_same_time() -> None:
+    history = History(1.0)
+    assert history.garbage("worker-0", 1.0) == GarbageTotals()
+    for second in range(1, 4):
+        history.take("worker-0", report(second), 100.0 + second)
+    assert history.garbage("worker-0", 1.0).seconds == pytest.approx(0.05)
+    assert history.garbage("worker-0", 2.0).collections == 2
+    assert history.garbage("worker-0", 60.0).seconds == pytest.approx(0.15)
 
 
 def test_who_is_asked_often_is_looked_at_for_as_long() -> None:

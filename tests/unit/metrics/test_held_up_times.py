@@ -44,6 +44,18 @@ def test_a_look_that_is_late_means_that_all_stood_still() -> None:
     assert times.told() == (HeldUp("", 4.0, ""),)
 
 
+def test_collections_of_garbage_are_no_time_in_which_all_stood_still_for_no_reason() -> None:
+    collected = [0.0]
+    times = HeldUpTimes(1.0, 0.0, lambda: collected[0])
+    times.look(1.0, has_turned=False, task="A")
+    collected[0] = 4.5
+    times.look(6.0, has_turned=False, task="A", stack="f")
+    assert times.told() == (HeldUp("A", 0.5, "f"),)
+    collected[0] = 5.0
+    times.look(16.0, has_turned=False, task="A")
+    assert times.told()[0] == HeldUp("", 8.5, "")
+
+
 def test_of_many_tasks_those_with_least_are_forgotten() -> None:
     times = HeldUpTimes(1.0, 0.0)
     now = 0.0

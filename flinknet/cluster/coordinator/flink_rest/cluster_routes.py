@@ -34,6 +34,7 @@ from flinknet.cluster.coordinator.flink_rest.environment_view import (
 from flinknet.cluster.coordinator.flink_rest.metrics_view import chosen_names, metric_list
 from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.config import ClusterConfig
+from flinknet.metrics.worker_statistics import WorkerStatistics
 from flinknet.texts import printable
 
 __all__ = ["ClusterRoutes", "Seen"]
@@ -89,7 +90,7 @@ class ClusterRoutes:
         if worker is None or worker.is_lost:
             raise web.HTTPNotFound(text=printable(f"no worker {worker_id}"))
         heard_ms = self._dispatcher.wall_ms(worker.heard_at)
-        return web.json_response(task_manager_details(worker, heard_ms, self._pool(worker_id)))
+        return web.json_response(task_manager_details(worker, heard_ms, self._reported(worker_id)))
 
     async def _coordinator_config(self, request: web.Request) -> web.Response:
         return web.json_response(coordinator_configuration(self._coordinator.config))
@@ -102,5 +103,9 @@ class ClusterRoutes:
         return web.json_response(metric_list(values, chosen_names(request.query.get("get"))))
 
     def _pool(self, worker_id: str) -> NetworkBufferPoolStatistics | None:
+        reported = self._reported(worker_id)
+        return None if reported is None else reported.network_pool
+
+    def _reported(self, worker_id: str) -> WorkerStatistics | None:
         report = self._coordinator.metrics.latest().get(worker_id)
-        return None if report is None else report.statistics.network_pool
+        return None if report is None else report.statistics

@@ -15,6 +15,9 @@ from flinknet.buffer.network_pool import NetworkBufferPoolStatistics
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
+from flinknet.metrics.garbage_families import garbage_collectors
+from flinknet.metrics.garbage_totals import GarbageTotals
+from flinknet.metrics.worker_statistics import WorkerStatistics
 from flinknet.version import __version__
 
 __all__ = ["cluster_overview", "dashboard_configuration", "task_manager", "task_manager_details"]
@@ -101,9 +104,11 @@ def task_manager(
 
 
 def task_manager_details(
-    worker: WorkerRecord, heard_ms: int, pool: NetworkBufferPoolStatistics | None
+    worker: WorkerRecord, heard_ms: int, reported: WorkerStatistics | None
 ) -> dict[str, Any]:
-    """Flink's TaskManagerDetailsInfo: with the slots that jobs have, and the network memory."""
+    """Flink's TaskManagerDetailsInfo: with the slots that jobs have, the network memory, and the
+    garbage collector."""
+    pool = None if reported is None else reported.network_pool
     slots = [
         {"jobId": job_id, "resource": _resource(_UNKNOWN)}
         for (job_id, _), number in worker.occupied.items()
@@ -111,7 +116,10 @@ def task_manager_details(
     ]
     return {
         **task_manager(worker, heard_ms, pool),
-        "metrics": _metrics(pool),
+        "metrics": {
+            **_metrics(pool),
+            "garbageCollectors": [] if reported is None else _collectors(reported.garbage),
+        },
         "allocatedSlots": slots,
     }
 
@@ -147,5 +155,12 @@ def _metrics(pool: NetworkBufferPoolStatistics | None) -> dict[str, Any]:
         f"{shuffle}Available": available * segment,
         f"{shuffle}Used": used * segment,
         f"{shuffle}Total": total * segment,
-        "garbageCollectors": [],
     }
+
+
+def _collectors(garbage: GarbageTotals) -> list[dict[str, Any]]:
+    """Flink's GarbageCollectorInfo: the generations by name."""
+    return [
+        {"name": name, "count": collections, "time": round(milliseconds)}
+        for name, (collections, milliseconds) in garbage_collectors(garbage).items()
+    ]

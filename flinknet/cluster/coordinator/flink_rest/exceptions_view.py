@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from flinknet.cluster.control.failure import FailureCause
-from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 
@@ -25,7 +24,7 @@ def job_exceptions(
     record: JobRecord, workers: Mapping[str, WorkerRecord], limit: int = EXCEPTIONS_DEFAULT
 ) -> dict[str, Any]:
     """Flink's JobExceptionsInfoWithHistory; ``workers`` are those that are known, by id."""
-    failures = [one for attempt in reversed(record.attempts) for one in _failures(attempt)]
+    failures = [one for attempt in reversed(record.attempts) for one in attempt.all_failures()]
     told = [_entry(record, cause, at, workers) for cause, at in failures[:limit]]
     is_cut = len(failures) > len(told)
     forgotten = record.attempts[0].number > 0
@@ -37,13 +36,6 @@ def job_exceptions(
         "truncated": is_cut,
         "exceptionHistory": {"entries": told, "truncated": is_cut or forgotten},
     }
-
-
-def _failures(attempt: AttemptRecord) -> list[tuple[FailureCause, float]]:
-    """Why an attempt, and regions of it before, have failed, and when; the latest first."""
-    cause, ended_at = attempt.execution.cause, attempt.ended_at
-    whole = [] if cause is None or ended_at is None else [(cause, ended_at)]
-    return whole + [(failure.cause, failure.at) for failure in reversed(attempt.failures)]
 
 
 def _entry(

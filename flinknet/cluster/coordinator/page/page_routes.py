@@ -96,6 +96,7 @@ class PageRoutes:
                     "segments": pool.total,
                     "segments_free": pool.free,
                     "loop_lag_ms": report.statistics.event_loop_lag_ms,
+                    "collecting": round(report.statistics.garbage.seconds_per_second, 4),
                     "reported_ms_ago": round((now - report.at) * 1000, 1),
                 }
             workers.append(row)

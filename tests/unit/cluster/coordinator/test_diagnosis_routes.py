@@ -8,8 +8,14 @@ import aiohttp
 
 from flinknet.cluster.control.credentials import authorization_headers
 from flinknet.cluster.control.submission import Submission
-from flinknet.cluster.coordinator.diagnosis_routes import diagnosis_of, topology_of
+from flinknet.cluster.coordinator.diagnosis_routes import (
+    diagnosis_of,
+    failure_readings,
+    topology_of,
+)
+from flinknet.config.restart_strategy import FixedDelayRestart
 from tests.unit.cluster.control_plane import get
+from tests.unit.cluster.coordinator.test_dispatcher import Cluster
 from tests.unit.cluster.graphs import endless_graph, keyed_graph
 from tests.unit.cluster.running_cluster import running_cluster
 
@@ -20,6 +26,27 @@ def test_the_topology_is_that_of_the_graph() -> None:
     (exchange,) = topology.exchanges
     assert exchange.is_keyed
     assert exchange.consumers == (range(3),)
+
+
+def test_the_failures_of_a_job_that_goes_on_are_told_the_last_one_first() -> None:
+    cluster = Cluster(FixedDelayRestart(attempts=2, delay_ms=1000.0))
+    record = cluster.running()
+    assert list(failure_readings(record, 0.0)) == []
+    cluster.fail(record, error="KeyError")
+    cluster.pass_time(1.0)
+    cluster.open(record)
+    cluster.fail(record, "worker-1")
+    late, early = failure_readings(record, 3.0)
+    assert (early.ago_s, early.worker_id, late.ago_s, late.worker_id) == (
+        *(3.0, "worker-0"),
+        *(2.0, "worker-1"),
+    )
+    assert "KeyError" in early.said
+    assert late.subtask in late.said
+    cluster.pass_time(2.0)
+    cluster.open(record)
+    cluster.fail(record)
+    assert list(failure_readings(record, 3.0)) == [], "it has ended, and restarts no more"
 
 
 async def test_a_job_is_diagnosed_from_what_its_workers_report() -> None:

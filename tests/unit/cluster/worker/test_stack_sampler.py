@@ -175,7 +175,7 @@ async def test_a_function_in_a_thread_is_seen_beside_its_task() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of queues of processors")
-async def test_who_computes_beside_others_that_want_the_processor_does_not_wait() -> None:
+async def test_a_thread_that_computes_beside_others_does_not_wait() -> None:
     """It has a quarter of the time, and is in the processor's queue for the rest."""
     goes_on = threading.Event()
     processor = {min(os.sched_getaffinity(0))}

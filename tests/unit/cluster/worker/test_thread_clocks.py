@@ -75,7 +75,7 @@ def test_the_clocks_of_real_threads_go_on_while_they_compute() -> None:
     assert now.has_computed(me, before)
 
 
-def test_without_clocks_of_threads_nobody_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_clocks_of_threads_no_thread_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     me = threading.get_ident()
     assert ThreadClocks.read([me], {me: 0}).queued == {me: 0.0}
     monkeypatch.delattr("time.pthread_getcpuclockid")

@@ -10,7 +10,7 @@ import { Network } from "/page/network.js";
 import { Tabs } from "/page/tabs.js";
 import { Vertex } from "/page/vertex.js";
 
-const VERDICTS = { healthy: "✓ Healthy", troubled: "◆ Held up", unknown: "… Unknown" };
+const VERDICTS = { healthy: "✓ Healthy", troubled: "◆ Held up", unknown: "… Not known yet" };
 
 export function Job({ told, route, chart }) {
   const { job, diagnosis, exceptions } = told;

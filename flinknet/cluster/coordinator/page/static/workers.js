@@ -16,6 +16,8 @@ const COLUMNS = [
   { name: "segments_free", title: "Free buffers",
     show: (value, row) => (f.isKnown(value) ? `${f.count(value)} of ${f.count(row.segments)}` : "–") },
   { name: "loop_lag_ms", title: "Loop lag", show: f.milliseconds, label: "by how much a timer was late at most" },
+  { name: "collecting", title: "Garbage collector", show: f.percent,
+    label: "part of the last minute in which garbage was collected and all else stood still" },
   { name: "heard_ms_ago", title: "Heard", show: (value) => `${f.milliseconds(value)} ago` },
   { name: "metrics_address", title: "Metrics", isText: true, show: (value) => value || "–" },
   { name: "loss", title: "Lost", isText: true, show: (value) => value ?? "" },

@@ -11,8 +11,10 @@ from flinknet.cluster.coordinator.flink_rest.cluster_view import (
     task_manager,
     task_manager_details,
 )
+from flinknet.metrics.garbage_totals import GarbageTotals, GenerationTotals
 from flinknet.version import __version__
 from tests.unit.cluster.coordinator.flink_rest.jobs import open_all, release, submitted
+from tests.unit.metrics.samples import worker as statistics
 
 POOL = NetworkBufferPoolStatistics(
     total=10, free=4, required=6, exclusive=2, requested=6, local_pools=1, segment_bytes=1000
@@ -61,7 +63,9 @@ def test_a_worker_is_a_task_manager_whose_network_memory_is_known_once_it_report
 def test_the_details_of_a_worker_tell_of_slots_and_segments() -> None:
     dispatcher, record = submitted()
     (worker,) = dispatcher.workers.registered()
-    told = task_manager_details(worker, 0, POOL)
+    garbage = GarbageTotals((GenerationTotals(0, 7, 0.25, 0), GenerationTotals(2, 1, 1.5, 10)))
+    reported = statistics()._replace(network_pool=POOL, garbage=garbage)
+    told = task_manager_details(worker, 0, reported)
     assert [slot["jobId"] for slot in told["allocatedSlots"]] == [record.job_id] * 2
     metrics = told["metrics"]
     names = ("SegmentsTotal", "SegmentsAvailable", "SegmentsUsed", "Total", "Available", "Used")
@@ -70,5 +74,10 @@ def test_the_details_of_a_worker_tell_of_slots_and_segments() -> None:
         *(10_000, 4_000, 6_000),
     ]
     assert metrics["heapUsed"] == 0, "there is no JVM"
+    assert metrics["garbageCollectors"] == [
+        {"name": "All", "count": 8, "time": 1750},
+        {"name": "generation0", "count": 7, "time": 250},
+        {"name": "generation2", "count": 1, "time": 1500},
+    ]
     nothing = task_manager_details(worker, 0, None)["metrics"]
-    assert nothing["memorySegmentsTotal"] == 0
+    assert (nothing["memorySegmentsTotal"], nothing["garbageCollectors"]) == (0, [])

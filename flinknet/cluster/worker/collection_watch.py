@@ -1,0 +1,45 @@
+"""Counts the garbage collections of this process, and in the code of which subtask they begin.
+
+Python calls back at the begin and at the end of each collection, in the thread that has begun it;
+no other thread can begin one meanwhile. So which subtask it was is said by the context of the
+callback (``task/running_subtask.py``), in tasks of the event loop and in threads alike.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from flinknet.metrics.garbage_totals import GarbageTimes
+from flinknet.task.running_subtask import RUNNING_SUBTASK
+
+__all__ = ["CollectionWatch"]
+
+
+class CollectionWatch:
+    """Counts while ``counting``; ``clock`` is in seconds and never goes back."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.times = GarbageTimes()
+        self._clock = clock
+        self._begun: float | None = None
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Have Python call back."""
+        gc.callbacks.append(self._on_collection)
+        try:
+            yield
+        finally:
+            gc.callbacks.remove(self._on_collection)
+
+    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._begun = self._clock()
+        elif self._begun is not None:  # None: it had begun before this was called back.
+            seconds, self._begun = self._clock() - self._begun, None
+            subtask = RUNNING_SUBTASK.get(None)
+            name = "" if subtask is None else subtask.name
+            self.times.note(info["generation"], seconds, info["collected"], name)
