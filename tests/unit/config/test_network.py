@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,3 +100,13 @@ def test_large_records_may_use_more_buffers(options: dict[str, Any], extra: int)
 
 def test_a_handshake_that_holds_no_hello_is_refused() -> None:
     assert refusal(WireLimits, handshake_bytes_max=64).startswith("handshake_bytes_max is 64: ")
+
+
+def test_the_documentation_has_the_defaults() -> None:
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "buffers.md"
+    told = re.findall(r"^\| `(\w+)` \| (\d+) \|$", page.read_text(), re.MULTILINE)
+    assert len(told) >= 9
+    config = NetworkConfig()
+    assert {name: float(value) for name, value in told} == {
+        name: getattr(config, name) for name, _ in told
+    }
