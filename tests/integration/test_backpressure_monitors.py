@@ -16,6 +16,7 @@ from types import FrameType
 
 import pytest
 
+from flinknet.cluster.worker import stack_sampler
 from flinknet.cluster.worker.stack_sampler import Sampled, StackSampler
 from flinknet.config import ClusterConfig, NetworkConfig
 from flinknet.consumer.input_channel import PartitionLocation
@@ -80,6 +81,8 @@ async def test_the_old_monitor_and_the_new_one_agree(
 ) -> None:
     time = VirtualTime()
     monkeypatch.setattr(task_clock, "task_time", lambda: time.now)
+    # However long a look takes on a busy machine, it comes to the one subtask.
+    monkeypatch.setattr(stack_sampler, "LOOK_S", 3600.0)
     async with NetworkEnvironment(config=CONFIG) as environment:
         partition = environment.create_result_partition("p", subpartitions=1)
         writer = environment.create_record_writer(partition)
