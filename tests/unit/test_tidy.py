@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import grimp
@@ -42,7 +43,7 @@ PICKLES_JOBS = (
     "flinknet/cluster/",
 )
 """Code travels as a job graph, on the authenticated control plane, and records of a job to its own
-program, by a socket that nobody else can open."""
+program, by a socket that no other user can open."""
 
 
 def relative(module: Path) -> str:
@@ -52,77 +53,48 @@ def relative(module: Path) -> str:
 UNTESTED = tomllib.loads((ROOT / "tests" / "coverage.toml").read_text())["untested"]
 """Modules without a test file of their own, and why."""
 
-every_module = pytest.mark.parametrize("module", MODULES, ids=relative)
+
+@dataclass(frozen=True)
+class Facts:
+    """What these rules are about in one module. The trees of all of them would be a burden."""
+
+    has_docstring: bool
+    postpones_annotations: bool
+    long_functions: Mapping[str, int]
+    used: frozenset[str]
+    """Modules that it imports and functions that it calls, of those that run what they read."""
+    hands_on_only: bool
+
+    @classmethod
+    def of(cls, module: Path) -> Facts:
+        tree = ast.parse(module.read_text(encoding="utf-8"), relative(module))
+        long, used = {}, set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > FUNCTION_LINES_MAX:
+                    long[node.name] = lines
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                used |= {node.func.id} & {"eval", "exec"}
+            else:
+                used |= set(imported(node)) & (PICKLES | NEVER)
+        future = [one for one in tree.body if isinstance(one, ast.ImportFrom)]
+        return cls(
+            has_docstring=not tree.body or ast.get_docstring(tree) is not None,
+            postpones_annotations=len(tree.body) <= 1  # not more than a docstring
+            or "from __future__ import annotations" in map(ast.unparse, future),
+            long_functions=long,
+            used=frozenset(used),
+            hands_on_only=len(tree.body) > 1 and hands_on_only(tree),
+        )
 
 
-def parsed(module: Path) -> ast.Module:
-    return ast.parse(module.read_text(encoding="utf-8"), relative(module))
-
-
-def imported(tree: ast.Module) -> Iterator[str]:
-    """Top-level packages that a module imports, at its top or inside a function."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield node.module.partition(".")[0]
-
-
-def test_there_are_modules_to_check() -> None:
-    assert ROOT / "flinknet" / "config" / "network.py" in MODULES
-    assert {ROOT / "README.md", ROOT / "bench" / "README.md"} <= set(TEXTS)
-
-
-@every_module
-def test_a_module_says_what_it_is(module: Path) -> None:
-    tree = parsed(module)
-    if tree.body:
-        assert ast.get_docstring(tree), f"{relative(module)} has no docstring"
-
-
-@every_module
-def test_a_module_postpones_annotations(module: Path) -> None:
-    tree = parsed(module)
-    if len(tree.body) > 1:  # more than a docstring
-        imports = [ast.unparse(node) for node in tree.body if isinstance(node, ast.ImportFrom)]
-        assert "from __future__ import annotations" in imports
-
-
-@every_module
-def test_a_module_is_short(module: Path) -> None:
-    lines = len(module.read_text(encoding="utf-8").splitlines())
-    assert lines <= MODULE_LINES_MAX or relative(module) in LISTS
-
-
-@every_module
-def test_functions_are_short(module: Path) -> None:
-    long = {
-        node.name: node.end_lineno - node.lineno + 1
-        for node in ast.walk(parsed(module))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.end_lineno is not None
-        and node.end_lineno - node.lineno + 1 > FUNCTION_LINES_MAX
-    }
-    assert not long, f"split them: {long}"
-
-
-@every_module
-def test_a_module_leaves_nothing_to_do(module: Path) -> None:
-    left = re.findall(r"\b(?:TODO|FIXME|XXX)\b.*", module.read_text(encoding="utf-8"))
-    assert not left
-
-
-@every_module
-def test_no_module_runs_what_it_reads(module: Path) -> None:
-    tree = parsed(module)
-    allowed = PICKLES if relative(module).startswith(PICKLES_JOBS) else set()
-    called = {
-        node.func.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
-    used = (set(imported(tree)) & (PICKLES | NEVER)) | (called & {"eval", "exec"})
-    assert used <= allowed
+def imported(node: ast.AST) -> Iterator[str]:
+    """Top-level packages that a statement imports."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name.partition(".")[0] for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module is not None:
+        yield node.module.partition(".")[0]
 
 
 _REFUSES_OTHER_NAMES = "if not TYPE_CHECKING:\n    __getattr__ = not_here(__name__)"
@@ -140,17 +112,63 @@ def hands_on_only(tree: ast.Module) -> bool:
     )
 
 
-@every_module
-def test_a_module_has_its_test_file(module: Path) -> None:
-    """`tests/unit` mirrors `flinknet`: who changes a module knows where its tests are."""
-    inside = module.relative_to(ROOT / "flinknet")
-    has_its_file = (ROOT / "tests" / "unit" / inside.with_name(f"test_{inside.name}")).exists()
-    needs_none = (
-        module.stem in {"__init__", "__main__"}
-        or relative(module) in UNTESTED
-        or hands_on_only(parsed(module))
-    )
-    assert has_its_file != needs_none
+@pytest.fixture(scope="module")
+def facts() -> dict[str, Facts]:
+    """Of all modules: a test for each of them would cost more than what it checks."""
+    return {relative(module): Facts.of(module) for module in MODULES}
+
+
+def test_there_are_modules_to_check() -> None:
+    assert ROOT / "flinknet" / "config" / "network.py" in MODULES
+    assert {ROOT / "README.md", ROOT / "bench" / "README.md"} <= set(TEXTS)
+
+
+def test_a_module_says_what_it_is(facts: dict[str, Facts]) -> None:
+    assert [name for name, one in facts.items() if not one.has_docstring] == []
+
+
+def test_a_module_postpones_annotations(facts: dict[str, Facts]) -> None:
+    assert [name for name, one in facts.items() if not one.postpones_annotations] == []
+
+
+def test_modules_are_short_and_leave_nothing_to_do() -> None:
+    long, left = {}, {}
+    for module in MODULES:
+        text, name = module.read_text(encoding="utf-8"), relative(module)
+        if (lines := len(text.splitlines())) > MODULE_LINES_MAX and name not in LISTS:
+            long[name] = lines
+        if found := re.findall(r"\b(?:TODO|FIXME|XXX)\b.*", text):
+            left[name] = found
+    assert (long, left) == ({}, {})
+
+
+def test_functions_are_short(facts: dict[str, Facts]) -> None:
+    long = {name: one.long_functions for name, one in facts.items() if one.long_functions}
+    assert not long, f"split them: {long}"
+
+
+def test_no_module_runs_what_it_reads(facts: dict[str, Facts]) -> None:
+    wrong = {
+        name: not_allowed
+        for name, one in facts.items()
+        if (not_allowed := one.used - (PICKLES if name.startswith(PICKLES_JOBS) else set()))
+    }
+    assert wrong == {}
+
+
+def test_a_module_has_its_test_file(facts: dict[str, Facts]) -> None:
+    """`tests/unit` mirrors `flinknet`, so that the tests of a module are found by its name."""
+    without: list[str] = []
+    needless: list[str] = []
+    for module in MODULES:
+        name, inside = relative(module), module.relative_to(ROOT / "flinknet")
+        test_file = ROOT / "tests" / "unit" / inside.with_name(f"test_{inside.name}")
+        needs_none = (
+            module.stem in {"__init__", "__main__"} or name in UNTESTED or facts[name].hands_on_only
+        )
+        if test_file.exists() == needs_none:
+            (needless if needs_none else without).append(name)
+    assert (without, needless) == ([], [])
 
 
 def test_no_imports_go_in_a_circle() -> None:
@@ -166,11 +184,19 @@ def test_no_imports_go_in_a_circle() -> None:
     assert not circles
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=relative)
-def test_relative_links_lead_somewhere(text: Path) -> None:
-    links = LINK.findall(text.read_text(encoding="utf-8"))
-    astray = [link for link in links if not (text.parent / link).exists()]
-    assert not astray
+def test_relative_links_lead_somewhere() -> None:
+    astray = {
+        relative(text): lost
+        for text in TEXTS
+        if (
+            lost := [
+                link
+                for link in LINK.findall(text.read_text(encoding="utf-8"))
+                if not (text.parent / link).exists()
+            ]
+        )
+    }
+    assert astray == {}
 
 
 def test_the_tests_that_continuous_integration_names_are_there() -> None:
