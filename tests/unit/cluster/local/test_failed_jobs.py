@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import linecache
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from flinknet.datastream import (
 from flinknet.errors import JobFailedError
 from flinknet.task.graph import JobGraph
 from tests.traced_memory import TracedMemory, traced_memory
-from tests.unit.cluster.running_cluster import running_cluster
+from tests.unit.cluster.running_cluster import CONFIG, running_cluster
 
 FAILED_JOBS = 250
 """For each of two places."""
@@ -32,6 +33,9 @@ KEPT_BYTES_MAX = 2048
 as much, and the two ends of one connection too much for all jobs together."""
 
 STATES_OF_A_JOB = 4
+
+CALM = replace(CONFIG, heartbeat_interval_ms=1_000.0, progress_interval_ms=1_000.0)
+"""Next to no messages but those that a job takes: no test of this module waits for others."""
 
 STATES: weakref.WeakSet[State] = weakref.WeakSet()
 
@@ -83,7 +87,7 @@ def kept_bytes(traced: TracedMemory) -> int:
 async def test_500_failed_jobs_leave_nothing_behind(place: str) -> None:
     """What is kept of a failed partition is a line of text."""
     submission = Submission.of_graph(failing(place))
-    async with running_cluster() as cluster, cluster.served.client() as client:
+    async with running_cluster(config=CALM) as cluster, cluster.served.client() as client:
 
         async def fail(times: int) -> None:
             for _ in range(times):

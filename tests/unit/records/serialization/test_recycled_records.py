@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
@@ -161,21 +161,36 @@ def unpack_two(record: bytes, size: int) -> None:
     assert len(both[0]) == number
 
 
-@pytest.mark.parametrize("size", [20_000, 100_000, REUSED_RECORDS_BYTES // 2, 600_000])
-@pytest.mark.parametrize(
-    "record", [b"\x91\x91\x91\x91\x05", b"\x91\xa2ab", b"\x91\xcd\x10\x00", b"\xcd\x10\x00"]
-)
-def test_what_is_kept_of_all_lengths_takes_what_the_bound_says(record: bytes, size: int) -> None:
-    """With the records that take most for their bytes, however many lengths have come."""
+LARGEST = [b"\x91\x91\x91\x91\x05", b"\x91\xa2ab", b"\x91\xcd\x10\x00", b"\xcd\x10\x00"]
+"""The records that take most for their bytes."""
+
+
+def kept_after(lengths: Iterable[int], size: int) -> list[int]:
+    """What is kept after batches of records of all these lengths, and of each of the largest."""
+    kept = []
+    with traced_memory() as traced:
+        for length in lengths:
+            unpack_two(bytes([0x90 + length]) + b"\xcd\x10\x00" * length, size)
+        for record in LARGEST:
+            unpack_two(record, size)
+            gc.collect()
+            kept.append(traced.now)
+    return kept
+
+
+@pytest.mark.parametrize("size", [20_000, 100_000, REUSED_RECORDS_BYTES // 2])
+def test_what_is_kept_of_all_lengths_takes_what_the_bound_says(size: int) -> None:
+    """However many lengths have come."""
     bound = memory_bound(
         NetworkConfig(), ExchangeShape(0, 0, 0, 1, 0, 0, readers=1, keyed_partitions=0)
     ).records_reused
-    with traced_memory() as traced:
-        for length in range(1, 16):
-            unpack_two(bytes([0x90 + length]) + b"\xcd\x10\x00" * length, size)
-        unpack_two(record, size)
-        gc.collect()
-        assert traced.now <= bound
+    kept = kept_after(range(1, 16), size)
+    assert size < max(kept) <= bound
+
+
+def test_nothing_is_kept_of_a_batch_that_is_larger_than_all_that_may_be() -> None:
+    size = REUSED_RECORDS_BYTES + 64
+    assert max(kept_after((), size)) < size // 100
 
 
 @pytest.mark.parametrize(
