@@ -181,6 +181,9 @@ class PoolUsage(NamedTuple):
             channels = f"{_number(self.channels_short)} of {_number(self.channels)} channels"
             return f"{said}: the producers of {channels} wait for credit"
         usable = self.credit_announced + self.credit_unannounced - self.credit_held
+        if self.credit_held and usable < 1:
+            # How much waits by now is not known: producers tell of it beside what they send.
+            return f"{said}: no producer may send before the reader has worked off what it has"
         return f"{said}: " + ("normal" if usable >= self.backlog else "more data is on its way")
 
 

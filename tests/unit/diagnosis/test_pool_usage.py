@@ -99,6 +99,11 @@ def test_both_in_use_are_backpressure_of_all_channels() -> None:
 def test_credit_for_the_backlog_is_normal_but_not_what_is_held_back() -> None:
     credit = "credit of 2 announced and 1 unannounced buffers, of which 0 are held back"
     assert USAGE.sentences()[-1] == f"{credit}, for a backlog of 2: normal"
+    held = USAGE._replace(credit_announced=0, credit_unannounced=2, credit_held=2, backlog=0)
+    assert held.sentences()[-1] == (
+        "credit of 0 announced and 2 unannounced buffers, of which 2 are held back, for a backlog "
+        "of 0: no producer may send before the reader has worked off what it has"
+    )
     short = USAGE._replace(credit_held=1, backlog=2.5)
     assert short.sentences()[-1].endswith("for a backlog of 2.5: more data is on its way")
 
