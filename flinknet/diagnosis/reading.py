@@ -70,6 +70,8 @@ class WorkerReading(NamedTuple):
     connections: tuple[ConnectionTotals, ...]
     garbage: GarbageTotals = NO_GARBAGE
     """What its garbage collector did in this stretch."""
+    is_alive: bool = False
+    """Though it says nothing: its process runs, and its event loop does not turn."""
 
     @property
     def held_up_s(self) -> float:

@@ -111,11 +111,11 @@ class Sentences:
 
     def silent(self, worker_id: str, tasks: Sequence[TaskKey]) -> Said:
         """Of a worker that is not heard any more."""
-        sentence = (
-            f"worker {worker_id} has said nothing for "
-            f"{self._readings.workers[worker_id].silent_s:.1f} s: its process is stopped, or "
-            "something blocks its event loop"
-        )
+        worker = self._readings.workers[worker_id]
+        why = "its process is stopped, or something blocks its event loop"
+        if worker.is_alive:
+            why = "its process runs, so something blocks its event loop"
+        sentence = f"worker {worker_id} has said nothing for {worker.silent_s:.1f} s: {why}"
         return sentence, [f"{len(tasks)} subtasks of the job are on it: {self._names(tasks)}"]
 
     def held_up(self, worker_id: str) -> Said:

@@ -112,6 +112,7 @@ def _worker_reading(
         segments=report.network_pool.total,
         connections=report.connections,
         garbage=coordinator.metrics.history.garbage(worker.worker_id, seconds),
+        is_alive=now - worker.lives_at <= patience_s,
     )
 
 

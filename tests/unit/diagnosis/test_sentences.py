@@ -108,6 +108,11 @@ def test_a_silent_worker_is_told_with_what_is_on_it() -> None:
         "its event loop"
     )
     assert evidence == ["1 subtasks of the job are on it: Source (1/1)"]
+    sentence, _ = say(job.worker("worker-0", silent_s=3.25, is_alive=True)).silent("worker-0", [])
+    assert sentence == (
+        "worker worker-0 has said nothing for 3.2 s: its process runs, so something blocks its "
+        "event loop"
+    )
 
 
 def test_who_held_up_a_loop_is_told_the_worst_first() -> None:

@@ -74,5 +74,11 @@ async def test_a_job_is_diagnosed_from_what_its_workers_report() -> None:
             assert status == 404
         silent = await diagnosis_of(record, coordinator, coordinator.now() + 60.0)
         assert {one.kind.name for one in silent.findings} == {"SILENT_WORKER"}
+        assert not any(worker.is_alive for worker in silent.readings.workers.values())
+        later = coordinator.now() + 60.0
+        for worker in record.execution.workers:
+            coordinator.dispatcher.workers.lives(worker, later)
+        blocked = await diagnosis_of(record, coordinator, later)
+        assert all(worker.is_alive for worker in blocked.readings.workers.values())
         coordinator.cancel(record)
         await coordinator.wait_for_end(record, 60.0)
