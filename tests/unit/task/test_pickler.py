@@ -78,7 +78,7 @@ def test_what_cannot_be_pickled_says_so() -> None:
 
 
 DECORATED = """
-import functools, sys, typing
+import functools, pickle, sys, typing
 from flinknet.task.pickler import dumps, dumps_to_run
 
 @functools.lru_cache(maxsize=7, typed=True)
@@ -101,53 +101,61 @@ nested = functools.lru_cache(lambda n: -n)
 wrapped = functools.wraps(limited)(lambda n: limited(n))
 partial = functools.partial(limited, 3)
 
-sys.stdout.buffer.write(globals()[sys.argv[1]](eval(sys.argv[2])))
+sent = {}
+for expression in sys.argv[2:]:
+    try:
+        sent[expression] = globals()[sys.argv[1]](eval(expression))
+    except pickle.PicklingError as error:
+        sent[expression] = str(error)
+sys.stdout.buffer.write(pickle.dumps(sent))
 """
 
 
-def sent(expression: str, *, by: str = "dumps") -> subprocess.CompletedProcess[bytes]:
-    """Pickle a value of a program's own file, in a process that has that file as ``__main__``."""
-    return subprocess.run(
-        [sys.executable, "-c", DECORATED, by, expression], capture_output=True, check=False
-    )
+@functools.cache
+def sent(by: str = "dumps") -> dict[str, Any]:
+    """Pickle values of a program's own file, in a process that has that file as ``__main__``.
+
+    Return each, or why it is refused, by the expression that makes it.
+    """
+    expressions = [expression for expression, *_ in TRAVEL]
+    command = [sys.executable, "-c", DECORATED, by, *expressions, "named"]
+    found: dict[str, Any] = pickle.loads(subprocess.check_output(command))
+    return found
 
 
-@pytest.mark.parametrize(
-    ("expression", "argument", "expected"),
-    [
-        ("limited", 3, 4),
-        ("lambda n: limited(n)", 3, 4),
-        ("fibonacci", 60, 1548008755920),
-        ("lambda n: Bag().size + n", 1, 6),
-        ("Bag().twice", 4, 8),
-        ("nested", 4, -4),
-        ("wrapped", 4, 5),
-        ("lambda n: partial() + n", 4, 8),
-    ],
-)
+TRAVEL = [
+    ("limited", 3, 4),
+    ("lambda n: limited(n)", 3, 4),
+    ("fibonacci", 60, 1548008755920),
+    ("lambda n: Bag().size + n", 1, 6),
+    ("Bag().twice", 4, 8),
+    ("nested", 4, -4),
+    ("wrapped", 4, 5),
+    ("lambda n: partial() + n", 4, 8),
+]
+"""Expressions, and what they return for an argument."""
+
+
+@pytest.mark.parametrize(("expression", "argument", "expected"), TRAVEL)
 @pytest.mark.parametrize("by", ["dumps", "dumps_to_run"])
 def test_decorated_functions_of_a_program_travel(
     expression: str, argument: int, expected: int, by: str
 ) -> None:
     """By value, with their caches' settings, and a recursive one in linear time."""
-    run = sent(expression, by=by)
-    assert run.returncode == 0, run.stderr.decode()
-    function = pickle.loads(run.stdout)
+    function = pickle.loads(sent(by)[expression])
     assert function(argument) == expected
     assert pickle.loads(dumps(function))(argument) == expected, "a worker copies it"
 
 
 def test_a_cache_keeps_its_settings() -> None:
-    limited = pickle.loads(sent("limited").stdout)
+    limited = pickle.loads(sent()["limited"])
     assert limited.cache_parameters() == {"maxsize": 7, "typed": True}
     assert limited.__name__ == "limited"
 
 
 def test_what_only_a_name_can_find_is_refused_by_that_name() -> None:
     """A worker would raise AttributeError of its own ``__main__``."""
-    run = sent("named")
-    assert run.returncode == 1
-    assert b"Name is a NewType of the program's own file" in run.stderr
+    assert "Name is a NewType of the program's own file" in sent()["named"]
 
 
 @functools.lru_cache

@@ -143,7 +143,7 @@ async def test_a_lost_worker_is_replaced_under_another_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [[], ["-O"], ["-O", "-O", "-b", "-Werror::UserWarning", "-Wignore:a text"]]
+    "options", [[], ["-O", "-O", "-b", "-Werror::UserWarning", "-Wignore:a text"]]
 )
 def test_a_worker_gets_the_options_of_the_program(options: list[str]) -> None:
     shown = "from flinknet.cluster.local.launcher import _interpreter_flags as f; print(f())"
