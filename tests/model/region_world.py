@@ -53,6 +53,7 @@ from flinknet.cluster.control.wall_clock import WallClock
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.pipelined_region import PipelinedRegion
 from flinknet.config import ClusterConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.config.restart_strategy import FixedDelayRestart
@@ -237,13 +238,20 @@ class RegionWorld:
                 Register(name, 100 + place, f"127.0.0.1:{place + 1}", 1 + (name == SPARE)), 0.0
             )
         submission = Submission.from_bytes(Submission.of_graph(regions(shape)).to_bytes())
-        self.record = self.dispatcher.submit(submission.without_graph(), 0.0, job_id=JOB)
+        self.dispatcher.submit(submission.without_graph(), 0.0, job_id=JOB)
         while not self.record.execution.all_run or any(map(_was_told, self.workers.values())):
             # It runs, of which nothing is to be explored.
             step = next(step for step in self._steps() if step.name == "is told")
             self.take(step)
         while early := [step for step in self._steps() if self._ends_first(step)]:
             self.take(early[0])
+
+    @property
+    def record(self) -> JobRecord:
+        """The one job. Where it is an attribute, each state has to be looked through twice."""
+        record = self.dispatcher.job(JOB)
+        assert record is not None
+        return record
 
     def _ends_first(self, step: RegionStep) -> bool:
         return step.key[0] in self.shape.ends_first and step.name != "fails"
@@ -545,7 +553,10 @@ def _constant(identity: int) -> Any:
     return _CONSTANTS[identity]
 
 
-_freeze = partial(pickled, reductions={**REDUCTIONS, **dict.fromkeys(_CONSTANT, _referred_to)})
+_freeze = partial(
+    pickled,
+    reductions={**REDUCTIONS, **dict.fromkeys((*_CONSTANT, PipelinedRegion), _referred_to)},
+)
 
 
 def _thaw(frozen: bytes) -> RegionWorld:
@@ -593,6 +604,8 @@ def _content_of(kind: type) -> Callable[[Any], Any]:
         return lambda value: None
     if issubclass(kind, RegionChannel):
         return _freeze
+    if issubclass(kind, PipelinedRegion):  # which never changes
+        return attrgetter("name")
     name = kind.__name__
     if any("__dict__" in vars(base) for base in kind.__mro__):
         return lambda value: [name, _contents(vars(value).values())]
