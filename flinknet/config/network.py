@@ -105,7 +105,8 @@ class WireLimits:
     close the connection."""
 
     handshake_timeout_ms: float = 5_000.0
-    """A connection that has not said who it is by then is closed (slow-loris)."""
+    """A connection that has not said who it is by then is closed (slow-loris). A fifth of it counts
+    as the longest round trip between two workers."""
 
     pending_handshakes_max: int = 256
     """Connections that have not said who they are; for a further one the oldest silent one is

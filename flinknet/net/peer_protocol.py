@@ -32,9 +32,10 @@ _HANDSHAKE_READ_BYTES = 640
 """More than a message of the handshake has by default: what a peer sends behind one that it has to
 wait for comes in the same read, and is noticed."""
 
-_STANDS_AFTER_S = 1.0
-"""From when an accepted connection is used though its dialler has said nothing. One that gave up
-before the answer reached it has closed by then: this is longer than any round trip."""
+_ROUND_TRIPS = 5
+"""At least so many fit in the time-out of a handshake. An accepted connection that has stood for
+the time of one is used though its dialler has said nothing: one that gave up before the answer
+reached it has closed by then."""
 
 
 class PeerRegistrar(LinkSender, Protocol):
@@ -134,8 +135,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
     def carry(self, make_session: SessionMaker) -> None:
         """Let the socket carry a session: the handshake is over.
 
-        The accepting side uses the session once it has heard something, or after
-        ``_STANDS_AFTER_S``: the dialling side may have given up before it got the answer.
+        The accepting side uses the session once it has heard something, or when it has stood for a
+        round trip: the dialling side may have given up before it got the answer.
         """
         transport = self._transport
         assert transport is not None
@@ -154,7 +155,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
         if self.dialled:
             self._establish()
         else:
-            stands_at = self._loop.time() + _STANDS_AFTER_S
+            round_trip_s = self._config.wire.handshake_timeout_ms / 1000 / _ROUND_TRIPS
+            stands_at = self._loop.time() + round_trip_s
             self._timer = PatientTimer(self._loop, stands_at, self._establish)
         linked.session.on_output()
 
