@@ -98,8 +98,10 @@ class WatchingSink(CountingSink, CheckpointedFunction):
         self._checkpoints = 0
         self._ticker: asyncio.TimerHandle | None = None
 
-    def open(self, runtime_context: RuntimeContext) -> None:
-        """Wait for the first record."""
+    async def open(  # type: ignore[override]
+        self, runtime_context: RuntimeContext
+    ) -> None:
+        """Wait for the first record; on the event loop, at which it looks."""
         super().open(runtime_context)
         self._tick_at(asyncio.get_running_loop().time() + TICK_S)
 
@@ -131,7 +133,7 @@ class WatchingSink(CountingSink, CheckpointedFunction):
             checkpoints=self._checkpoints,
         )
 
-    def close(self) -> None:
+    async def close(self) -> None:  # type: ignore[override]
         """Look no more."""
         super().close()
         if self._ticker is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from pathlib import Path
 from typing import NamedTuple
 
 __all__ = ["Pinning", "choose_pinning", "pin"]
@@ -25,11 +26,12 @@ def choose_pinning() -> Pinning:
 
 
 def pin(cpu: int | None) -> None:
-    """Keep the calling process, and the threads that it will start, on one CPU."""
+    """Keep the calling process, with all threads that it has or will start, on one CPU."""
     if cpu is None:
         return
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {cpu})
+        for thread in Path("/proc/self/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {cpu})
     else:
         _set_affinity(cpu)
 

@@ -11,7 +11,6 @@ with the warm-up before it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -36,6 +35,7 @@ from flinknet.datastream import (
     StreamExecutionEnvironment,
 )
 from flinknet.errors import FlinknetError
+from flinknet.task.processing_time import ScheduledTimer
 from flinknet.task.source import Source
 
 __all__ = [
@@ -50,7 +50,7 @@ __all__ = [
 
 VARIANT = "job"
 SOURCE, SINK = "source", "sink"
-LOOK_S = 0.005
+LOOK_MS = 5
 """So often a sink looks at the clock, until the warm-up is over."""
 
 
@@ -139,7 +139,7 @@ class CountingEnd(Function):
         self._records = self._checksum = 0
         self._records_before = 0
         self._window: Window | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: ScheduledTimer | None = None
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Wait for the first record."""
@@ -159,7 +159,9 @@ class CountingEnd(Function):
         if self._window is not None and self._window.look():
             self._records_before = self._records
         else:
-            self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+            clock = self._context.processing_time
+            due_ms = clock.get_current_processing_time() + LOOK_MS
+            self._timer = clock.register_timer(due_ms, lambda _: self._look())
 
     def finish(self) -> None:
         """Leave in the metrics what has arrived, and in what time."""
@@ -176,7 +178,7 @@ class CountingEnd(Function):
     def close(self) -> None:
         """Look no more."""
         if self._timer is not None:
-            self._timer.cancel()
+            self._context.processing_time.cancel(self._timer)
 
 
 class CountingSink(CountingEnd, SinkFunction):

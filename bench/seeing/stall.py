@@ -76,8 +76,8 @@ class Turns(SinkFunction):
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
-    def open(self, runtime_context: RuntimeContext) -> None:
-        """Begin with nothing."""
+    async def open(self, runtime_context: RuntimeContext) -> None:
+        """Begin with nothing; on the event loop, whose turns are timed."""
         self._context = runtime_context
         self._records = 0
         self._watch: asyncio.Task[WatchedTurns] | None = None
@@ -95,7 +95,7 @@ class Turns(SinkFunction):
             turns = self._watch.result()
             self._context.metrics.update(longest_turn_ms=turns.longest_ms, cpu_s=turns.cpu_s)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Watch no more."""
         if self._watch is not None:
             self._watch.cancel()

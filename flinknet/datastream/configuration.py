@@ -143,6 +143,14 @@ def _object_reuse(environment: Environment, text: str) -> None:
         config.disable_object_reuse()
 
 
+def _task_threads(environment: Environment, text: str) -> None:
+    config = environment.get_config()
+    if truth_value(text):
+        config.enable_task_threads()
+    else:
+        config.disable_task_threads()
+
+
 def _state_backend(environment: Environment, text: str) -> None:
     backends = {"hashmap": HashMapStateBackend, "rocksdb": EmbeddedRocksDBStateBackend}
     if text not in backends:
@@ -195,6 +203,7 @@ _OPTIONS: Mapping[str, Set] = {
     "metrics.latency.interval": lambda env, text: env.get_config().set_latency_tracking_interval(
         milliseconds(text)
     ),
+    "execution.task-threads": _task_threads,
     "execution.runtime-mode": lambda env, text: env.set_runtime_mode(
         _member(RuntimeExecutionMode)(text)
     ),

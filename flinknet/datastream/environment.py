@@ -85,6 +85,23 @@ class ExecutionConfig(PyFlinkNames):
         self._defaults.object_reuse = False
         return self
 
+    def enable_task_threads(self) -> ExecutionConfig:
+        """Run the functions of each task in a thread of its own, which is the default: they may
+        block, and no other task waits for them. A chain that has a coroutine function for records
+        is run by the event loop all the same."""
+        self._defaults.task_threads = True
+        return self
+
+    def disable_task_threads(self) -> ExecutionConfig:
+        """Run the functions of all tasks on the event loop of their worker: a record is there
+        some 100 microseconds sooner, and a function that blocks holds up the whole worker."""
+        self._defaults.task_threads = False
+        return self
+
+    def is_task_threads_enabled(self) -> bool:
+        """Whether each task has a thread of its own."""
+        return self._defaults.task_threads
+
     def is_object_reuse_enabled(self) -> bool:
         """Whether operators share records."""
         return self._defaults.object_reuse

@@ -43,6 +43,8 @@ __all__ = ["ProgramSink"]
 class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
     """Writes to the program's socket at ``path``."""
 
+    takes_whole_batches = False
+
     def __init__(self, path: str) -> None:
         self._path = path
         self._restored: int | None = None

@@ -71,6 +71,8 @@ class PrintSink(Sink):
     What would rule a terminal, or cannot be encoded, is written out: ``\\x1b``.
     """
 
+    takes_whole_batches = False
+
     def __init__(self, identifier: str = "") -> None:
         self._identifier = identifier
 

@@ -21,7 +21,8 @@ One task reads at a time. Cancelling a waiting read loses nothing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from functools import partial
 from operator import length_hint
 from typing import Any, NoReturn, Protocol
 
@@ -70,6 +71,24 @@ class RecordBatch:
         return len(self.records)
 
 
+class OtherBatch:
+    """A batch that a reader has begun beside the present one, and its records, which are taken as
+    those that are ``arrived``."""
+
+    __slots__ = ("_buffer", "_iterator", "arrived", "channel")
+
+    def __init__(self, channel: int, iterator: RecordIterator, buffer: Buffer) -> None:
+        self.channel = channel
+        self.arrived = ArrivedRecords(iterator)
+        self._iterator = iterator
+        self._buffer = buffer
+
+    def end(self) -> None:
+        """Drop what is left, and return the buffer."""
+        self._iterator.drop()
+        self._buffer.recycle()
+
+
 class EventHandler(Protocol):
     """What a task does with the events among its records (Flink's CheckpointedInputGate)."""
 
@@ -116,8 +135,14 @@ class RecordReader:
         self._event_handler = event_handler
         self.channel = 0
         self._current: Buffer | None = None
+        self._polled: tuple[int, Buffer] | None = None
+        """What comes next, if that was looked at."""
         self._records = RecordIterator(self._next_of_another_buffer)
         self.arrived = ArrivedRecords(self._records)
+        self._others: list[OtherBatch] = []
+        """Batches that were begun together with the present one."""
+        self.fail_gate: Callable[[Exception], object] = gate.fail
+        """Called where records cannot be unpacked, in the thread that asks for them."""
         self._budget = CooperativeBudget()
         self._budget_is_spent = False
         self._is_slow = False
@@ -149,12 +174,14 @@ class RecordReader:
             return left
         self._records.drop()  # so that the next ones can take their memory
         if self._current is not None:
-            self._return_buffer()
+            self._return_buffers()
             if self._budget_is_spent:
                 await yield_to_loop()
         gate = self.gate
         while True:
-            polled = gate.poll()
+            polled, self._polled = self._polled, None
+            if polled is None:
+                polled = gate.poll()
             if polled is None:
                 if gate.finished:
                     return None
@@ -166,6 +193,23 @@ class RecordReader:
                 return self._begin_buffer(buffer)
             if self._on_event(self.channel, buffer):
                 return 0
+
+    def begin_another_batch(self) -> OtherBatch | None:
+        """Begin the next batch beside the present one, if it has come and no event is in front of
+        it; None otherwise. A task calls this to process several batches together. Their buffers are
+        returned together.
+
+        Raises what ``begin_batch`` does for a buffer."""
+        if self._polled is None:
+            self._polled = self.gate.poll()
+        if self._polled is None or self._polled[1].data_type.is_event:
+            return None
+        (channel, buffer), self._polled = self._polled, None
+        iterator = RecordIterator(self._next_of_another_buffer)
+        other = OtherBatch(channel, iterator, buffer)
+        self._others.append(other)
+        self._begin_records(channel, buffer, iterator)
+        return other
 
     async def batches(self) -> AsyncIterator[RecordBatch]:
         """Iterate over batches until the end of all channels."""
@@ -213,14 +257,20 @@ class RecordReader:
     def close(self) -> None:
         """Cancel what is not read yet and give every buffer back; idempotent."""
         self._records.drop()
-        self._return_buffer()
+        self._return_buffers()
+        if self._polled is not None:
+            self._polled[1].recycle()
+            self._polled = None
         self.gate.release()
 
     def _begin_buffer(self, buffer: Buffer) -> int:
         self._current = buffer
+        return self._begin_records(self.channel, buffer, self._records)
+
+    def _begin_records(self, channel: int, buffer: Buffer, iterator: RecordIterator) -> int:
         self.bytes_in += buffer.size
         view = buffer.view_with_room()
-        deserializer = self._deserializers[self.channel]
+        deserializer = self._deserializers[channel]
         clear_end = buffer.data_type is _DATA_WITH_CLEAR_END
         try:
             spanning = deserializer.spanning_record(
@@ -228,38 +278,38 @@ class RecordReader:
             )
         except Exception as error:
             view.release()
-            self._fail_for(error)
-        self._records.have(
+            self._fail_for(error, channel)
+        iterator.have(
             view,
             ARRAY_HEADER_BYTES + buffer.continued,
             len(view) - buffer.unfinished,
             buffer.records,
             unpacked=spanning,
             length_max=self._unpacker.length_max,
-            unpack=self._unpack_whole,
+            unpack=partial(self._unpack_whole, channel),
         )
         records = len(spanning) + buffer.records
         self._count(records)
         return records
 
     def _unpack_whole(
-        self, content: memoryview, start: int, end: int, number: int
+        self, channel: int, content: memoryview, start: int, end: int, number: int
     ) -> tuple[Any, ...]:
         try:
             return self._unpacker.whole_records(content, start, end, number)
         except Exception as error:
-            self._fail_for(error)
+            self._fail_for(error, channel)
 
-    def _fail_for(self, error: Exception) -> NoReturn:
-        """The current channel's bytes have become no records, which are lost: the gate fails."""
+    def _fail_for(self, error: Exception, channel: int) -> NoReturn:
+        """A channel's bytes have become no records, which are lost: the gate fails."""
         if isinstance(error, UNPACK_ERRORS):
             failure = SerializationError(
-                f"the bytes on {self.gate.channels[self.channel]} are not a record within the "
+                f"the bytes on {self.gate.channels[channel]} are not a record within the "
                 f"limits (record_bytes_max, record_elements_max): {type(error).__name__}: {error}"
             )
-            self.gate.fail(failure)
+            self.fail_gate(failure)
             raise failure from error
-        self.gate.fail(error)
+        self.fail_gate(error)
         raise error
 
     def _count(self, records: int) -> None:
@@ -273,10 +323,13 @@ class RecordReader:
         for gate in self.gate.gates:
             gate.reader_is_slow = self._is_slow
 
-    def _return_buffer(self) -> None:
+    def _return_buffers(self) -> None:
         buffer, self._current = self._current, None
         if buffer is not None:
             buffer.recycle()
+        others, self._others = self._others, []
+        for other in others:
+            other.end()
 
     def _drop_unfinished_records(self) -> None:
         for deserializer in self._deserializers:

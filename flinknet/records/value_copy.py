@@ -92,9 +92,12 @@ class Detachment(IntEnum):
     NONE = 0
     """They are not: nothing is changed after it was given away."""
     IF_POSSIBLE = 1
-    """They are; one that cannot be copied goes on as it is."""
+    """They are; one that cannot be copied goes on as it is. What is emitted is serialised before
+    the function runs again, so that those which are in a list need no copy."""
     ALWAYS = 2
     """They are; one that cannot be copied is an error."""
+    IF_POSSIBLE_LATER = 3
+    """As IF_POSSIBLE, where the function may run again before its results are serialised."""
 
 
 def never_changes(kind: Class) -> Class:
@@ -176,7 +179,7 @@ def copied_as(detachment: int, value: Any) -> Any:
     try:
         return copied(value)
     except Exception as error:
-        if detachment != Detachment.ALWAYS:
+        if detachment & Detachment.IF_POSSIBLE:
             return value
         raise TypeError(
             f"it gives away a {type(value).__name__}, which can be changed and cannot be copied "

@@ -40,6 +40,7 @@ from flinknet.task.operators import (
     each_of,
     in_pieces,
     is_awaiting,
+    of_chain,
     on_records,
     records_in,
     value_of,
@@ -83,6 +84,7 @@ class AsyncWaitOperator(FunctionOperator):
     ) -> None:
         super().__init__(function, "async_invoke")
         _require_kind(function, self._call, in_thread=in_thread)
+        self.needs_loop = True
         self._timeout_s = timeout_ms / 1000 if timeout_ms else None
         self._capacity = capacity
         self._retries = retries
@@ -299,6 +301,7 @@ class AsyncWaitOperator(FunctionOperator):
         return record[1] if self._stamped else record
 
 
+@of_chain
 async def _without_time(last: Any) -> AsyncGenerator[Any, None]:
     async with aclosing(each_of(lambda: last)) as values:
         async for value in values:

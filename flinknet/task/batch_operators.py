@@ -27,6 +27,7 @@ class MapBatchOperator(FunctionOperator):
     """The records of a batch in, any number out."""
 
     iterates_once = False
+    takes_whole_batches = True
 
     def __init__(self, function: Any) -> None:
         super().__init__(function, "map_batch")
@@ -42,6 +43,8 @@ class ProcessBatchOperator(StatefulOperator):
     The results of a plain function for several keys are emitted together, those of a coroutine
     function as soon as they are there.
     """
+
+    takes_whole_batches = True
 
     def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
         super().__init__(function, "process_batch", key_of)

@@ -17,9 +17,10 @@ do when that is complete: one that was captured after every operator had ended (
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from random import randrange
 from typing import Any, TypeVar
 
@@ -37,6 +38,7 @@ from flinknet.task.operators import Emit, Operator, PassOn, StreamElement, on_re
 from flinknet.task.record_copies import with_copies
 from flinknet.task.side_outputs import split_outputs
 from flinknet.task.state.state_handler import OperatorSnapshot, StateHandler
+from flinknet.task.task_thread import GatheredOutput
 from flinknet.task.typed_records import restored, typed
 from flinknet.task.watermark_valve import MAX_WATERMARK
 from flinknet.texts import text_of
@@ -70,9 +72,17 @@ class RecordWriterOutput:
         The end of event time waits there for the end of this output."""
         self._edge_name = edge_name
         self._operator_name = operator_name
+        self.emit: Emit = self._write
+        """Takes records to be written; this is where a chain feels backpressure."""
+        self.pass_on: PassOn = self._write_element
+        """Takes a watermark or a status for all consumers, or a latency marker for one of them."""
 
-    async def emit(self, records: list[Any]) -> None:
-        """Write the records; this is where a chain feels backpressure."""
+    def gather(self, gathered: GatheredOutput) -> None:
+        """Have all that is emitted gathered, for the loop to write."""
+        self.emit = gathered.gathering(self._write)
+        self.pass_on = gathered.gathering(self._write_element)
+
+    async def _write(self, records: list[Any]) -> None:
         try:
             await self.writer.emit_many(records)
         except SerializationError as error:
@@ -87,17 +97,14 @@ class RecordWriterOutput:
                 f"failed {on_records(records)}: {type(error).__name__}: {text_of(error)}"
             ) from error
 
-    async def pass_on(self, element: StreamElement) -> None:
-        """Write a watermark or a status to all consumers, a latency marker to one of them.
-
-        A marker is dropped where ``MARKERS_QUEUED_MAX`` events wait.
-        """
+    async def _write_element(self, element: StreamElement) -> None:
         if isinstance(element, LatencyMarker):
             await self._send_marker(element)
         else:
             await self.writer.broadcast_event(element.event())
 
     async def _send_marker(self, marker: LatencyMarker) -> None:
+        """Send it at random; where ``MARKERS_QUEUED_MAX`` events wait, it is dropped."""
         subpartitions = self.writer.partition.subpartitions
         index = randrange(len(subpartitions))
         if subpartitions[index].events_queued < MARKERS_QUEUED_MAX:
@@ -105,9 +112,13 @@ class RecordWriterOutput:
 
 
 class Targets:
-    """The writers and chained operators that take the same records of an operator."""
+    """The writers and chained operators that take the same records of an operator.
 
-    def __init__(self) -> None:
+    ``are_gathered`` says that the writers serialise them when the chained operators have run.
+    """
+
+    def __init__(self, are_gathered: bool) -> None:
+        self._are_gathered = are_gathered
         self.writers: list[Emit] = []
         self.chained: list[tuple[Emit, Emit]] = []
         """What takes the records themselves, and what takes copies of them."""
@@ -115,11 +126,14 @@ class Targets:
     @property
     def emit(self) -> Emit:
         """Give records to all. The writers come first: they have serialised a record before a
-        function changes it. The last operator gets the records themselves."""
+        function changes it. The last operator gets the records themselves, if nothing else keeps
+        them."""
         if not self.chained:
             return _to_all(self.writers)
-        copying = [copy for _, copy in self.chained[:-1]]
-        return _to_all([*self.writers, *copying, self.chained[-1][0]])
+        copying = [copy for _, copy in self.chained]
+        if not (self._are_gathered and self.writers):
+            copying[-1] = self.chained[-1][0]
+        return _to_all([*self.writers, *copying])
 
 
 class OperatorChain:
@@ -148,6 +162,14 @@ class OperatorChain:
         self.uids = [one.uid for one in chained]
         """Of the operators, first to last."""
         self._outputs = [output for some in outputs.values() for output in some]
+        self.gathered: GatheredOutput | None = None
+        """What its steps in a thread have emitted; None if the event loop runs it."""
+        if vertex.task_threads and not any(one.needs_loop for one in self._operators):
+            self.gathered = GatheredOutput()
+            for output in self._outputs:
+                output.gather(self.gathered)
+        self.may_cut_batches = not any(one.takes_whole_batches for one in self._operators)
+        """Whether a batch may be processed in parts."""
         self._opened: list[Operator] = []
         self._has_ended = False
         self._final_checkpoint: int | None = None
@@ -166,7 +188,8 @@ class OperatorChain:
         chained: Sequence[ChainedOperator],
         outputs: Sequence[RecordWriterOutput],
     ) -> None:
-        targets: dict[str | None, Targets] = defaultdict(Targets)
+        is_gathered = self.gathered is not None
+        targets: dict[str | None, Targets] = defaultdict(partial(Targets, is_gathered))
         told: list[PassOn] = []
         counts = self._counts[index]
         for other, own, behind in zip(self._operators, self._counts, chained, strict=True):
@@ -181,8 +204,10 @@ class OperatorChain:
         if self._reuses_objects:
             self._operators[index].detachment = Detachment.NONE
         elif not any(some.chained for some in targets.values()):
-            self._operators[index].detachment = Detachment.IF_POSSIBLE
-        emit = targets.pop(None, Targets()).emit
+            self._operators[index].detachment = (
+                Detachment.IF_POSSIBLE_LATER if is_gathered else Detachment.IF_POSSIBLE
+            )
+        emit = targets.pop(None, Targets(is_gathered)).emit
         if one.converts and one.output_type is not None:
             emit = typed(emit, self._operators[index], one.output_type, stamped=one.stamped)
         if one.splits_outputs:
@@ -348,7 +373,9 @@ def _own_context(
     )
 
 
-def _to_all(targets: list[Callable[[T], Awaitable[None]]]) -> Callable[[T], Awaitable[None]]:
+def _to_all(
+    targets: list[Callable[[T], Coroutine[Any, Any, None]]],
+) -> Callable[[T], Coroutine[Any, Any, None]]:
     if len(targets) == 1:
         return targets[0]
 

@@ -11,9 +11,9 @@ be changed and anything else refers to it. After ``get_config().enable_object_re
 shared, and no function may change one. Key selectors, partitioners and timestamp assigners look at
 a record, and neither change nor keep it.
 
-A plain function runs on the worker's event loop: one that blocks it, waiting or computing for long,
-is better a coroutine function around ``asyncio.to_thread``, or, if many records may be worked on at
-a time, the function of an ``AsyncDataStream``.
+A plain function runs in a thread of its subtask's own, so it may block (``task_thread.py``). A
+function of ``AsyncDataStream`` works on many records at once. A coroutine function runs on the
+event loop of the worker, and must not block it.
 """
 
 from __future__ import annotations

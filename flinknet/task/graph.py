@@ -86,6 +86,9 @@ class JobVertex:
     operators: tuple[ChainedOperator, ...]
     object_reuse: bool = False
     """Whether functions leave alone what they get, so that operators share records."""
+    task_threads: bool = True
+    """Whether each subtask runs its chain in a thread of its own, so that its functions may block;
+    a chain that awaits something for every record is run by the event loop."""
 
     def own_operators(self) -> tuple[ChainedOperator, ...]:
         """Return a copy of the operators with user functions of its own, for one subtask."""

@@ -58,6 +58,7 @@ class GraphDefaults:
     auto_watermark_interval_ms: int = 200
     latency_interval_ms: int | None = None
     object_reuse: bool = False
+    task_threads: bool = True
     mode: RuntimeMode = "streaming"
 
 
@@ -364,6 +365,7 @@ class _Generator:
             slot_sharing_group=head.slot_sharing_group,
             operators=tuple(operators),
             object_reuse=self._defaults.object_reuse,
+            task_threads=self._defaults.task_threads,
         )
 
     def _input_types(self, transformation: Transformation) -> tuple[InputType, ...]:

@@ -26,12 +26,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import islice
 from operator import length_hint
 from reprlib import Repr
-from typing import Any, NoReturn
+from types import CodeType
+from typing import Any, NoReturn, TypeVar
 
 from flinknet.buffer.availability import Availability
 from flinknet.errors import ConfigurationError, FlinknetError, JobFailedError
@@ -54,6 +55,7 @@ from flinknet.task.functions import (
     find_attributes_fast,
 )
 from flinknet.task.savepoint_stop import Stopped
+from flinknet.task.task_thread import is_in_task_thread, on_loop
 from flinknet.task.watermark_valve import WatermarkElement
 from flinknet.texts import text_of
 from flinknet.wire.events import LatencyMarker, Watermark, WatermarkStatus
@@ -72,6 +74,7 @@ __all__ = [
     "StreamElement",
     "bound_function",
     "is_awaiting",
+    "of_chain",
     "on_records",
     "value_of",
 ]
@@ -83,14 +86,16 @@ a batch vanishes beside its records, few enough that other subtasks of the worke
 _RECORD_CHARACTERS_MAX = 200
 """Of a record in an error message: enough to find it again, too few to hide the error."""
 
+_CODE_OF_CHAIN: set[CodeType] = set()
+
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 100
 _SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 8
 
-Emit = Callable[[list[Any]], Awaitable[None]]
+Emit = Callable[[list[Any]], Coroutine[Any, Any, None]]
 StreamElement = WatermarkElement | LatencyMarker
 """What goes along with records from operator to operator."""
-PassOn = Callable[[StreamElement], Awaitable[None]]
+PassOn = Callable[[StreamElement], Coroutine[Any, Any, None]]
 
 
 class Operator:
@@ -114,6 +119,14 @@ class Operator:
 
     detachment = Detachment.ALWAYS
     """How values that the function gives away are detached; the chain sets it."""
+
+    needs_loop = False
+    """Whether it awaits something for every record, so that its chain is better run by the event
+    loop than in the thread of its subtask."""
+
+    takes_whole_batches = False
+    """Whether few records cost it about as much as many: its batches are not cut to let others have
+    their turn."""
 
     iterates_once = False
     """Whether ``process`` takes ``ArrivedRecords`` for a list, too: it iterates over the batch, and
@@ -194,7 +207,8 @@ class Operator:
         if restored is not None and restored.job_id == context.job_id:
             try:
                 if in_thread:
-                    await asyncio.to_thread(function.withdraw_after, restored.checkpoint_id)
+                    call = function.withdraw_after
+                    await on_loop(asyncio.to_thread, call, restored.checkpoint_id)
                 else:
                     await value_of(function.withdraw_after(restored.checkpoint_id))
             except BaseException as error:
@@ -237,6 +251,7 @@ class FunctionOperator(Operator):
         awaiting = is_awaiting(self._call)
         if awaiting and not self.awaits:
             raise ConfigurationError(f"{method} cannot be a coroutine function here: use process()")
+        self.needs_loop = is_awaiting(getattr(self._users, method, self._users))
         self.process = self._process_each if awaiting else self._process_batch
 
     async def open(self, context: RuntimeContext) -> None:
@@ -427,9 +442,9 @@ async def pieces_of(
         for piece in in_pieces(results):
             yield piece
         return
-    async with aclosing(returned):
+    async with aclosing(_generated(returned)) as generated:
         piece = []
-        async for result in returned:
+        async for result in generated:
             piece.append(detached(result, detachment))
             if len(piece) >= _records_of_piece(piece[0]):
                 yield piece
@@ -454,9 +469,36 @@ async def each_of(call: Callable[..., Any], *arguments: Any) -> AsyncGenerator[A
         for result in records_in(await value_of(returned)):
             yield result
         return
-    async with aclosing(returned):
-        async for result in returned:
+    async with aclosing(_generated(returned)) as generated:
+        async for result in generated:
             yield result
+
+
+Generator = TypeVar("Generator", bound=Callable[..., AsyncGenerator[Any, None]])
+
+
+def of_chain(function: Generator) -> Generator:
+    """Decorate an async generator function of flinknet's that wraps a user's function: it runs
+    where the chain runs, and asks for the loop itself."""
+    _CODE_OF_CHAIN.add(function.__code__)
+    return function
+
+
+def _generated(results: Any) -> AsyncGenerator[Any, None]:
+    """Return what generates the results of an async generator where the chain runs."""
+    if is_in_task_thread() and results.ag_code not in _CODE_OF_CHAIN:
+        return _generated_on_loop(results)
+    generated: AsyncGenerator[Any, None] = results
+    return generated
+
+
+async def _generated_on_loop(results: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+    end = object()
+    try:
+        while (result := await on_loop(anext, results, end)) is not end:
+            yield result
+    finally:
+        await on_loop(results.aclose)
 
 
 def in_pieces(records: Iterable[Any]) -> Iterator[list[Any]]:
@@ -501,7 +543,7 @@ def records_in(returned: Any) -> Iterable[Any]:
 async def results_of(returned: Any, detachment: Detachment) -> list[Any]:
     """Return the results in what any kind of function returned, detached; none for None."""
     if inspect.isasyncgen(returned):
-        return [detached(value, detachment) async for value in returned]
+        return [detached(value, detachment) async for value in _generated(returned)]
     results = await value_of(returned)
     return [] if results is None else list(each_detached(results, detachment))
 
@@ -534,8 +576,8 @@ def is_awaiting(call: Callable[..., Any]) -> bool:
 
 
 async def value_of(returned: Any) -> Any:
-    """Return the value, waited for if it is awaitable."""
-    return await returned if inspect.isawaitable(returned) else returned
+    """Return the value, waited for on the event loop if it is awaitable."""
+    return await on_loop(lambda: returned) if inspect.isawaitable(returned) else returned
 
 
 def on_records(records: Sequence[Any]) -> str:

@@ -5,7 +5,8 @@ it is made between two batches. A timer is due when its millisecond has *passed*
 whole milliseconds, so a record that is processed later may still have that time, and belongs to the
 window that ends with it (Flink adds the same millisecond, ProcessingTimeServiceUtil). What a call
 raises fails the subtask, as what an operator raises does. When the service is closed, no timer
-fires any more.
+fires any more. A function may set and cancel timers in the thread of its subtask: the loop has them
+a moment later.
 
 There are two kinds of timers. One that waits for a *delay* (watermarks, idleness, time-outs) counts
 time that has gone by, and no setting of the clock concerns it. One that waits for a *time* (those
@@ -29,6 +30,8 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any
+
+from flinknet.task.task_thread import soon_on_loop
 
 __all__ = [
     "PROCESSING_CLOCK",
@@ -153,10 +156,8 @@ class ProcessingTimeService:
     def cancel(self, timer: ScheduledTimer) -> None:
         """Do not call what has not been called; idempotent."""
         timer.cancelled = True
-        if timer in self._timers:
-            self._timers.remove(timer)
-            assert timer.handle is not None, "a timer that is kept is set"
-            timer.handle.cancel()
+        self._timers.discard(timer)
+        soon_on_loop(self._unset, timer)
 
     def close(self) -> None:
         """Cancel all timers, and call none whose call waits in the mailbox."""
@@ -166,20 +167,26 @@ class ProcessingTimeService:
 
     def _register(self, timer: ScheduledTimer) -> ScheduledTimer:
         self._timers.add(timer)
-        self._set(timer)
+        soon_on_loop(self._set, timer)
         return timer
 
     def _set(self, timer: ScheduledTimer) -> None:
+        if timer.cancelled:
+            return
         delay_s = max(0, timer.timestamp_ms - timer.passed_ms()) / 1000
         timer.handle = asyncio.get_running_loop().call_later(
             min(delay_s, LOOK_AGAIN_S), self._due, timer
         )
 
+    def _unset(self, timer: ScheduledTimer) -> None:
+        if timer.handle is not None:
+            timer.handle.cancel()
+
     def _due(self, timer: ScheduledTimer) -> None:
         if timer.passed_ms() < timer.timestamp_ms:
             self._set(timer)
             return
-        self._timers.remove(timer)
+        self._timers.discard(timer)
         self.post(lambda: self._call(timer))
 
     def _call(self, timer: ScheduledTimer) -> Any:

@@ -28,7 +28,7 @@ Invariant: between two slices, what is not in the rest is with the writers, or i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -39,6 +39,7 @@ from flinknet.records.cooperative_budget import yield_to_loop
 from flinknet.records.reader import RecordReader
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.task.mailbox import Mailbox
+from flinknet.task.task_thread import ChainThread
 
 __all__ = ["RecordSlices", "SliceSize"]
 
@@ -56,17 +57,19 @@ RECORDS_MAX = 65_536
 
 
 class SliceSize:
-    """How many records, timers or windows make a slice; ``seconds`` is what they have taken."""
+    """How many records, timers or windows make a slice of about ``slice_s`` seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, slice_s: float = SLICE_S) -> None:
         self.records = RECORDS_FIRST
+        self._slice_s = slice_s
         self._is_pressed = False
 
     def took(self, records: int, seconds: float) -> None:
-        """A slice is done: a long one makes the next one as short as it should have been, a short
-        one twice as long, or under pressure by a record, if it was not the end of its batch."""
-        if seconds > SLICE_S:
-            self.records = max(1, int(records * SLICE_S / seconds))
+        """A slice is done, and has taken ``seconds``: a long one makes the next one as short as it
+        should have been, a short one twice as long, or under pressure by a record, if it was not
+        the end of its batch."""
+        if seconds > self._slice_s:
+            self.records = max(1, int(records * self._slice_s / seconds))
             self._is_pressed = self._is_pressed or seconds > PRESSED_S
         elif records >= self.records:
             more = 1 if self._is_pressed else self.records
@@ -89,6 +92,8 @@ class RecordSlices:
         times: the account of the waits for that.
         reader: where events with priority come from; None for a source.
         packer: packs records as they came.
+        thread: where the chain runs.
+        slice_s: about how long a slice takes.
         rooms: of operators, whether they have room for another slice.
     """
 
@@ -99,6 +104,8 @@ class RecordSlices:
         times: TaskTimes,
         reader: RecordReader | None,
         packer: RecordPacker,
+        thread: ChainThread,
+        slice_s: float = SLICE_S,
         rooms: Sequence[Availability] = (),
     ) -> None:
         self._mailbox = mailbox
@@ -107,14 +114,15 @@ class RecordSlices:
         self._wait = mailbox.interruptible(partial(_measured_wait, times))
         self._reader = reader
         self._pack = packer.pack
-        self._size = SliceSize()
+        self.thread = thread
+        self.size = SliceSize(slice_s)
         self._rest: list[Any] = []
         self._channel = -1
 
     async def work_off(
         self,
         records: list[Any],
-        work: Callable[[list[Any]], Awaitable[None]],
+        work: Callable[[list[Any]], Coroutine[Any, Any, None]],
         channel: int = -1,
     ) -> None:
         """Have all records of a batch processed, which is not empty; ``channel`` is where they came
@@ -123,11 +131,11 @@ class RecordSlices:
         try:
             while True:
                 await self._look_up()
-                size = self._size.records
+                size = self.size.records
                 part, self._rest = self._rest[:size], self._rest[size:]
-                began = task_time()
-                await work(part)
-                self._size.took(len(part), task_time() - began)
+                began = self.thread.working_time()
+                await self.thread.run(work(part))
+                self.size.took(len(part), self.thread.working_time() - began)
                 if not self._rest:
                     return
                 await yield_to_loop()
@@ -163,7 +171,7 @@ class RecordSlices:
                 await self._until_available(output, self._until_memory)
                 self._take_priority_events()
             if began is not None:
-                self._size.waited(task_time() - began)
+                self.size.waited(task_time() - began)
 
     async def _until_memory(self, some: Availability) -> None:
         await self._wait(some, WaitReason.SOFT_BACKPRESSURE)

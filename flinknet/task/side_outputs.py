@@ -11,7 +11,7 @@ batch of results is searched for tags (``tagged_results.py``), and goes on as it
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, final
 
@@ -93,7 +93,7 @@ def split_outputs(
             if tag_id in sides:
                 await sides[tag_id](records)
 
-    def emit(results: list[Any]) -> Awaitable[None]:
+    def emit(results: list[Any]) -> Coroutine[Any, Any, None]:
         if OutputTag.exists and has_tags(results, OutputTag, stamped):
             return split(results)
         return main(results)

@@ -20,6 +20,7 @@ from flinknet.task.functions import CheckpointListener, Function
 from flinknet.task.operators import Operator, on_records, value_of
 from flinknet.task.state.descriptors import ListStateDescriptor
 from flinknet.task.state.operator_state import OperatorListState
+from flinknet.task.task_thread import on_loop
 
 __all__ = [
     "CheckpointedSink",
@@ -36,12 +37,15 @@ _PENDING = ListStateDescriptor("pending")
 
 
 class Sink(Function, ABC):
-    """Takes batches of records. Each method may be a coroutine function; ``write`` must not block.
+    """Takes batches of records. Each method may be a coroutine function.
 
     Life in a subtask: ``open``, any number of ``write``, ``finish`` if the whole input has been
     seen, and ``close``, which comes in any case once ``open`` was called, and must then do nothing
     harmful.
     """
+
+    takes_whole_batches = True
+    """Whether a few records cost it about as much as many, as a request does."""
 
     @abstractmethod
     def write(self, records: list[Any]) -> Any:
@@ -167,6 +171,7 @@ class SinkOperator(Operator):
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
+        self.takes_whole_batches = sink.takes_whole_batches
         self.process = self._write
         self._saved: OperatorListState | None = None
         self._rolled: list[Any] = []
@@ -212,7 +217,7 @@ class SinkOperator(Operator):
         kept = [committable for _, _, committable in saved]
         # In this order: a worker that was taken for dead may publish at this moment. What it has
         # not published yet it then finds discarded, and what it has is withdrawn.
-        await asyncio.to_thread(sink.discard, kept, is_own)
+        await on_loop(asyncio.to_thread, sink.discard, kept, is_own)
         await self.withdraw_output(sink, in_thread=True)
         restored = context.state.restored_from
         is_same_job = restored is not None and restored.job_id == context.job_id
@@ -261,7 +266,8 @@ class SinkOperator(Operator):
             elif self._volatile and isinstance(self.sink, CheckpointedSink):
                 committables = list(self._volatile)
                 await asyncio.to_thread(self.sink.persist, committables)
-                self._volatile = [one for one in self._volatile if one not in committables]
+                for one in committables:
+                    self._volatile.remove(one)
         except Exception as error:
             self._failure = error
             raise
@@ -312,4 +318,4 @@ async def _publish(sink: CheckpointedSink, due: list[tuple[int, Any]]) -> None:
     """Publish committables, each with its checkpoint, the oldest first; in a thread."""
     for checkpoint_id, group in groupby(sorted(due, key=itemgetter(0)), key=itemgetter(0)):
         committables = [committable for _, committable in group]
-        await asyncio.to_thread(sink.publish, checkpoint_id, committables)
+        await on_loop(asyncio.to_thread, sink.publish, checkpoint_id, committables)

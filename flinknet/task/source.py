@@ -23,15 +23,17 @@ from typing import Any, Protocol
 
 from flinknet.buffer.availability import Availability
 from flinknet.errors import ConfigurationError, StateError
+from flinknet.net.task_clock import task_time
 from flinknet.records.detached import Detachment, all_detached, each_detached
 from flinknet.task.context import RuntimeContext
 from flinknet.task.mailbox import Mailbox
 from flinknet.task.operators import Operator, are_serialised_next, in_pieces
 from flinknet.task.processing_time import ScheduledTimer
-from flinknet.task.record_slices import RecordSlices
+from flinknet.task.record_slices import RecordSlices, SliceSize
 from flinknet.task.source_shares import Share, shares_of
 from flinknet.task.state.descriptors import ListStateDescriptor
 from flinknet.task.state.operator_state import OperatorListState
+from flinknet.task.task_thread import STEP_S, ChainThread, is_in_task_thread
 from flinknet.wire.events import LatencyMarker
 
 __all__ = ["Batch", "Batches", "Source", "SourceOperator", "read"]
@@ -81,8 +83,9 @@ class Source(ABC):
         had before: ``context.index`` and ``context.parallelism`` are theirs then.
 
         A generator is closed when the subtask ends, whichever way, so it can release in a
-        ``finally``. A plain iterator runs on the worker's event loop and must not block it for
-        long. What an async one waits for inside ``context.idle()`` counts as idle, else as busy.
+        ``finally``. A plain iterator runs in the subtask's thread, and may block: but records and
+        checkpoints wait meanwhile. An async one runs on the worker's event loop. What it waits for
+        inside ``context.idle()`` counts as idle, else as busy.
         """
 
     def batches_after(self, context: RuntimeContext, position: int) -> Batches:
@@ -216,43 +219,82 @@ class SourceOperator(Operator):
             shares = [tuple(share) for share in self._shares]
             self._saved.update([(context.index, context.parallelism, shares)])
 
-    async def run(self, mailbox: Mailbox, slices: RecordSlices | None = None) -> None:
+    async def run(
+        self,
+        mailbox: Mailbox,
+        slices: RecordSlices,
+        *,
+        looks_up: bool = False,
+        cuts: bool = True,
+    ) -> None:
         """Emit every record of the source; other subtasks get a turn after every batch, and mails
-        are run before one, also while an asynchronous source makes it; with ``slices``, also in
-        between."""
+        are run before one, also while an asynchronous source makes it. With ``looks_up`` batches
+        are emitted in slices, between which the subtask does what they look up for; ``cuts`` says
+        whether other batches may be cut."""
+        thread = slices.thread
         async with AsyncExitStack() as opened:
-            reading = deque(
-                [
-                    (number, await opened.enter_async_context(aclosing(self._open(share, mailbox))))
-                    for number, share in enumerate(self._shares)
-                ]
-            )
+            reading: deque[tuple[int, Pieces]] = deque()
+            for number, share in enumerate(self._shares):
+                pieces = await thread.run(self._open(share, mailbox))
+                opened.push_async_callback(pieces.close, thread)
+                reading.append((number, pieces))
             while reading:
                 if mailbox.mails:
                     await mailbox.run_mails()
                 self._read, pieces = reading[0]
-                try:
-                    records = await anext(pieces, None)
-                except BaseException as error:
-                    self.fail(error, f"after {self.records_read} records")
-                if records is None:
+                if looks_up or pieces.are_asynchronous:
+                    has_read = await self._read_batch(pieces, slices, looks_up or cuts)
+                else:
+                    has_read = await thread.run(self._read_and_emit(pieces, slices.size, cuts))
+                if not has_read:
                     reading.popleft()
                     continue
-                if records:
-                    self.records_read += len(records)
-                    if slices is None:
-                        await self._emit_counted(records)
-                    else:
-                        await slices.work_off(records, self._emit_counted)
                 reading.rotate(-1)
                 await asyncio.sleep(0)
+
+    async def _read_batch(self, pieces: Pieces, slices: RecordSlices, cuts: bool) -> bool:
+        """Read a batch and emit it, in slices if it may be cut; return whether there was one."""
+        next_piece = self._next(pieces.generated)
+        records = await (next_piece if pieces.are_asynchronous else slices.thread.run(next_piece))
+        if records and cuts:
+            await slices.work_off(records, self._emit_counted)
+        elif records:
+            await slices.thread.run(self._emit_counted(records))
+        return records is not None
+
+    async def _read_and_emit(self, pieces: Pieces, size: SliceSize, cuts: bool) -> bool:
+        """Read some records of a plain source and emit them; return whether there were some: in the
+        chain's thread several batches, as many as make the step worth its cost, or a part of one
+        that takes long."""
+        ends_at = task_time() + (STEP_S if is_in_task_thread() else 0.0)
+        while (records := pieces.rest or await self._next(pieces.generated)) is not None:
+            began, number = task_time(), size.records if cuts else len(records)
+            if len(records) > number:
+                part, pieces.rest = records[:number], records[number:]
+            else:
+                part, pieces.rest = records, []
+            if part:
+                await self._emit_counted(part)
+            ended = task_time()
+            size.took(len(part), ended - began)
+            if ended >= ends_at:
+                return True
+        return False
+
+    async def _next(self, generated: AsyncGenerator[list[Any], None]) -> list[Any] | None:
+        try:
+            records = await anext(generated, None)
+        except BaseException as error:
+            self.fail(error, f"after {self.records_read} records")
+        self.records_read += len(records or ())
+        return records
 
     async def _emit_counted(self, records: list[Any]) -> None:
         await self._emit(records)
         share = self._shares[self._read]
         self._shares[self._read] = share._replace(position=share.position + len(records))
 
-    def _open(self, share: Share, mailbox: Mailbox) -> AsyncGenerator[list[Any], None]:
+    async def _open(self, share: Share, mailbox: Mailbox) -> Pieces:
         context = replace(self._context, index=share.subtask, parallelism=share.subtasks)
         try:
             if share.position:
@@ -263,9 +305,28 @@ class SourceOperator(Operator):
             self.fail(error, "after 0 records")
         keeps_none = self._source.keeps_no_records
         pieces = _pieces(batches, Detachment.NONE if keeps_none else self.detachment)
-        if not isinstance(batches, AsyncIterator):
-            return pieces
-        return _read_apart(pieces, mailbox)
+        if isinstance(batches, AsyncIterator):
+            return Pieces(_read_apart(pieces, mailbox), are_asynchronous=True)
+        return Pieces(pieces, are_asynchronous=False)
+
+
+class Pieces:
+    """The batches of one share of a source; ``are_asynchronous`` says that the event loop makes
+    them."""
+
+    def __init__(
+        self, generated: AsyncGenerator[list[Any], None], *, are_asynchronous: bool
+    ) -> None:
+        self.generated = generated
+        self.are_asynchronous = are_asynchronous
+        self.rest: list[Any] = []
+        """What was read and is not emitted. It is read again if the job goes on from a checkpoint
+        of now."""
+
+    async def close(self, thread: ChainThread) -> None:
+        """Close the source's generator, where it was iterated."""
+        closing = self.generated.aclose()
+        await (closing if self.are_asynchronous else thread.run(closing))
 
 
 async def _read_apart(

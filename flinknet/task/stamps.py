@@ -48,6 +48,7 @@ from flinknet.task.operators import (
     bound_function,
     each_of,
     is_awaiting,
+    of_chain,
 )
 from flinknet.task.sink import Sink, SinkOperator
 from flinknet.task.timers.timer_service import TimeDomain
@@ -80,6 +81,7 @@ class StampedFunction(Function):
             return self._function.open(runtime_context)
         return None
 
+    @of_chain
     async def finish(self) -> AsyncGenerator[Stamped, None]:
         if isinstance(self._function, Function):
             async with aclosing(each_of(self._function.finish)) as values:
@@ -135,6 +137,7 @@ def _keyed_filter(function: Any, key_of: Callable[[Any], Any]) -> Operator:
 def _stamped_flat_map(function: Any) -> StampedFunction:
     call = bound_function(function, "flat_map")
 
+    @of_chain
     async def flat_map_awaiting(record: Stamped) -> AsyncGenerator[Stamped, None]:
         stamp, value = record
         async with aclosing(each_of(call, value)) as results:
@@ -161,6 +164,7 @@ def _keyed_flat_map(function: Any, key_of: Callable[[Any], Any]) -> Operator:
 def _stamped_process(function: Any) -> StampedFunction:
     call = bound_function(function, "process_element")
 
+    @of_chain
     async def process_awaiting(
         record: Stamped, view: ProcessContext
     ) -> AsyncGenerator[Stamped, None]:
@@ -195,6 +199,7 @@ def _keyed_process(function: Any, key_of: Callable[[Any], Any]) -> Operator:
 def stamped_timer(call: Callable[..., Any]) -> Callable[..., Any]:
     """Give what ``on_timer`` returns the time of the timer; None if that is processing time."""
 
+    @of_chain
     async def on_timer_awaiting(
         timestamp: int, view: OnTimerContext
     ) -> AsyncGenerator[Stamped, None]:
@@ -217,6 +222,7 @@ def _stamped_batches(function: Any, method: str) -> StampedFunction:
     """Wrap a function whose last argument is a list of records."""
     call = bound_function(function, method)
 
+    @of_chain
     async def batch_of(*arguments: Any) -> AsyncGenerator[Stamped, None]:
         *others, records = arguments
         stamp = latest(stamp for stamp, _ in records)

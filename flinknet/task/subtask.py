@@ -32,11 +32,13 @@ while no gate has data.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from inspect import isawaitable
 from itertools import accumulate
+from operator import length_hint
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flinknet.buffer.availability import Availability, WaitReason
@@ -54,6 +56,7 @@ from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.cooperative_budget import yield_to_loop
 from flinknet.records.partitioner import HashPartitioner
 from flinknet.records.reader import RecordReader
+from flinknet.records.record_iterator import ArrivedRecords
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.serializer import RecordUnpacker
 from flinknet.task.cancellation import is_cancelled
@@ -65,15 +68,17 @@ from flinknet.task.graph import JobEdge, JobGraph
 from flinknet.task.input_events import InputEvents
 from flinknet.task.key_group_sample import KeyGroupOf, KeyGroupSample
 from flinknet.task.mailbox import Mailbox, MailboxStatistics
+from flinknet.task.operators import StreamElement
 from flinknet.task.own_types import record_types
 from flinknet.task.processing_time import ProcessingTimeService
-from flinknet.task.record_slices import RecordSlices
+from flinknet.task.record_slices import SLICE_S, RecordSlices
 from flinknet.task.restored_state import RestoredState
 from flinknet.task.running_subtask import RUNNING_SUBTASK
 from flinknet.task.savepoint_stop import SavepointStop, Stopped
 from flinknet.task.source import SourceOperator
 from flinknet.task.state.state_handler import BackendFactory
 from flinknet.task.subtask_checkpoints import SubtaskCheckpoints
+from flinknet.task.task_thread import STEP_S, ChainThread, OnLoop, TaskThread, on_loop, soon_on_loop
 from flinknet.task.watermark_valve import MAX_WATERMARK, StatusWatermarkValve
 from flinknet.wire.events import CheckpointBarrier, Watermark
 
@@ -81,6 +86,14 @@ if TYPE_CHECKING:
     from flinknet.net.network_environment import NetworkEnvironment
 
 __all__ = ["Subtask", "SubtaskResult", "SubtaskStatistics"]
+
+TURN_S = 0.01
+"""For about so long a chain keeps the event loop to itself, if that runs it."""
+
+BUFFERS_IN_STEP = 4
+"""Buffers that a step in the thread holds at most: with them the producer's credit comes back when
+all are processed, and it needs some to go on meanwhile. A step of so many full ones takes about two
+milliseconds, beside which its cost vanishes."""
 
 
 class SubtaskStatistics(NamedTuple):
@@ -153,6 +166,8 @@ class Subtask:
         self._reader: RecordReader | None = None
         self._chain: OperatorChain | None = None
         self._slices: RecordSlices | None = None
+        self._looks_up = False
+        """Whether mails and barriers may have to be dealt with in the middle of a batch."""
         self._checkpoints = checkpoints
         self._restored = restored
         self._has_finished = finished
@@ -162,7 +177,12 @@ class Subtask:
         self._notified = Availability()
         """Something has become of a checkpoint."""
         self._stop = SavepointStop(self._mailbox.post)
-        self._processing_time = ProcessingTimeService(self._stop.post_timer)
+        self._thread: ChainThread = OnLoop()
+        """Where the chain runs, once it does."""
+        self._clock = ProcessingTimeService(self._stop.post_timer)
+        """Has its timers' functions called on the event loop."""
+        self._processing_time = ProcessingTimeService(self._post_timer_of_chain)
+        """Has them called where the chain runs."""
         edges = [(graph.edges[gate.edge], len(gate.producers)) for gate in descriptor.gates]
         self._metrics = metrics or MetricsConfig()
         latency_interval_ms = graph.latency_interval_ms
@@ -246,6 +266,8 @@ class Subtask:
         RUNNING_SUBTASK.set(self.descriptor)
         chain = self._chain
         assert chain is not None, "an open subtask has its chain"
+        if chain.gathered is not None and not self._has_finished:
+            self._thread = TaskThread(self.descriptor.name, chain.gathered)
         self._times.end_wait(WaitReason.IDLE, task_time())
         try:
             if self._has_finished:
@@ -263,15 +285,16 @@ class Subtask:
                     else:
                         await self._process_input(chain)
                         await self._mailbox.run_mails()
-                        await chain.end_of_input()
+                        await self._thread.run(chain.end_of_input())
                         await self._await_final_checkpoint(chain)
                     self._note_end_of_input(chain)
                 except Stopped:
                     await self._await_ends()
                     if self._checkpoints is not None:
-                        await chain.notify_checkpoint_complete(self._checkpoints.taken)
-                self._processing_time.close()
-                await chain.close()
+                        taken = self._checkpoints.taken
+                        await self._thread.run(chain.notify_checkpoint_complete(taken))
+                self._close_timers()
+                await self._thread.run(chain.close())
             await self._finish_outputs()
             if self._checkpoints is not None:
                 await self._checkpoints.finish()
@@ -279,13 +302,16 @@ class Subtask:
         except BaseException as error:
             self._take(ExecutionStep.CANCEL if is_cancelled(error) else ExecutionStep.FAILED)
             self._fail_outputs(error)
-            await chain.close(error)
+            if chain.gathered is not None:
+                chain.gathered.discard()
+            await self._close_after(error, chain)
             raise
         finally:
             self.close()
             if self._checkpoints is not None:
                 await self._checkpoints.close()
-            chain.close_state()
+            self._thread.post(chain.close_state)
+            self._thread.close()
         return SubtaskResult(
             **asdict(self.io_metrics()),
             collected=self._context.collected,
@@ -294,13 +320,23 @@ class Subtask:
             checkpoint_taken=-1 if self._checkpoints is None else self._checkpoints.taken,
         )
 
+    async def _close_after(self, error: BaseException, chain: OperatorChain) -> None:
+        """Close the operators of a subtask that has failed. It may be cancelled meanwhile, because
+        its consumers have heard of it: that hides no cause, and waits for the step under way."""
+        try:
+            await self._thread.run(chain.close(error))
+        except asyncio.CancelledError as cancelled:
+            if not is_cancelled(cancelled):
+                raise
+            await self._thread.work(lambda: None)
+
     def close(self) -> None:
         """Release partitions and gates; idempotent. ``run`` does it for a subtask that is run."""
         if self.state is ExecutionState.CANCELING:
             self._take(ExecutionStep.CLOSED)
         elif not self.state.is_terminal:
             self._take(ExecutionStep.CANCEL)
-        self._processing_time.close()
+        self._close_timers()
         self._mailbox.close()
         if self._reader is not None:
             self._reader.close()
@@ -308,6 +344,13 @@ class Subtask:
             gate.release()
         for output in self._outputs:
             output.writer.close()
+
+    def _close_timers(self) -> None:
+        self._clock.close()
+        self._processing_time.close()
+
+    def _post_timer_of_chain(self, action: Callable[[], Any]) -> None:
+        self._stop.post_timer(lambda: self._thread.run(_called(action)))
 
     def _take(self, step: ExecutionStep) -> None:
         self.state = self.state.after(step, f'subtask "{self.descriptor.name}"')
@@ -351,7 +394,7 @@ class Subtask:
 
     async def _notify_complete(self, checkpoint_id: int) -> None:
         if self._chain is not None and not self._has_finished:
-            await self._chain.notify_checkpoint_complete(checkpoint_id)
+            await self._thread.run(self._chain.notify_checkpoint_complete(checkpoint_id))
             self._notified.set(True)
 
     def _mail_checkpoints(self, action: Callable[[SubtaskCheckpoints], Any]) -> None:
@@ -382,7 +425,7 @@ class Subtask:
         if self._checkpoints is None or not is_checkpointed or not chain.awaits_checkpoint():
             return
         self._checkpoints.has_emitted_all = True
-        self._processing_time.close()
+        self._close_timers()
         await self._finish_writers()
         await self._checkpoints.await_checkpoint()
         with self._times.waiting(WaitReason.IDLE, task_time):
@@ -479,23 +522,27 @@ class Subtask:
     def _open_reader(self) -> RecordReader:
         """Make the reader of all gates; a union numbers channels through, gate behind gate."""
         gates = self._gates
-        return self._environment.create_record_reader(
+        reader = self._environment.create_record_reader(
             gates[0] if len(gates) == 1 else UnionInputGate(gates),
             task_times=self._times,
             types=self._types,
             interruptible=self._mailbox.interruptible,
             event_handler=self._checkpoints or self._events,
         )
+        # Records are unpacked where the chain runs.
+        reader.fail_gate = partial(soon_on_loop, reader.gate.fail)
+        return reader
 
     async def _begin(self, chain: OperatorChain) -> None:
         """Restore and open the operators, and take part in checkpoints from then on."""
         if self._restored is not None:
             place = self.descriptor.index, self._vertex.parallelism, self._vertex.max_parallelism
             await self._restored.restore(chain, *place)
-        await chain.open()
+        await self._thread.run(chain.open())
         checkpointing = self._graph.checkpointing
-        if chain.rooms or (checkpointing is not None and checkpointing.unaligned):
-            self._slices = self._make_slices(chain.rooms)
+        unaligned = checkpointing is not None and checkpointing.unaligned
+        self._looks_up = bool(chain.rooms) or unaligned
+        self._slices = self._make_slices(chain)
         if self._checkpoints is not None:
             writers = [output.writer for output in self._outputs]
             exactly_once = checkpointing is None or checkpointing.mode == "exactly_once"
@@ -504,18 +551,31 @@ class Subtask:
                 writers,
                 self._reader,
                 exactly_once=exactly_once,
-                timers=self._processing_time,
+                timers=self._clock,
                 stop=self._stop,
+                thread=self._thread,
                 others=self._events,
                 slices=self._slices,
             )
         if self._restored is not None and self._reader is not None:
             await self._process_in_flight(chain, self._restored)
 
-    def _make_slices(self, rooms: list[Availability]) -> RecordSlices:
+    def _make_slices(self, chain: OperatorChain) -> RecordSlices:
         outputs = [output.writer.partition.availability for output in self._outputs]
         packer = RecordPacker(self._types)
-        return RecordSlices(self._mailbox, outputs, self._times, self._reader, packer, rooms)
+        slice_s = SLICE_S if self._looks_up else TURN_S
+        if chain.gathered is not None:
+            slice_s = STEP_S
+        return RecordSlices(
+            self._mailbox,
+            outputs,
+            self._times,
+            self._reader,
+            packer,
+            self._thread,
+            slice_s,
+            chain.rooms,
+        )
 
     async def _process_in_flight(self, chain: OperatorChain, restored: RestoredState) -> None:
         """Process what was in flight to this subtask, before anything that is new."""
@@ -529,7 +589,7 @@ class Subtask:
                 # Its producer of then may not be there any more; its input is.
                 place = producer % len(gates[gate].channels)
                 chain.set_channel(first_channels[gate] + place)
-                await chain.head.process(records)
+                await self._thread.run(chain.head.process(records))
                 if self._mailbox.mails:
                     await self._mailbox.run_mails()
                 await asyncio.sleep(0)
@@ -548,45 +608,76 @@ class Subtask:
             assert not len(batch), "a subtask that had finished gets no record"
 
     async def _process_input(self, chain: OperatorChain) -> None:
-        mailbox = self._mailbox
+        mailbox, slices = self._mailbox, self._slices
+        assert slices is not None, "what runs has begun"
         if isinstance(chain.head, SourceOperator):
-            await chain.head.run(mailbox, self._slices)
+            await chain.head.run(
+                mailbox, slices, looks_up=self._looks_up, cuts=chain.may_cut_batches
+            )
             return
         assert self._reader is not None, "a vertex without a source has a gate"
         events = self._events
-        while (records := await self._reader.begin_batch()) is not None:
+        while (number := await self._reader.begin_batch()) is not None:
             if events is not None and events.pending:
-                for element in events.take():
-                    await chain.head.process_stream_element(element)
-            if records:
-                await self._process_batch(chain, self._reader, records)
+                await self._thread.run(_pass_on(chain, events.take()))
+            if number:
+                await self._process_batches(chain, self._reader, slices, number)
             if mailbox.mails:
                 await mailbox.run_mails()
 
-    async def _process_batch(self, chain: OperatorChain, reader: RecordReader, number: int) -> None:
-        """Process the records that have arrived, so many; unpacked as they are asked for, where
-        nobody needs all of them at once."""
-        channel, head, key_groups = reader.channel, chain.head, self._key_groups
-        chain.set_channel(channel)
-        weight = 0 if key_groups is None else key_groups.weigh(channel, number)
-        records: Any
-        if head.iterates_once and self._slices is None and not weight:
-            records = reader.arrived
-        else:
-            records = list(reader.arrived.take_all())
-            if key_groups is not None and weight:
-                key_groups.take(channel, records, weight)
-        # Called in one line for both: a flame graph is to show them as one.
-        if self._slices is None:
-            await head.process(records)
-        else:
-            await self._slices.work_off(records, head.process, channel)
+    async def _process_batches(
+        self, chain: OperatorChain, reader: RecordReader, slices: RecordSlices, number: int
+    ) -> None:
+        """Process the records that have arrived, so many: in slices if they take long; in the
+        thread, if they do not, with those behind them."""
+        size, head = slices.size, chain.head
+        if self._looks_up or (number > size.records and chain.may_cut_batches):
+            taken = list(self._records_of(chain, reader.channel, reader.arrived))
+            chain.set_channel(reader.channel)
+            await slices.work_off(taken, head.process, reader.channel)
+            return
+        batches = [(reader.channel, reader.arrived)]
+        more = BUFFERS_IN_STEP - 1 if chain.gathered is not None else 0
+        while more and number < size.records:
+            other = reader.begin_another_batch()
+            if other is None:
+                break
+            if some := length_hint(other.arrived):  # A part of a long record has none.
+                batches.append((other.channel, other.arrived))
+            number += some
+            more -= 1
+        began = self._thread.working_time()
+        await self._thread.run(self._process(chain, batches))
+        size.took(number, self._thread.working_time() - began)
+
+    async def _process(
+        self, chain: OperatorChain, batches: Iterable[tuple[int, ArrivedRecords]]
+    ) -> None:
+        """Process batches, each with the channel that it came through."""
+        for channel, arrived in batches:
+            chain.set_channel(channel)
+            await chain.head.process(self._records_of(chain, channel, arrived))
+
+    def _records_of(self, chain: OperatorChain, channel: int, arrived: ArrivedRecords) -> Any:
+        """Return the records of a batch, unpacked as they are asked for where nothing needs all of
+        them at once."""
+        key_groups = self._key_groups
+        weight = 0 if key_groups is None else key_groups.weigh(channel, length_hint(arrived))
+        if not weight and chain.head.iterates_once:
+            return arrived
+        records = list(arrived.take_all())
+        if key_groups is not None and weight:
+            key_groups.take(channel, records, weight)
+        return records
 
     async def _interrupt(self) -> None:
         """Let others have their turn in the middle of long work; with unaligned checkpoints mails,
         and barriers that have overtaken everything, too."""
+        await on_loop(self._interrupted)
+
+    async def _interrupted(self) -> None:
         await yield_to_loop()
-        if self._slices is not None:
+        if self._slices is not None and self._looks_up:
             await self._slices.interrupt()
 
     async def _finish_outputs(self) -> None:
@@ -621,6 +712,17 @@ def _event_handler(
     stamped = [edge.stamped for edge, channels in gates for _ in range(channels)]
     silent = [channel for channel, has_time in enumerate(stamped) if not has_time]
     return InputEvents(StatusWatermarkValve(len(stamped), silent))
+
+
+async def _pass_on(chain: OperatorChain, elements: Iterable[StreamElement]) -> None:
+    for element in elements:
+        await chain.head.process_stream_element(element)
+
+
+async def _called(action: Callable[[], Any]) -> Any:
+    """Call a function or coroutine function of the chain, where the chain runs."""
+    returned = action()
+    return await returned if isawaitable(returned) else returned
 
 
 def _key_group_sample(gates: Sequence[tuple[JobEdge, int]]) -> KeyGroupSample | None:

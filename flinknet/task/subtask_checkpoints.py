@@ -56,6 +56,7 @@ from flinknet.task.processing_time import (
 from flinknet.task.record_slices import RecordSlices
 from flinknet.task.savepoint_stop import SavepointStop
 from flinknet.task.state.state_handler import OperatorSnapshot
+from flinknet.task.task_thread import ChainThread, OnLoop
 from flinknet.task.write_pace import WritePace
 from flinknet.texts import text_of
 from flinknet.wire.events import (
@@ -185,6 +186,8 @@ class SubtaskCheckpoints:
         self._stopping = -1
         """The savepoint with which the job ends that is to be taken, its barriers having come."""
         self._alignment: AlignmentMetrics | None = None
+        self._thread: ChainThread = OnLoop()
+        """Where the chain runs."""
         self._captured: dict[int, _Captured] = {}
         self._tasks: dict[asyncio.Task[None], int] = {}
 
@@ -197,6 +200,7 @@ class SubtaskCheckpoints:
         exactly_once: bool,
         timers: ProcessingTimeService,
         stop: SavepointStop,
+        thread: ChainThread,
         others: EventHandler | None = None,
         slices: RecordSlices | None = None,
     ) -> None:
@@ -209,6 +213,7 @@ class SubtaskCheckpoints:
         self._writers = writers
         self._timers = timers
         self._stop = stop
+        self._thread = thread
         self._channels = ChannelCapture(name, self._store.config, reader, writers, slices)
         if reader is not None:
             kind = BarrierHandler if exactly_once else BarrierTracker
@@ -294,7 +299,7 @@ class SubtaskCheckpoints:
         if self._stop.is_aborted(checkpoint_id):
             return
         if barrier.options.kind is CheckpointKind.SAVEPOINT_TERMINATE:
-            await chain.end_of_input()
+            await self._thread.run(chain.end_of_input())
             self.has_emitted_all = True
         self._take(chain, barrier)
         self.complete(checkpoint_id, self._alignment or AlignmentMetrics())
@@ -305,7 +310,10 @@ class SubtaskCheckpoints:
         checkpoint_id = barrier.checkpoint_id
         began = task_time()
         try:
-            snapshots = chain.snapshot(checkpoint_id, barrier.timestamp_ms)
+            # The barrier must not wait: the loop stands still until the chain's state is captured.
+            snapshots = self._thread.call(
+                partial(chain.snapshot, checkpoint_id, barrier.timestamp_ms)
+            )
             in_flight = self._begin_channels(self._channels, barrier, snapshots)
         except Exception as error:
             if self._barriers is not None:
@@ -408,7 +416,7 @@ class SubtaskCheckpoints:
             return channels.begin(barrier)
         except BaseException:
             for snapshot in snapshots:
-                snapshot.close()
+                self._thread.post(snapshot.close)
             raise
 
     def _broadcast(self, event: Event) -> None:
@@ -425,7 +433,7 @@ class SubtaskCheckpoints:
     def _drop(self, checkpoint_id: int) -> None:
         captured = self._captured.pop(checkpoint_id, None)
         if captured is not None:
-            captured.close()
+            self._thread.post(captured.close)
         if self._channels is not None:
             self._channels.abort(checkpoint_id, "the checkpoint was given up")
         for task, written in self._tasks.items():
@@ -460,7 +468,7 @@ class SubtaskCheckpoints:
             )
             return
         finally:
-            captured.close()
+            self._thread.post(captured.close)
         report = SubtaskReport(
             handle=encode_handle(operators),
             start_delay_ms=alignment.start_delay_ms,
@@ -500,9 +508,9 @@ class SubtaskCheckpoints:
         operators = []
         pace = WritePace(task_time())
         for snapshot in captured.snapshots:
-            await _at_pace(pace, snapshot.detach())
+            await self._at_pace(pace, snapshot.detach())
         for number, snapshot in enumerate(captured.snapshots):
-            await _at_pace(pace, snapshot.slices())
+            await self._at_pace(pace, snapshot.slices())
             written = {StateKind.OPERATOR: snapshot.operator_pieces()}
             if not captured.has_finished:  # Nobody asks for a key any more.
                 written[StateKind.KEYED] = snapshot.keyed_pieces()
@@ -514,6 +522,13 @@ class SubtaskCheckpoints:
                     parts[kind] = part
             operators.append((snapshot.uid, parts))
         return operators
+
+    async def _at_pace(self, pace: WritePace, steps: Iterator[None]) -> None:
+        """Do one step after the other where the chain runs, whose state they read, and let that
+        and the loop go on in between."""
+        while await self._thread.work(partial(_do_some, pace, steps)):
+            await asyncio.sleep(0)
+            pace.resume(task_time())
 
     async def _write_in_flight(self, captured: _Captured) -> dict[StateKind, StatePart]:
         """Write what was in flight, once that is known; it is kept as the first operator's."""
@@ -551,12 +566,9 @@ def labelled(kind: StateKind, pieces: Iterable[bytes | bytearray]) -> Iterator[t
             number, size = number + 1, 0
 
 
-async def _at_pace(pace: WritePace, steps: Iterator[None]) -> None:
-    """Do one step after the other, and let the loop turn in between."""
-    for _ in steps:
-        if pace.is_over(task_time()):
-            await asyncio.sleep(0)
-            pace.resume(task_time())
+def _do_some(pace: WritePace, steps: Iterator[None]) -> bool:
+    """Do steps until the stint is over; return whether there may be more."""
+    return any(pace.is_over(task_time()) for _ in steps)
 
 
 async def _beside_each_other(

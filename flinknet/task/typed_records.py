@@ -6,7 +6,7 @@ already goes on as the list that it is.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ def typed(emit: Emit, operator: Operator, kind: TypeInformation, *, stamped: boo
         return emit
     each = _of_each(conversion, stamped=stamped)
 
-    def emit_typed(records: list[Any]) -> Awaitable[None]:
+    def emit_typed(records: list[Any]) -> Coroutine[Any, Any, None]:
         try:
             made = each(records)
         except Exception as error:
@@ -50,7 +50,7 @@ def restored(head: Operator, context: RuntimeContext, inputs: Sequence[InputType
     process, place = head.process, context.process_context
     restores = [_restoring(one) for one in inputs]
 
-    def process_restored(records: list[Any]) -> Awaitable[None]:
+    def process_restored(records: list[Any]) -> Coroutine[Any, Any, None]:
         which = int(len(restores) > 1 and place.channel >= context.channels_of_first_input)
         restore = restores[which]
         return process(records if restore is None else restore(records))

@@ -20,6 +20,7 @@ from functools import partial
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from flinknet.task.task_thread import TaskThread, advance
 from flinknet.texts import text_of
 
 __all__ = [
@@ -40,6 +41,8 @@ EXECUTOR_FRAMES_MAX = 8
 futures."""
 
 _RUN_WORK = thread._WorkItem.run.__code__
+_RUN_STEPS = TaskThread._main.__code__
+_ADVANCE = advance.__code__
 
 _KINDS = ("cr", "gi", "ag")
 _NEXT = {"cr": "cr_await", "gi": "gi_yieldfrom", "ag": "ag_await"}
@@ -101,8 +104,12 @@ def context_of_task(task: asyncio.Task[Any]) -> Context | None:
 
 def work_of_thread(frames: Sequence[FrameType]) -> tuple[Context | None, Sequence[FrameType]]:
     """The context in which a thread of an executor runs what it was given, as ``asyncio.to_thread``
-    gives it, and the frames of that; None and all frames for any other thread."""
+    gives it, or the thread of a subtask a step, and the frames of that; None and all frames for any
+    other thread, and for one that has nothing to do."""
     for place, frame in enumerate(frames[:EXECUTOR_FRAMES_MAX]):
+        if frame.f_code is _RUN_STEPS:
+            steps = [one for one in frames[place + 1 :] if one.f_code is not _ADVANCE]
+            return frame.f_locals["self"].context if steps else None, steps
         if frame.f_code is _RUN_WORK:
             work = frame.f_locals.get("self")
             function = getattr(work, "fn", None) or getattr(work, "task", (None,))[0]

@@ -102,6 +102,11 @@ class Refused:
 class Heartbeat:
     """The sender's event loop turns. A worker's is answered, so that each watches the other."""
 
+    step_of: str = ""
+    """Of a worker, which subtask's thread has been at one call for longest."""
+    step_s: float = 0.0
+    """For how many seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:

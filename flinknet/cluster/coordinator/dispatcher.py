@@ -333,7 +333,8 @@ class Dispatcher:
         self.workers.heard(worker_id, now)
         match message:
             case Heartbeat():
-                self._send(worker_id, message)
+                self.workers.is_at_step(worker_id, message.step_of, message.step_s)
+                self._send(worker_id, Heartbeat())
             case StatisticsReport():
                 pass  # a sign of life; the rest is the metric store's
             case Progress() | Opened() | Failed() | Released() | Settled():

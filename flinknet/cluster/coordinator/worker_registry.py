@@ -95,6 +95,10 @@ class WorkerRecord:
     """When its pulse came last, which comes while its event loop is held up."""
     state: WorkerState = WorkerState.REGISTERED
     loss: FailureCause | None = None
+    step_of: str = ""
+    """Which subtask's thread has been at one call for longest, as its last heartbeat says."""
+    step_s: float = 0.0
+    """For how many seconds."""
     occupied: dict[AttemptKey, int] = field(default_factory=dict)
     """Slots taken, by job attempt."""
 
@@ -198,6 +202,11 @@ class WorkerRegistry:
         worker = self._workers[worker_id]
         worker.heard_at = worker.lives_at = now
 
+    def is_at_step(self, worker_id: str, subtask: str, seconds: float) -> None:
+        """A heartbeat of a worker says at which call user code has been for longest."""
+        worker = self._workers[worker_id]
+        worker.step_of, worker.step_s = subtask, seconds
+
     def lives(self, worker_id: str, now: float) -> None:
         """A worker's pulse has come: its process is there, and its event loop is held up. Nothing
         happens if that worker never registered, or is forgotten."""
@@ -260,6 +269,11 @@ class WorkerRegistry:
                 reason = (
                     f"user code has held its event loop up for {self._stuck_timeout * 1000:.0f} ms "
                     "(cluster.task_stuck_timeout_ms)"
+                )
+            elif self._stuck_timeout and worker.step_s >= self._stuck_timeout:
+                reason = (
+                    f'user code of subtask "{worker.step_of}" has been at one call for '
+                    f"{worker.step_s * 1000:.0f} ms (cluster.task_stuck_timeout_ms)"
                 )
             else:
                 continue

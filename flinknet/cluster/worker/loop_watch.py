@@ -1,4 +1,4 @@
-"""Watches an event loop from a thread, and sees who keeps it from turning.
+"""Watches an event loop from a thread, and sees what keeps it from turning.
 
 Theory of operation. Every ``PAUSE_S`` the thread asks the loop to answer, by a callback, and looks
 whether the question before was answered: if so, the loop has turned. If not, it sees which task the
@@ -7,6 +7,8 @@ loop runs, and where that stands (``sys._current_frames``). What is made of it i
 
 The thread needs the interpreter to look: what keeps that for itself is seen as a time in which
 nobody could look.
+
+It also tells, in the log, of a call in the thread of a subtask that takes long.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from types import FrameType
 
 from flinknet.metrics.held_up_times import HeldUpTimes
 from flinknet.metrics.worker_statistics import HeldUp
+from flinknet.task.task_thread import longest_step
 from flinknet.texts import text_of
 
 __all__ = ["LoopWatch"]
@@ -34,6 +37,9 @@ PAUSE_S = 0.1
 TOLD_AFTER_S = 10.0
 """For so long one task holds the loop up before the log says so, once each time: code that is slow
 in the ordinary way is told of by the diagnosis alone."""
+
+TOLD_AGAIN_AFTER_S = 60.0
+"""Between two lines of the log about calls that take long."""
 
 CALLS_TOLD_MAX = 5
 """Calls of a stack that are told, the innermost first."""
@@ -71,8 +77,18 @@ class LoopWatch:
         turned_at = time.monotonic()
         told = False
         self._times.look(turned_at, has_turned=True)
+        steps_told_at = 0.0
         while not self._ended.wait(PAUSE_S):
             now = time.monotonic()
+            step = longest_step(now)
+            if step is not None and step.seconds >= TOLD_AFTER_S and now >= steps_told_at:
+                steps_told_at = now + TOLD_AGAIN_AFTER_S
+                log.warning(
+                    "user code of %s has been at one call for %.0f s: %s",
+                    step.subtask,
+                    step.seconds,
+                    _stack_of(sys._current_frames().get(step.thread)),
+                )
             if self._answered.is_set():
                 turned_at, told = now, False
                 self._times.look(now, has_turned=True)

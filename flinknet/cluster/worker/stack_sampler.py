@@ -5,7 +5,7 @@ Theory of operation. A look is at one moment:
 - the task that the event loop runs has the stack of the loop's thread;
 - the other tasks wait: for something, or, if that is there, for the event loop; where they do is
   said by the coroutines that await each other (``await_chain.py``);
-- a function that a subtask runs in a thread of an executor has that thread's stack.
+- what a subtask runs in its thread, or in a thread of an executor, has that thread's stack.
 
 What belongs to a subtask is told by a context variable (``task/running_subtask.py``).
 
@@ -60,6 +60,7 @@ from flinknet.config import ClusterConfig
 from flinknet.metrics.stack_samples import Stack, StackSamples
 from flinknet.net.task_clock import reason_of_wait
 from flinknet.task.running_subtask import RUNNING_SUBTASK
+from flinknet.task.task_thread import waits_for_step
 
 __all__ = ["Sampled", "StackSampler", "Trigger", "alarm", "thread"]
 
@@ -242,6 +243,8 @@ class _Sampling:
             if task is running or task.done() or index is None:
                 continue
             chain = await_chain(task, self._depth_max)
+            if any(waits_for_step(link.awaitable) for link in chain):
+                continue  # The stack of the thread is what the subtask does.
             calls = tuple(link.text for link in chain)
             if awaited_future(task) is None:
                 calls += (READY,)

@@ -99,8 +99,9 @@ class WorkerMetrics:
         totals = []
         for subtask in subtasks:
             subtask.measure_latency()
+            now = self.clock()  # when it is counted: the loop may be held up before all is read
             read = await turns.go_through(_reading(subtask, turns, busiest))
-            told, throughput = self._metered(subtask, read)
+            told, throughput = self._metered(subtask, read, now)
             totals.append(told)
             if busiest is not None:
                 busiest.end_task(throughput)
@@ -118,10 +119,9 @@ class WorkerMetrics:
         )
 
     def _metered(
-        self, subtask: Subtask, totals: SubtaskTotals
+        self, subtask: Subtask, totals: SubtaskTotals, now: float
     ) -> tuple[SubtaskTotals, float | None]:
         """The totals of a subtask with its rates, and the throughput of its inputs."""
-        now = self.clock()
         counts = (
             *totals.counts(),
             totals.times.accumulated_idle_time_ms / 1000,

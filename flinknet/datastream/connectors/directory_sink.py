@@ -43,6 +43,8 @@ class DirectorySink(CheckpointedSink, WithdrawableOutput):
     its own: ``union`` the streams that shall be one result.
     """
 
+    takes_whole_batches = False
+
     def __init__(self, path: str | Path, names: PartNames) -> None:
         self._location = location_of(path)
         self._names = names

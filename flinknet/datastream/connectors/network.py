@@ -149,6 +149,8 @@ class NetworkSink(Sink):
     The job ends when the readers have processed everything.
     """
 
+    takes_whole_batches = False
+
     def __init__(
         self,
         name: str,

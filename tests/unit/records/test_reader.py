@@ -527,6 +527,70 @@ def test_what_has_priority_need_not_wait_for_the_next_batch() -> None:
     arranged.close()
 
 
+def test_batches_that_have_come_are_begun_together() -> None:
+    """Up to an event, which is handled behind them; their buffers go back together."""
+    handler = Handler()
+    arranged = handler.arranged
+    reader = arranged.reader
+    arranged.arrive(packed(1, 2))
+    arranged.arrive(packed(3), channel=1)
+    arranged.arrive(packed(4, 5))
+    arranged.arrive(b"\x91\x07", data_type=DataType.EVENT_BUFFER)
+    arranged.arrive(packed(6))
+    assert run(reader.begin_batch()) == 2
+    others = []
+    while (other := reader.begin_another_batch()) is not None:
+        others.append(other)
+    assert handler.events == []
+    assert next(reader.arrived) == 1
+    taken = [(other.channel, other.arrived.take_all()) for other in others]
+    assert sorted(taken) == [(0, (4, 5)), (1, (3,))]
+    assert list(reader.arrived) == [2]
+    assert reader.records_in == 5
+    before = arranged.exclusive_in_use
+    assert list(arranged.batch()) == [6]
+    assert [event[2] for event in handler.events] == [DataType.EVENT_BUFFER]
+    assert before >= 3
+    assert arranged.exclusive_in_use == 1
+    assert reader.begin_another_batch() is None
+    arranged.close()
+
+
+def test_closing_gives_back_what_was_begun_together() -> None:
+    """And the event that was found behind it."""
+    handler = Handler()
+    arranged = handler.arranged
+    arranged.arrive(packed(1, 2))
+    arranged.arrive(packed(3, 4))
+    arranged.arrive(b"\x91\x07", data_type=DataType.EVENT_BUFFER)
+    assert run(arranged.reader.begin_batch()) == 2
+    other = arranged.reader.begin_another_batch()
+    assert other is not None
+    assert next(other.arrived) == 3
+    assert arranged.reader.begin_another_batch() is None
+    assert arranged.reader.begin_another_batch() is None, "the event stays in front"
+    arranged.close()
+    assert list(other.arrived) == []
+
+
+def test_bytes_that_are_no_record_are_told_to_what_fails_the_gate() -> None:
+    """Where records are unpacked in another thread, that must not touch the gate. The error names
+    the channel of its own batch, whatever was begun beside it."""
+    arranged = Arranged(2)
+    told: list[Exception] = []
+    arranged.reader.fail_gate = told.append
+    arranged.arrive(packed("good"))
+    arranged.arrive(packed("good", "good") + b"\xc1", channel=1)
+    assert run(arranged.reader.begin_batch()) == 1
+    with pytest.raises(
+        SerializationError, match="bytes on channel 1 .* are not a record"
+    ) as raised:
+        list(arranged.reader.begin_another_batch().arrived)  # type: ignore[union-attr]
+    assert told == [raised.value]
+    assert arranged.gate.failure is None
+    arranged.close()
+
+
 def test_closing_gives_everything_back() -> None:
     """In the middle of a batch, and of a record; idempotent."""
     arranged = Arranged(2)

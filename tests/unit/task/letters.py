@@ -10,8 +10,14 @@ from flinknet.datastream import (
     RuntimeContext,
     Source,
 )
+from flinknet.metrics.task_times import TaskTimes
+from flinknet.net.task_clock import task_time
+from flinknet.records.serialization.packer import RecordPacker
 from flinknet.task.mailbox import Mailbox
+from flinknet.task.record_slices import RecordSlices
 from flinknet.task.source import SourceOperator
+from flinknet.task.subtask import TURN_S
+from flinknet.task.task_thread import OnLoop
 from tests.unit.task.harness import Harness, context
 
 
@@ -38,12 +44,19 @@ class LettersLater(Letters):
             yield batch
 
 
+def mails_and_slices(mailbox: Mailbox | None = None) -> tuple[Mailbox, RecordSlices]:
+    """What a source is run with, on the event loop."""
+    mailbox = mailbox or Mailbox("tested", 1)
+    times = TaskTimes("tested", task_time())
+    return mailbox, RecordSlices(mailbox, (), times, None, RecordPacker(), OnLoop(), TURN_S)
+
+
 async def records_of(source: Source, index: int = 0, parallelism: int = 1) -> list[Any]:
     async with Harness(
         SourceOperator(source), context(index=index, parallelism=parallelism)
     ) as harness:
         operator = harness.operator
         assert isinstance(operator, SourceOperator)
-        await operator.run(Mailbox("tested", 1))
+        await operator.run(*mails_and_slices())
         assert operator.records_read == len(harness.records)
         return harness.records

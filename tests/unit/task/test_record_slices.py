@@ -23,6 +23,7 @@ from flinknet.task.record_slices import (
     RecordSlices,
     SliceSize,
 )
+from flinknet.task.task_thread import OnLoop
 
 
 def test_a_slice_is_as_long_as_it_takes() -> None:
@@ -80,7 +81,7 @@ class Arranged:
         self.mailbox = Mailbox("subtask", 10)
         self.times = TaskTimes("subtask", task_time())
         packer = RecordPacker()
-        self.slices = RecordSlices(self.mailbox, outputs, self.times, None, packer)
+        self.slices = RecordSlices(self.mailbox, outputs, self.times, None, packer, OnLoop())
         self.done: list[Any] = []
 
     async def work(self, records: list[Any]) -> None:

@@ -33,7 +33,6 @@ from flinknet.task.keyed_operators import (
     KeyedProcessOperator,
     ReduceOperator,
 )
-from flinknet.task.mailbox import Mailbox
 from flinknet.task.operators import (
     FilterOperator,
     FlatMapOperator,
@@ -66,6 +65,7 @@ from flinknet.task.windows import (
 from flinknet.wire.events import Watermark
 from tests.unit.records.writing import Arranged
 from tests.unit.task.harness import context
+from tests.unit.task.letters import mails_and_slices
 from tests.unit.task.manual_time import ManualTime
 
 EXPECTED = [{"n": 1}, {"n": 2}, {"n": 3}]
@@ -315,7 +315,7 @@ async def nothing(chain: OperatorChain) -> None:
 
 async def read(chain: OperatorChain) -> None:
     assert isinstance(chain.head, SourceOperator)
-    await chain.head.run(Mailbox("tested", 1))
+    await chain.head.run(*mails_and_slices())
 
 
 @pytest.fixture(params=["written", "chained", "all"])

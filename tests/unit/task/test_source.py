@@ -21,7 +21,7 @@ from flinknet.task.operators import BATCH_RECORDS
 from flinknet.task.source import SourceOperator, read
 from flinknet.wire.events import LatencyMarker
 from tests.unit.task.harness import Harness, context
-from tests.unit.task.letters import Letters, LettersLater, records_of
+from tests.unit.task.letters import Letters, LettersLater, mails_and_slices, records_of
 from tests.unit.task.manual_time import ManualTime
 
 
@@ -42,7 +42,7 @@ async def test_arrow_record_batches_are_read_one_by_one() -> None:
     operator = SourceOperator(GeneratorSource(make, 5))
     async with Harness(operator):
         operator.connect(look)
-        await operator.run(Mailbox("tested", 1))
+        await operator.run(*mails_and_slices())
 
     assert seen == [(number, 1) for number in range(1, 6)]
     assert operator.records_read == 5
@@ -61,7 +61,7 @@ async def test_a_large_batch_is_taken_in_pieces() -> None:
     asked: list[int] = []
     async with Harness(operator) as harness:
         mailbox.post(lambda: mailbox.post(lambda: asked.append(operator.records_read)))
-        await operator.run(mailbox)
+        await operator.run(*mails_and_slices(mailbox), cuts=False)
     assert list(map(len, harness.batches)) == [BATCH_RECORDS, BATCH_RECORDS, 1]
     assert harness.records == list(range(2 * BATCH_RECORDS + 1))
     assert asked == [BATCH_RECORDS]
@@ -123,7 +123,7 @@ async def test_mails_are_run_while_an_asynchronous_source_makes_a_batch() -> Non
     async with Harness(SourceOperator(source)) as harness:
         operator = harness.operator
         assert isinstance(operator, SourceOperator)
-        running = asyncio.create_task(operator.run(mailbox))
+        running = asyncio.create_task(operator.run(*mails_and_slices(mailbox)))
         for number in range(2):
             assert await mailbox.submit(harness.records.copy) == list(range(number))
             source.released.set()
@@ -140,7 +140,7 @@ async def test_an_asynchronous_source_is_closed_with_its_subtask(fails: bool) ->
     async with Harness(SourceOperator(source)) as harness:
         operator = harness.operator
         assert isinstance(operator, SourceOperator)
-        running = asyncio.create_task(operator.run(Mailbox("tested", 1)))
+        running = asyncio.create_task(operator.run(*mails_and_slices()))
         source.released.set()
         while not harness.records:
             await asyncio.sleep(0)
@@ -198,7 +198,7 @@ def read_after(parts: list[bytes], index: int, parallelism: int) -> list[Any]:
     async def read_all() -> list[Any]:
         operator = SourceOperator(GeneratorSource(int, 9))
         async with Harness(operator, place) as harness:
-            await operator.run(Mailbox("tested", 1))
+            await operator.run(*mails_and_slices())
             return harness.records
 
     return asyncio.run(read_all())

@@ -162,6 +162,21 @@ def test_the_user_may_limit_how_long_code_holds_a_worker_up(registry: WorkerRegi
     assert registry.get("worker-0") in registry.registered()
 
 
+@pytest.mark.parametrize("stuck_timeout_s", [0.0, 3 * TIMEOUT])
+def test_the_user_may_limit_how_long_one_call_takes(
+    registry: WorkerRegistry, stuck_timeout_s: float
+) -> None:
+    """In the thread of a subtask, beside an event loop that turns."""
+    registry.is_at_step("worker-1", "Map (1/1)", 3 * TIMEOUT - 1)
+    assert registry.tick(0.0) == []
+    registry.is_at_step("worker-1", "Map (1/1)", 3 * TIMEOUT)
+    lost = [cause.message for cause in registry.tick(0.0)]
+    expected = (
+        'subtask "Map (1/1)" has been at one call for 30000 ms (cluster.task_stuck_timeout_ms)'
+    )
+    assert lost == ([f"user code of {expected}"] if stuck_timeout_s else [])
+
+
 def test_the_absence_of_the_coordinator_is_not_blamed_on_workers(registry: WorkerRegistry) -> None:
     """It was suspended itself: nobody's messages could be heard."""
     assert tick_until(registry, 0.0, 5.0, alive=["worker-0", "worker-1"]) == []

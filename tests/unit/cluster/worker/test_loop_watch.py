@@ -10,6 +10,7 @@ import pytest
 
 from flinknet.cluster.worker import loop_watch
 from flinknet.cluster.worker.loop_watch import LoopWatch
+from flinknet.task.task_thread import GatheredOutput, TaskThread
 
 
 @pytest.fixture(autouse=True)
@@ -70,3 +71,28 @@ def test_a_loop_that_is_closed_ends_the_watch() -> None:
     with watch.watching():
         watch._ended.wait(60.0)
         assert watch._ended.is_set()
+
+
+async def test_a_call_in_the_thread_of_a_subtask_that_takes_long_is_told_with_the_place(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, though it goes on; the loop turns meanwhile."""
+    monkeypatch.setattr(loop_watch, "TOLD_AFTER_S", 0.01)
+    watch, thread = LoopWatch(), TaskThread("map (1/1)", GatheredOutput())
+    goes_on = threading.Event()
+
+    async def slow_function() -> None:
+        goes_on.wait()
+
+    with watch.watching(), caplog.at_level(logging.WARNING, "flinknet.worker"):
+        step = asyncio.create_task(thread.run(slow_function()))
+        while "map (1/1)" not in caplog.text:
+            await asyncio.sleep(0.01)
+        for _ in range(10):
+            await asyncio.sleep(loop_watch.PAUSE_S)
+        goes_on.set()
+        await step
+    thread.close()
+    (told,) = [one for one in caplog.messages if "map (1/1)" in one]
+    assert "user code of map (1/1) has been at one call" in told
+    assert "slow_function (test_loop_watch.py:" in told

@@ -33,6 +33,7 @@ from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.task_clock import TaskClock
 from flinknet.task.deployment import SubtaskDescriptor
 from flinknet.task.running_subtask import RUNNING_SUBTASK
+from flinknet.task.task_thread import GatheredOutput, TaskThread, on_loop
 
 WHOSE = Sampled("job", 0, 1)
 
@@ -205,6 +206,41 @@ async def test_a_thread_that_computes_beside_others_does_not_wait() -> None:
         if function(stack.calls[0]) == "search":
             looks[stack.is_on_cpu] += times
     assert looks[True] > 2 * looks[False]
+
+
+async def test_a_step_in_the_thread_of_a_subtask_is_what_the_subtask_does() -> None:
+    """Its wait for the thread is not a second stack; a thread without work has none."""
+    computes, goes_on = threading.Event(), threading.Event()
+
+    async def compute() -> None:
+        computes.set()
+        while not goes_on.is_set():
+            pass
+
+    async def asks() -> None:
+        await on_loop(asyncio.to_thread, goes_on.wait)
+
+    async def in_thread(work: Coroutine[Any, Any, None]) -> None:
+        thread = TaskThread("subtask", GatheredOutput())
+        await thread.run(work)
+        thread.close()
+
+    tasks = [
+        asyncio.create_task(as_subtask(index, in_thread(work())))
+        for index, work in enumerate((compute, asks))
+    ]
+    await asyncio.to_thread(computes.wait)
+    found: set[tuple[int, str, bool]] = set()
+
+    def both(samples: StackSamples) -> bool:
+        for stack, _ in samples.stacks():
+            found.add((stack.subtask_index, function(stack.calls[0]), stack.is_on_cpu))
+        return {(0, "compute", True), (1, "as_subtask", False)} <= found
+
+    await until_seen(both)
+    goes_on.set()
+    await asyncio.gather(*tasks)
+    assert {name for subtask, name, _ in found if subtask == 0} == {"compute"}
 
 
 async def test_who_waits_for_memory_for_its_output_is_backpressured() -> None:

@@ -85,6 +85,27 @@ async def test_rates_come_with_the_second_reading(cluster: Cluster) -> None:
     assert head.records_in_per_second == sink.rates[METERED.index("records_in")]
 
 
+async def test_a_loop_that_is_held_up_during_a_reading_makes_no_rate_larger(
+    cluster: Cluster,
+) -> None:
+    await records_flow(cluster)
+    seen = cluster.served_workers[0].metrics
+    subtask, _ = sorted(seen._subtasks(), key=lambda one: one.descriptor.vertex)
+    metrics = WorkerMetrics(seen._environment, lambda: [subtask], MetricsConfig(turn_channels=1))
+    now = 0.0
+    metrics.clock = lambda: now
+    reading = asyncio.create_task(metrics.statistics())
+    await asyncio.sleep(0)
+    now += 1_000.0
+    (before,) = (await reading).subtasks
+    while subtask.io_metrics().records_out == before.io_metrics.records_out:
+        await asyncio.sleep(0)
+    now += 10.0
+    (after,) = (await metrics.statistics()).subtasks
+    emitted = after.io_metrics.records_out - before.io_metrics.records_out
+    assert after.rates[METERED.index("records_out")] == emitted / 1_010.0
+
+
 async def test_how_long_what_is_buffered_takes_comes_with_the_second_reading(
     cluster: Cluster,
 ) -> None:

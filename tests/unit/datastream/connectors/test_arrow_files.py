@@ -16,10 +16,10 @@ from flinknet.datastream.connectors.arrow_files import (
     SOURCE_RECORD_BATCH_ROWS,
 )
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task.mailbox import Mailbox
 from flinknet.task.operators import BATCH_RECORDS
 from flinknet.task.source import SourceOperator
 from tests.unit.task.harness import Harness, context
+from tests.unit.task.letters import mails_and_slices
 
 
 def table(start: int, rows: int) -> pa.Table:
@@ -57,7 +57,7 @@ def arrow(tmp_path: Path) -> Path:
 async def share(source: FileSource, index: int = 0, parallelism: int = 1) -> list[Any]:
     place = context(index=index, parallelism=parallelism)
     async with Harness(SourceOperator(source), place) as harness:
-        await harness.operator.run(Mailbox("tested", 1))  # type: ignore[attr-defined]
+        await harness.operator.run(*mails_and_slices())  # type: ignore[attr-defined]
         return harness.records
 
 
