@@ -16,7 +16,7 @@ PYPY_TESTS := tests/contract tests/model tests/fuzz \
 # How many random jobs `make fuzz` runs, and from which seed on.
 SEEDS := 1000
 FROM := 0
-FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeouts latency ramp-up channels window seeing pressure checkpoints barriers micro
+FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeouts latency ramp-up channels window seeing pressure slow-code checkpoints barriers micro
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

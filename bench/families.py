@@ -19,6 +19,7 @@ from bench.pressure.family import PressureFamily
 from bench.ramp_up.family import RampUpFamily
 from bench.scale.family import ScaleFamily
 from bench.seeing.family import SeeingFamily
+from bench.slow_code.family import SlowCodeFamily
 from bench.timeouts.family import TimeoutsFamily
 from bench.window.family import WindowFamily
 
@@ -39,6 +40,7 @@ _ALL: tuple[Family, ...] = (
     WindowFamily(),
     SeeingFamily(),
     PressureFamily(),
+    SlowCodeFamily(),
     BarriersFamily(),
     CheckpointsFamily(),
     MicroFamily(),
