@@ -119,9 +119,9 @@ class WireLimits:
     has at most as many workers."""
 
     farewell_bytes_max: int = 16 * MIB
-    """What a peer may still send, and this side discards, after it was refused or has broken the
-    protocol: until it has read the reason, which a reset would cost it. More than the sockets of
-    both sides hold; within close_timeout_ms."""
+    """Bytes that this side reads and discards from a peer that was refused or has broken the
+    protocol, so that the peer can read the reason: a reset would cost it that. More than the
+    sockets of both sides hold; close_timeout_ms bounds the time."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -335,14 +335,13 @@ class NetworkConfig:
     """After how long such a wait is told in the log, once: who waits for whom; 0 for never."""
 
     ended_partitions_remembered_max: int = 10_000
-    """Partitions that were released or have failed, of which a worker remembers how they ended, so
-    that a reader that comes late hears it at once. A long-lived worker must not grow with every
-    job."""
+    """Partitions that have ended and that a worker remembers, so that a reader that comes late gets
+    the reason at once. A long-lived worker must not grow with every job."""
 
     ended_partitions_remembered_ms: float = 600_000.0
-    """For how long it does, and for how long a directory of names tells the error of a writer that
-    failed before its reader had come. Longer than two programs are started apart, and shorter than
-    a name is used again for something else."""
+    """Time for which a worker remembers an ended partition, and a directory of names the error of a
+    writer that failed before its reader had come. Longer than the time between the starts of two
+    programs, and shorter than that until a name is used for something else."""
 
     connect_timeout_ms: float = 10_000.0
     """Time for one connect and handshake. Flink:

@@ -13,10 +13,10 @@ from flinknet.errors import ConfigurationError
 __all__ = ["make_socket_directory", "temporary_directory"]
 
 _SOCKET_PATH_BYTES_MAX = 103
-"""What macOS takes for the path of a Unix socket; Linux takes four bytes more."""
+"""Longest path of a Unix socket on macOS; Linux takes four bytes more."""
 
 _SHORT_DIRECTORIES = ("/tmp", "/var/tmp", "/dev/shm")
-"""Where a socket can be if TMPDIR is too long, as job schedulers and test runners set it."""
+"""Places for a socket if TMPDIR is too long, as job schedulers and test runners set it."""
 
 
 def temporary_directory() -> str:
