@@ -182,7 +182,11 @@ class WaitGraph:
         held_up_s, garbage_s = self._stood_still(reading, worker, every_s)
         held_up_s, garbage_s = (wait.seconds * one / every_s for one in (held_up_s, garbage_s))
         stood_still_s = held_up_s + garbage_s
-        busy_s, passed_on_s = max(0.0, reading.busy_s - stood_still_s), reading.backpressured_s
+        # Workers report at different times: a young task may have been looked at for longer.
+        waiter = self._readings.tasks[wait.waiter]
+        scale = waiter.seconds / reading.seconds if reading.seconds else 1.0
+        busy_s = max(0.0, scale * reading.busy_s - stood_still_s)
+        passed_on_s = scale * reading.backpressured_s
         if not self.waits.get(task):
             busy_s, passed_on_s = busy_s + passed_on_s, 0.0
         active_s = busy_s + passed_on_s

@@ -143,6 +143,13 @@ def test_a_loop_is_to_blame_for_no_longer_than_it_did_not_turn() -> None:
     assert lost(job)[Blame(Blamed.LOOP, worker_id="worker-1")] == {(0, 0): pytest.approx(2.0)}
 
 
+def test_tasks_are_compared_by_the_same_time_though_their_reports_come_at_others() -> None:
+    """A job is young: one worker has reported on 15 s of it, and the other on 10."""
+    job = Job(pipeline(1, 1)).task(0, waits=0.9, seconds=15.0)
+    job.task(1, busy=1.0, seconds=10.0, worker="worker-1")
+    assert lost(job) == {busy((1, 0)): {(0, 0): pytest.approx(13.5)}}
+
+
 def test_a_task_of_no_known_worker_is_judged_by_its_times() -> None:
     job = Job(pipeline(1, 1)).task(0, waits=0.8).task(1, busy=1.0)
     readings = job.readings()._replace(workers={})
