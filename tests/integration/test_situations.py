@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -49,7 +50,21 @@ async def awaits(record: Any) -> Any:
     return record
 
 
-KINDS = [awaits]
+def blocks(record: Any) -> Any:
+    """As a request, or a driver of a database."""
+    time.sleep(SLOW_S)
+    return record
+
+
+def computes(record: Any) -> Any:
+    """As a model, for so much time of the processor, however busy that is."""
+    until = time.thread_time() + SLOW_S
+    while time.thread_time() < until:
+        pass
+    return record
+
+
+KINDS = [awaits, blocks, computes]
 
 
 class Situation(NamedTuple):
