@@ -18,9 +18,9 @@ should be worth a millisecond or more: results are gathered in the step (``Gathe
 the loop writes them behind it, before anything else is done with the chain.
 
 Cancellation: the loop does not wait for a step that is under way. The coroutine is closed in the
-thread when the step has ended, and what is asked of the thread later comes behind that. So it is
-where the loop writes, or does what the coroutine has asked for: the coroutine has no use for a
-cancellation that it could answer with one more request.
+thread when the step has ended, and what is asked of the thread later comes behind that. Where the
+loop writes, or does what the coroutine has asked for, the cancellation is raised in the coroutine,
+which may ask for the loop once more to clear up.
 
 ``OnLoop`` is the same without a thread, for a chain of coroutine functions, which need the loop for
 every record, or of a job that asks for it.
@@ -214,7 +214,8 @@ class TaskThread:
                 done, worked_s = await self._done(step)
                 self._handing_s += task_time() - began - worked_s
             except asyncio.CancelledError:
-                self._give_up(work)
+                self._gathered.discard()
+                self.post(work.close)
                 raise
             try:
                 await self._gathered.write()
@@ -225,18 +226,9 @@ class TaskThread:
             except BaseException as error:
                 if done.has_ended:
                     raise
-                task = asyncio.current_task()
-                if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
-                    self._give_up(work)
-                    raise
                 step = partial(advance, work.throw, error)
             else:
                 step = partial(advance, work.send, answer)
-
-    def _give_up(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Close a coroutine of the chain behind its step that is under way."""
-        self._gathered.discard()
-        self.post(work.close)
 
     def call(self, function: Callable[[], T]) -> T:
         answers: SimpleQueue[_Outcome] = SimpleQueue()
