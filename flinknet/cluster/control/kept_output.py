@@ -19,7 +19,14 @@ from typing import Any, NamedTuple, TextIO, cast
 
 from flinknet.texts import printable
 
-__all__ = ["KeptFile", "KeptLogHandler", "KeptOutput", "KeptText", "keep_output"]
+__all__ = [
+    "LINE_CHARACTERS_MAX",
+    "KeptFile",
+    "KeptLogHandler",
+    "KeptOutput",
+    "KeptText",
+    "keep_output",
+]
 
 
 class KeptFile(NamedTuple):
@@ -103,21 +110,47 @@ class KeptLogHandler(logging.Handler):
             self.handleError(record)
 
 
+LINE_CHARACTERS_MAX = 64 * 1024
+"""Of a line that has no end yet: a longer one is written in pieces, so that it takes no memory."""
+
+
 class _Tee:
-    """A text stream that has what is written to it kept, too; for all else it is the stream."""
+    """A text stream that has what is written to it kept, too; for all else it is the stream.
+
+    Subtasks print side by side, each in a thread of its own, and ``print`` writes a line and its
+    end one after the other. So the line that a thread has begun waits here for its end, or for the
+    thread to flush. What a thread has left when it ended comes with the next flush of any.
+    """
 
     def __init__(self, stream: TextIO, text: KeptText) -> None:
         self._stream = stream
         self._text = text
+        self._begun: dict[int, str] = {}
+        """By thread, in the order in which they began."""
 
     def write(self, text: str) -> int:
-        written = self._stream.write(text)
-        self._text.write(text)
-        return written
+        thread = threading.get_ident()
+        begun = self._begun.pop(thread, "") + text
+        end = len(begun) if len(begun) > LINE_CHARACTERS_MAX else begun.rfind("\n") + 1
+        if end < len(begun):
+            self._begun[thread] = begun[end:]
+        if end:
+            self._put(begun[:end])
+        return len(text)
 
     def writelines(self, lines: Any) -> None:
         for line in lines:
             self.write(line)
+
+    def flush(self) -> None:
+        mine, running = threading.get_ident(), sys._current_frames()
+        for thread in [one for one in list(self._begun) if one == mine or one not in running]:
+            self._put(self._begun.pop(thread, ""))
+        self._stream.flush()
+
+    def _put(self, text: str) -> None:
+        self._stream.write(text)
+        self._text.write(text)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

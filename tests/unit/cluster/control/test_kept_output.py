@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import logging
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from flinknet.cluster.control.kept_output import (
+    LINE_CHARACTERS_MAX,
     KeptFile,
     KeptLogHandler,
     KeptOutput,
@@ -81,6 +83,58 @@ def test_what_is_printed_and_logged_goes_where_it_went_and_is_kept(
     assert [one.size for one in kept.files()] == [len(wrong) + len(logged) + 2, 18]
     assert kept.read("../secret") is None
     assert not sys.stdout.isatty()
+
+
+def what_is_printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What gets through, from now on."""
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    keep_output(KeptOutput("worker-0", 1_000))
+    return out
+
+
+def in_thread(text: str) -> None:
+    thread = threading.Thread(target=print, args=(text,), kwargs={"end": ""})
+    thread.start()
+    thread.join()
+
+
+def test_threads_print_line_by_line(
+    handlers_are_restored: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``print`` writes a line and its end one after the other."""
+    printed = what_is_printed(monkeypatch)
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def prints() -> None:
+        sys.stdout.write("1")
+        begun.set()
+        goes_on.wait(30)
+        sys.stdout.write("\n3\n4")
+        sys.stdout.flush()
+
+    thread = threading.Thread(target=prints)
+    thread.start()
+    begun.wait(30)
+    print("2", flush=True)
+    assert printed.getvalue() == "2\n"
+    goes_on.set()
+    thread.join()
+    assert printed.getvalue() == "2\n1\n3\n4"
+
+
+def test_what_is_no_whole_line_is_not_lost(
+    handlers_are_restored: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = what_is_printed(monkeypatch)
+    in_thread("left")
+    print("begun", end="")
+    assert printed.getvalue() == ""
+    sys.stdout.flush()
+    assert printed.getvalue() == "leftbegun"
+    sys.stdout.write("x" * (LINE_CHARACTERS_MAX + 1))
+    assert len(printed.getvalue()) > LINE_CHARACTERS_MAX
 
 
 def test_what_cannot_be_logged_is_not_raised(capsys: pytest.CaptureFixture[str]) -> None:
