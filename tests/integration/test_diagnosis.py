@@ -324,7 +324,7 @@ async def test_a_checkpoint_that_is_heavy_with_what_waits_for_a_slow_sink(tmp_pa
     out.slot_sharing_group("out")
     with started_cluster(replace(CONFIG, network=network)) as roomy:
         async with running(roomy, graph(stream)) as diagnose:
-            said = await until_checkpoint(diagnose, "of in-flight data", "because Sink: out (")
+            said = await until_checkpoint(diagnose, "of in-flight data", "because Sink: out")
     assert any(name.startswith("Sink: out (") for name in culprits(said))
     found = re.search(r"holds ([\d.]+) MB of in-flight data, beside ([\d.]+) MB", said["sentence"])
     assert found is not None
