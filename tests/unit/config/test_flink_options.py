@@ -10,11 +10,15 @@ from flinknet.config.flink_options import (
     FLINK_OPTIONS,
     WITHOUT_MEANING,
     check_known,
+    is_of_a_job,
     milliseconds,
+    read_option,
     truth_value,
+    warn_without_meaning,
     why_without_meaning,
 )
 from flinknet.config.loading import options
+from flinknet.errors import ConfigurationError
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
 
@@ -157,3 +161,20 @@ def test_the_documentation_has_them() -> None:
     page = PAGE.read_text(encoding="utf-8")
     rows = [f"| `{key}` | `{option.name}` |" for key, option in FLINK_OPTIONS.items()]
     assert "\n".join(rows) in page
+
+
+def test_an_option_is_read_refused_or_said_to_do_nothing() -> None:
+    assert is_of_a_job("execution.checkpointing.interval")
+    assert not is_of_a_job("taskmanager.memory.segment-size")
+    key = "taskmanager.memory.segment-size"
+    assert read_option(key, "32kb") == FLINK_OPTIONS[key].read("32kb")
+    with pytest.raises(ConfigurationError, match=f"{key} is 'much': "):
+        read_option(key, "much")
+    with pytest.warns(UserWarning, match=r"taskmanager.cpu.cores does nothing here: a worker is"):
+        warn_without_meaning("taskmanager.cpu.cores", 1)
+    check_known("network.segment_bytes", ["network.segment_bytes"])
+    check_known("taskmanager.network.numberOfBuffers", [])
+    with pytest.raises(ConfigurationError, match="did you mean network.segment_bytes"):
+        check_known("network.segment_byte", ["network.segment_bytes"])
+    with pytest.raises(ConfigurationError, match="nor of Flink's$"):
+        check_known("no.such.thing", [])

@@ -1015,8 +1015,10 @@ def test_without_credit_a_frame_waits_for_a_buffer_and_reading_goes_on_with_it()
     header = BufferHeader(3, 0, 0, CLEAR_END, 4, records=1)
     assert channel.begin_buffer(header) is Stall.FOR_MEMORY
     assert client.sent == [("request", 3)]
+    assert channel.statistics().is_short
     pool.recycle(borrowed)
     assert client.sent == [("request", 3), ("resume reading", 3)]
+    assert not channel.statistics().is_short
     deliver(channel, 0, b"data")
     polled = channel.poll()
     assert polled is not None

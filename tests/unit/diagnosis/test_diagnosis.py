@@ -94,3 +94,12 @@ def test_the_json_is_what_the_module_says() -> None:
     assert (first["task"], first["level"]) == (source, "HIGH")
     assert (first["busy"], first["backpressured"], first["idle"]) == (0.1, 0.9, 0.0)
     assert {"in_pool", "out_pool", "floating", "exclusive", "meaning", "sentences"} <= set(first)
+
+
+def test_it_says_what_the_pools_of_each_task_mean() -> None:
+    job = Job(pipeline(1, 1)).task(0, waits=0.9).task(1, busy=1.0)
+    told = diagnose(job.topology, job.readings())
+    assert told.meanings() == {
+        (one.task.vertex, one.task.subtask): one.usage.meaning for one in told.tasks
+    }
+    assert set(told.meanings()) == {(0, 0), (1, 0)}

@@ -128,3 +128,14 @@ def test_who_held_up_a_loop_is_told_the_worst_first() -> None:
     assert say(paused).held_up("worker-0")[0] == (
         "the process of worker worker-0 stood still for 1.00 of 10.0 s"
     )
+
+
+def test_a_garbage_collector_is_told_of_by_generation_and_by_whose_code_it_served() -> None:
+    job = Job(pipeline(1, 1)).task(0).collecting("worker-0", 0.5)
+    sentence, (young, old, served, _) = say(job).collecting("worker-0", 10.0)
+    assert sentence.startswith("the garbage collector takes 50% of the time of worker worker-0")
+    assert young.startswith("generation 0: 9 collections in 10.0 s took 0.00 s and freed 90 ")
+    assert old.startswith("generation 2: 3 collections in 10.0 s took 5.00 s and freed 4,000 ")
+    assert served == "5.00 s of them began in code of the worker itself"
+    job.collecting("worker-0", 0.5, "Sink (1/1)")
+    assert say(job).collecting("worker-0", 0.0)[1][2] == "5.00 s of them began in Sink (1/1)"
