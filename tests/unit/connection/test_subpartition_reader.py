@@ -482,6 +482,14 @@ def test_a_new_buffer_size_holds_for_new_buffers() -> None:
     reading.close()
 
 
+def test_a_new_buffer_size_that_comes_before_the_partition_holds_for_it() -> None:
+    reading = Reading(credit=9, granted=False)
+    reading.reader.notify_new_buffer_size(20)
+    reading.grant()
+    assert put(reading.partition, 0, b"x" * 10).remaining == 10
+    reading.close()
+
+
 def test_a_reader_that_was_available_and_is_not_any_more_has_nothing() -> None:
     """E7."""
     reading = Reading(credit=2)

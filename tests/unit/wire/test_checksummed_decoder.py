@@ -258,3 +258,19 @@ def test_every_other_violation_is_one_behind_a_right_trailer(name: str, trailer:
         events_of(sealed)
     expected = ErrorCode.PROTOCOL if trailer == "right" else ErrorCode.CORRUPTED
     assert raised.value.code is expected
+
+
+def test_a_receiver_may_end_the_turn_and_what_is_behind_comes_in_the_next() -> None:
+    class Ending(Received):
+        def on_message(self, message_type: MessageType, fields: tuple[int | bytes, ...]) -> None:
+            super().on_message(message_type, fields)
+            decoder.end_turn()
+
+    received = Ending()
+    decoder = make_decoder(received, checksums=True)
+    message = seal(partition_request(7))
+    decoder.get_buffer()[: 2 * len(message)] = message * 2
+    decoder.received(2 * len(message))
+    assert (len(received.events), decoder.has_more) == (1, True)
+    decoder.received(0)
+    assert (len(received.events), decoder.has_more) == (2, False)

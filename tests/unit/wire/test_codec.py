@@ -193,6 +193,22 @@ def test_a_frame_that_waits_for_memory_is_not_gone_on_with_in_the_next_turn() ->
     assert not decoder.has_more
 
 
+def test_a_receiver_may_end_the_turn_and_what_is_behind_comes_in_the_next() -> None:
+    class Ending(Received):
+        def on_message(self, message_type: MessageType, fields: tuple[int | bytes, ...]) -> None:
+            super().on_message(message_type, fields)
+            decoder.end_turn()
+
+    received = Ending()
+    decoder = make_decoder(received)
+    message = partition_request(7)
+    decoder.get_buffer()[: 2 * len(message)] = message * 2
+    decoder.received(2 * len(message))
+    assert (len(received.events), decoder.has_more) == (1, True)
+    decoder.received(0)
+    assert (len(received.events), decoder.has_more) == (2, False)
+
+
 def test_what_is_fed_is_handled_over_as_many_turns_as_it_takes() -> None:
     received = Received()
     decoder = make_decoder(received, turn_messages_max=2)
