@@ -28,8 +28,10 @@ sys.stdin.read()
 async def test_it_tells_the_coordinator_of_the_worker_with_its_token(installed: str) -> None:
     """Also if the package is in an archive, from which no file can be run."""
     requests: asyncio.Queue[str] = asyncio.Queue()
+    serving = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.add(asyncio.current_task())
         requests.put_nowait((await reader.readuntil(b"\r\n\r\n")).decode())
         writer.close()
 
@@ -46,6 +48,9 @@ async def test_it_tells_the_coordinator_of_the_worker_with_its_token(installed: 
     await worker.communicate(b"")
     assert worker.returncode == 0
     server.close()
+    for task in filter(None, serving):
+        task.cancel()  # One may be about to read what the worker has not said any more.
+    await asyncio.gather(*filter(None, serving), return_exceptions=True)
     await server.wait_closed()
 
 
