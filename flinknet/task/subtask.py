@@ -9,11 +9,12 @@ The states, and which may follow which, are those of ``execution_state.py``:
 - INITIALIZING and RUNNING, in ``run``: operators are opened; then batches come from the source or
   from the gates, one buffer each. Several gates are read as one, in turn (``UnionInputGate``). A
   batch's buffer, and with it the producer's credit, goes back when the next batch is asked for, so
-  when the chain has taken the last one. The reader yields to the event loop once per buffer, the
-  source once per batch. Between two batches the mails are run that have come (``mailbox.py``),
-  timers among them, and the operators are told how far event time has come. In a job with unaligned
-  checkpoints, and where an operator waits for others than those behind it, a long batch is
-  interrupted for mails and barriers (``record_slices.py``).
+  when the chain has taken the last one. The chain runs in the subtask's own
+  thread, several batches in a step (``task_thread.py``), or on the event loop, which then turns
+  behind each buffer and each batch of a source. Between two steps the mails are run that have come
+  (``mailbox.py``), timers among them, and the operators are told how far event time has come. In a
+  job with unaligned checkpoints, and where an operator waits for others than those behind it, a
+  long batch is interrupted for mails and barriers (``record_slices.py``).
 - At the end of the input operators emit what they held back and close, two-phase sinks prepare;
   then every writer finishes, which waits until the consumers have processed everything: FINISHED.
   Meanwhile checkpoints go on, and have the subtask as one that has finished. If an operator has

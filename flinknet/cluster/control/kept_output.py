@@ -115,11 +115,11 @@ LINE_CHARACTERS_MAX = 64 * 1024
 
 
 class _Tee:
-    """A text stream that has what is written to it kept, too; for all else it is the stream.
+    """A text stream that also keeps a copy of its text; all else is left to the stream behind it.
 
     Subtasks print side by side, each in a thread of its own, and ``print`` writes a line and its
     end one after the other. So the line that a thread has begun waits here for its end, or for the
-    thread to flush. What a thread has left when it ended comes with the next flush of any.
+    thread to flush. The rest of a thread that has ended comes with the next flush of any thread.
     """
 
     def __init__(self, stream: TextIO, text: KeptText) -> None:

@@ -2,7 +2,7 @@
 
 The clock on the wall does not say it. A thread that computes all the time gets a quarter of it
 where four want one processor, or the interpreter, and does not wait for anything of its own. So
-what it has computed is compared with what was left to it: the time that has passed,
+its CPU time is compared with the time that was left to it: the time that has passed,
 
 - less what it spent in the queue of a processor (``schedstat``, where the kernel has it);
 - less what the other threads of the interpreter computed, and spent in queues meanwhile, as they
