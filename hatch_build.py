@@ -59,8 +59,8 @@ class NotCompiledError(Exception):
 
 
 def is_wanted() -> bool:
-    """Whether there is anything to do for this interpreter, in this environment."""
-    return sys.implementation.name == "cpython" and os.environ.get("FLINKNET_PURE") != "1"
+    """Whether there is anything to do in this environment."""
+    return os.environ.get("FLINKNET_PURE") != "1"
 
 
 def bring_up_to_date(folder: Path) -> list[Path]:

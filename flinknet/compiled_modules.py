@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.machinery import (
@@ -36,6 +37,7 @@ __all__ = [
     "COMPILED",
     "EXTENSION_SUFFIX",
     "IMPLEMENTATION",
+    "INTERPRETER",
     "PURE_VARIABLE",
     "REASON",
     "CompiledSources",
@@ -107,8 +109,6 @@ def record_path(package: Path) -> Path:
 
 def reason_for_pure(package: Path, environ: Mapping[str, str]) -> str:
     """Return why the compiled modules of a package are not to be used, empty if they are."""
-    if sys.implementation.name != "cpython":
-        return "modules are compiled for CPython only"
     if environ.get(PURE_VARIABLE) == "1":
         return f"{PURE_VARIABLE}=1"
     try:
@@ -175,6 +175,8 @@ REASON: Final = reason_for_pure(Path(__file__).parent, os.environ)
 """Why the package does not run compiled; empty if it does."""
 COMPILED: Final = not REASON
 IMPLEMENTATION: Final = "compiled" if COMPILED else "pure"
+INTERPRETER: Final = f"{platform.python_implementation()} {platform.python_version()}"
+"""For people: its name, and the version of Python."""
 
 if not COMPILED:
     sys.meta_path.insert(0, SourceFinder("flinknet"))

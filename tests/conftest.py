@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import re
 import socket
 import stat
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -13,29 +12,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+import uvloop
 from hypothesis import settings
 from pytest_asyncio import is_async_test
 
-from flinknet.compiled_modules import IMPLEMENTATION, REASON
-from flinknet.interpreter import COMPILES_PYTHON, INTERPRETER
+from flinknet.compiled_modules import IMPLEMENTATION, INTERPRETER, REASON
 from tests.naming import ADDRESS
 
 LOOP_FACTORIES: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
 }
-if not COMPILES_PYTHON:
-    import uvloop
-
-    LOOP_FACTORIES["uvloop"] = uvloop.new_event_loop
-
-DEFAULT_LOOP = list(LOOP_FACTORIES)[-1]
-
-NEEDS_CPYTHON = re.compile(
-    r"^\s*(import|from) "
-    r"(matplotlib|msgspec|numpy|obstore|ormsgpack|pandas|pyarrow|rocksdict|uvloop|tests\S*\.arrow_batches|flinknet\S*\.rocksdb\.\w+)\b",
-    re.MULTILINE,
-)
-"""What there is not for PyPy."""
+DEFAULT_LOOP = "uvloop"
 
 TURNS_TO_CLOSE = 5
 """Loop turns after which what a test has closed must be gone: transports close in callbacks."""
@@ -65,27 +53,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """With PyPy, leave out modules that need a library which it does not have."""
-    if COMPILES_PYTHON and collection_path.suffix == ".py":
-        return NEEDS_CPYTHON.search(collection_path.read_text()) is not None or None
-    return None
-
-
-def pytest_report_header() -> list[str]:
-    """Say what runs, and what is left out, so that nobody takes it for tested."""
+def pytest_report_header() -> str:
+    """Say what runs, so that nobody takes the other one for tested."""
     because = f": {REASON}" if REASON else ""
-    header = [f"flinknet: {IMPLEMENTATION}, {INTERPRETER}{because}"]
-    if not COMPILES_PYTHON:
-        return header
-    root = Path(__file__).parent
-    left_out = [
-        str(path.relative_to(root))
-        for path in sorted(root.rglob("test_*.py"))
-        if NEEDS_CPYTHON.search(path.read_text())
-    ]
-    wanting = "numpy, pyarrow, msgspec, obstore, ormsgpack, rocksdict, uvloop or matplotlib"
-    return [*header, f"PyPy: left out, for want of {wanting}: {' '.join(left_out)}"]
+    return f"flinknet: {IMPLEMENTATION}, {INTERPRETER}{because}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -108,8 +79,7 @@ def _only_new_objects_are_scanned() -> None:
     """Garbage is collected after every test; what is there before a module's tests (all that was
     imported, and what earlier tests have left for good) need not be scanned each time."""
     gc.collect()
-    if not COMPILES_PYTHON:
-        gc.freeze()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-import pytest
-
-from flinknet.interpreter import COMPILES_PYTHON
 
 __all__ = ["TracedMemory", "traced_memory"]
 
@@ -18,25 +15,17 @@ class TracedMemory:
     @property
     def now(self) -> int:
         """As much of it as is still there."""
-        import tracemalloc
-
         return tracemalloc.get_traced_memory()[0]
 
     @property
     def peak(self) -> int:
         """The most that was there at any time."""
-        import tracemalloc
-
         return tracemalloc.get_traced_memory()[1]
 
 
 @contextmanager
 def traced_memory() -> Iterator[TracedMemory]:
-    """Trace allocations; with PyPy, which cannot, the test is skipped."""
-    if COMPILES_PYTHON:
-        pytest.skip("PyPy does not trace allocations")
-    import tracemalloc
-
+    """Trace allocations."""
     tracemalloc.start()
     try:
         yield TracedMemory()

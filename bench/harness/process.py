@@ -15,8 +15,9 @@ from multiprocessing.connection import Connection
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
+import uvloop
+
 from bench.harness.pinning import pin
-from flinknet.interpreter import COMPILES_PYTHON
 
 __all__ = ["Clocks", "Closed", "Part", "Pipe", "Play", "SideFailure", "run_part"]
 
@@ -74,22 +75,13 @@ class Clocks(NamedTuple):
         return Clocks(self.wall - earlier.wall, self.cpu - earlier.cpu)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """uvloop, but for PyPy, where it does not exist."""
-    if COMPILES_PYTHON:
-        return asyncio.new_event_loop
-    import uvloop
-
-    return uvloop.new_event_loop
-
-
 def run_part(part: Part, connection: Connection) -> None:
     """Play a part to its end; the target of a process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which ends all sides
     pin(part.cpu)
     pipe = Pipe(connection)
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(part.play(pipe))
         pipe.send(Closed())
     except EOFError:

@@ -55,8 +55,7 @@ class Observing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """How to run a system. Both ends are opened in processes of their own, on a uvloop event loop;
-    on asyncio's where PyPy runs them.
+    """How to run a system. Both ends are opened in processes of their own, on a uvloop event loop.
 
     ``open_producer`` gets the case and the variant, ``open_consumer`` the address as well. The
     functions are module-level ones, because systems are sent to processes; libraries that not every

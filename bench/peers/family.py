@@ -21,10 +21,9 @@ from bench.harness.table import (
     print_rows,
     print_table,
 )
+from bench.peers import pure
 from bench.peers.cases import CASES, PING_PONG
 from bench.peers.figure import draw_cases
-from bench.peers.pure import PURE
-from bench.peers.pypy import PYPY
 from bench.peers.roster import FLINKNET, PEERS
 
 __all__ = ["PeersFamily"]
@@ -32,7 +31,7 @@ __all__ = ["PeersFamily"]
 LATENCY_KEY = (
     "trips/s: round trips of one record per second, median of the interleaved runs. p50, p99: "
     "microseconds of a round trip, medians of the runs. record / row, and so on: the p50 of that "
-    "variant of flinknet over the row's, so less than 1 is faster; pypy: run by PyPy."
+    "variant of flinknet over the row's, so less than 1 is faster."
 )
 
 
@@ -68,17 +67,15 @@ class PeersFamily:
         ]
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
-        """Print throughput, a table for the cases that have the same variants of flinknet, and one
-        for flinknet with PyPy; flinknet compiled beside plain Python; then round trips, then who
-        did not run and why."""
-        ran = [row for row in rows if row.runs and not PURE.runs(row.variant)]
-        pure = [row for row in rows if row.runs and PURE.runs(row.variant)]
+        """Print throughput, a table for the cases that have the same variants of flinknet;
+        flinknet compiled beside plain Python; then round trips, then who did not run and why."""
+        ran = [row for row in rows if row.runs and not pure.is_variant_name(row.variant)]
+        plain = [row for row in rows if row.runs and pure.is_variant_name(row.variant)]
         round_trips = [row for row in ran if row.case == PING_PONG.name]
         for cases in _cases_by_variants(row for row in ran if row.case != PING_PONG.name):
-            for part in _by_interpreter([row for row in ran if row.case in cases]):
-                print_rows(part, console)
-        if pure:
-            _print_pure(pure, ran, console)
+            print_rows([row for row in ran if row.case in cases], console)
+        if plain:
+            _print_plain(plain, ran, console)
         if round_trips:
             _print_round_trips(round_trips, console)
         print_absences(rows, console)
@@ -102,27 +99,14 @@ def _cases_by_variants(rows: Iterable[Row]) -> list[list[str]]:
     return list(cases.values())
 
 
-def _by_interpreter(rows: Sequence[Row]) -> list[list[Row]]:
-    """Return the rows with flinknet's by CPython, and once more with its rows by PyPy if there are
-    any: all their ratios together are too many for one table."""
-    without = [row for row in rows if not PYPY.runs(row.variant)]
-    cases = {row.case for row in rows if PYPY.runs(row.variant)}
-    again = [
-        row
-        for row in rows
-        if PYPY.runs(row.variant) or (row.system != SUBJECT and row.case in cases)
-    ]
-    return [without, again] if again else [without]
-
-
-def _print_pure(pure: Sequence[Row], ran: Sequence[Row], console: Console) -> None:
+def _print_plain(plain: Sequence[Row], ran: Sequence[Row], console: Console) -> None:
     """Print each form of flinknet as plain Python below the same one compiled."""
-    of_pure = {(row.case, row.variant): row for row in pure}
+    of_plain = {(row.case, row.variant): row for row in plain}
     pairs = [
         (row, other)
         for row in ran
         if row.system == SUBJECT
-        and (other := of_pure.get((row.case, PURE.variant_name(row.variant))))
+        and (other := of_plain.get((row.case, pure.variant_name(row.variant))))
     ]
     compiled = {id(other): row for row, other in pairs}
 

@@ -1,14 +1,35 @@
-"""flinknet run by this interpreter as plain Python, whatever is compiled."""
+"""flinknet run as plain Python, whatever is compiled: in processes of their own.
+
+The bench itself stays as it is, as do the peers: a run is handed to another process, which starts
+both ends as here.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from bench.errors import UnavailableError
-from bench.peers.interpreter import Interpreter
+from bench.errors import BenchError, UnavailableError
+from bench.harness.case import Case
+from bench.harness.pinning import Pinning
+from bench.harness.trial import Measurement, Plan
 from flinknet.compiled_modules import COMPILED, PURE_VARIABLE
 
-__all__ = ["PURE"]
+__all__ = ["is_variant_name", "measure", "parameters", "variant_name", "version"]
+
+PROJECT = Path(__file__).parents[2]
+ENVIRONMENT = {PURE_VARIABLE: "1"}
+SUFFIX = " pure"
+"""Stands behind the name of a form of flinknet that runs so."""
+
+END_S = 60.0
+"""How long a run may take beyond its rounds: three times two processes start and end."""
 
 DESCRIBE = """
 import sys, flinknet
@@ -16,21 +37,80 @@ from flinknet.compiled_modules import IMPLEMENTATION
 print(f"flinknet {flinknet.__version__} {IMPLEMENTATION}, Python {sys.version.split()[0]}")
 """
 
-HOW_TO_GET_IT = "it is the one that runs this"
+
+class Order(NamedTuple):
+    """What the other process is to run."""
+
+    variant: str
+    case: str
+    plan: Mapping[str, Any]
+    pinning: Pinning
 
 
-def find_this() -> str:
-    """Return this interpreter. Raises UnavailableError where all of flinknet is plain Python."""
+def variant_name(form: str) -> str:
+    """Return what a form of flinknet is called when it runs as plain Python."""
+    return f"{form}{SUFFIX}"
+
+
+def is_variant_name(variant: str) -> bool:
+    """Whether that is the name of a form that runs as plain Python."""
+    return variant.endswith(SUFFIX)
+
+
+def version() -> str:
+    """Return what runs there. Raises UnavailableError where all of flinknet is plain Python."""
     if not COMPILED:
         raise UnavailableError("nothing is compiled, so that the other rows are of plain Python")
-    return sys.executable
+    result = _run("-c", DESCRIBE, timeout_s=END_S)
+    if result.returncode:
+        raise UnavailableError(f"plain Python cannot run flinknet:\n{result.stderr}")
+    return result.stdout.strip()
 
 
-PURE = Interpreter(
-    name="pure",
-    find=find_this,
-    describe=DESCRIBE,
-    how_to_get_it=HOW_TO_GET_IT,
-    environment={PURE_VARIABLE: "1"},
-    event_loop="uvloop",
-)
+def measure(variant: str, case: Case, plan: Plan, pinning: Pinning) -> Measurement:
+    """Run once. Raises BenchError if the process fails, or does not end."""
+    order = Order(variant, case.name, asdict(plan), pinning)
+    name = f"{case.name}, flinknet {variant_name(variant)}"
+    try:
+        result = _run(
+            *("-m", "bench.peers.pure", json.dumps(order)),
+            timeout_s=plan.warm_up_s + plan.seconds + END_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BenchError(f"{name} did not end within {error.timeout:.0f} s") from error
+    if result.returncode:
+        raise BenchError(f"{name} failed:\n{result.stderr}")
+    return Measurement(**json.loads(result.stdout.splitlines()[-1]))
+
+
+def parameters(of_variant: Callable[[Case], Mapping[str, Any]], case: Case) -> dict[str, Any]:
+    """Return what matters for a fair reading."""
+    return {**of_variant(case), **ENVIRONMENT}
+
+
+def _run(*arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        cwd=PROJECT,
+        env={**os.environ, **ENVIRONMENT, "PYTHONPATH": str(PROJECT)},
+        check=False,
+    )
+
+
+def main() -> None:
+    """Carry out an order; the measurement is the last line of the output."""
+    from bench.peers.cases import CASES
+    from bench.peers.roster import FLINKNET
+
+    variant, case_name, plan, pinning = Order(*json.loads(sys.argv[1]))
+    case = {case.name: case for case in CASES}[case_name]
+    run = {form: run for form, _, run in FLINKNET.forms(case)}[variant]
+    measurement = run(case, Plan(**plan), Pinning(*pinning))
+    print(json.dumps(asdict(measurement)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

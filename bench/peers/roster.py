@@ -20,6 +20,7 @@ from bench.peers import (
     flinknet_job,
     grpc_aio,
     keyby,
+    pure,
     pyzmq,
     pyzmq_asyncio,
     sockets,
@@ -33,8 +34,6 @@ from bench.peers.flinknet_ends import LARGE_BUFFERS
 from bench.peers.pingpong import trial as ping_pong_trial
 from bench.peers.pingpong.busy_poll import busy
 from bench.peers.pingpong.system import PingPongSystem
-from bench.peers.pure import PURE
-from bench.peers.pypy import PYPY
 
 __all__ = ["FLINKNET", "PEERS", "Peer"]
 
@@ -43,10 +42,7 @@ LARGE = ("bytes-32k", "bytes-1m")
 """Records so long that a message for a block of them gains nothing."""
 
 JOBS = ("tuple", KEYBY.name)
-"""Cases in which flinknet's job is compared with Flink's."""
-
-BY_OTHERS = ((PURE, JOBS), (PYPY, (*JOBS, PING_PONG.name)))
-"""Who else runs flinknet, in which cases."""
+"""Cases in which flinknet's job is compared with Flink's, and compiled with plain Python."""
 
 NO_KEYS = "no exchange by key among several workers"
 NO_BATCHES = "no form for record batches but bytes, and those have their own cases"
@@ -127,15 +123,13 @@ class FlinknetPeer(PythonPeer):
         entrants += [
             Entrant(
                 self.name,
-                interpreter.variant_name(variant),
-                interpreter.version,
-                partial(interpreter.parameters, parameters),
-                partial(interpreter.measure, variant),
+                pure.variant_name(variant),
+                pure.version,
+                partial(pure.parameters, parameters),
+                partial(pure.measure, variant),
             )
-            for interpreter, cases in BY_OTHERS
-            if case.name in cases
             for variant, parameters, _ in forms
-            if variant != COLUMNAR.name
+            if case.name in JOBS and variant != COLUMNAR.name
         ]
         return entrants
 

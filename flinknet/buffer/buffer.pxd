@@ -4,7 +4,6 @@ from flinknet.buffer.segment cimport MemorySegment
 
 
 cdef class Buffer:
-    cdef public bint _abandoned
     cdef public object _payload
     cdef public object _recycler
     cdef public MemorySegment _segment
@@ -22,7 +21,6 @@ cdef class Buffer:
     cpdef Buffer retained(self)
     cpdef recycle(self)
     cpdef recycle_sent(self)
-    cpdef abandon(self)
 
 
 cdef class BufferSlice(Buffer):

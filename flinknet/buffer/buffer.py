@@ -75,7 +75,6 @@ class Buffer:
     """
 
     __slots__ = (
-        "_abandoned",
         "_payload",
         "_recycler",
         "_segment",
@@ -110,7 +109,6 @@ class Buffer:
         self._recycler = recycler
         self._payload = payload
         self._sent = False
-        self._abandoned = False
 
     @classmethod
     def event(cls, data_type: DataType, payload: bytes, *, references: int = 1) -> Buffer:
@@ -150,27 +148,18 @@ class Buffer:
         if self.references == 0 and self._segment is not None:
             assert self._recycler is not None
             segment, self._segment = self._segment, None
-            still_viewed = self._sent and segment.is_locked()
-            if still_viewed or (self._abandoned and segment.may_be_viewed()):
+            if self._sent and segment.is_locked():
                 segment.renew()
             self._recycler.recycle(segment)
 
     def recycle_sent(self) -> None:
-        """Give back one reference after a socket has sent the memory, of which it may keep a view
-        for a while.
-
-        If that keeps the segment from being reused, it gets new memory; the old goes with the view.
-        """
-        self._sent = True
-        self.recycle()
-
-    def abandon(self) -> None:
-        """Give back one reference while a socket may still read the memory.
+        """Give back one reference after a socket was given the memory, of which it may keep a view
+        for a while, whether it has sent it or was lost.
 
         If it does, the segment gets new memory before anybody reuses it; the old goes with the
         view.
         """
-        self._abandoned = True
+        self._sent = True
         self.recycle()
 
 
@@ -195,7 +184,6 @@ def make_pooled_buffer(
     buffer._recycler = recycler
     buffer._payload = b""
     buffer._sent = False
-    buffer._abandoned = False
     return buffer
 
 
@@ -252,14 +240,9 @@ class BufferSlice(Buffer):
         self._shared.recycle()
 
     def recycle_sent(self) -> None:
-        """Give back the reference after a socket has sent the memory."""
+        """Give back the reference after a socket was given the memory."""
         self._leave()
         self._shared.recycle_sent()
-
-    def abandon(self) -> None:
-        """Give back the reference while a socket may still read the memory."""
-        self._leave()
-        self._shared.abandon()
 
     def _leave(self) -> None:
         assert self.references > 0, "a buffer was recycled more often than it was held"

@@ -31,6 +31,5 @@ cdef class MemorySegment:
     cpdef view(self, Py_ssize_t size)
     cpdef view_with_room(self, Py_ssize_t size)
     cpdef part(self, Py_ssize_t start, Py_ssize_t size)
-    cpdef bint may_be_viewed(self) except -1
     cpdef bint is_locked(self) except -1
     cpdef renew(self)

@@ -163,9 +163,6 @@ cdef class MemorySegment:
             return PyBytes_FromStringAndSize(<char *>self._memory.start + ROOM + start, size)
         return self._memory.part(ROOM + start, size)
 
-    cpdef bint may_be_viewed(self) except -1:
-        return self.is_locked()
-
     cpdef bint is_locked(self) except -1:
         return self._memory.views > 0 or self._memory.parts > 0
 

@@ -19,9 +19,8 @@ import flinknet
 from flinknet.cli.checkpoints import checkpoints_app
 from flinknet.cli.config import config_app
 from flinknet.cli.lazy_group import LazyGroup, add_command
-from flinknet.compiled_modules import IMPLEMENTATION, REASON
+from flinknet.compiled_modules import IMPLEMENTATION, INTERPRETER, REASON
 from flinknet.errors import FlinknetError, JobError
-from flinknet.interpreter import INTERPRETER
 from flinknet.texts import printable, traceback_of
 
 __all__ = ["app", "main"]

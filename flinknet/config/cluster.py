@@ -14,7 +14,6 @@ from flinknet.config.checks import (
     require_port,
     require_positive,
 )
-from flinknet.interpreter import COMPILES_PYTHON
 
 __all__ = ["TOKEN_VARIABLE", "ClusterConfig"]
 
@@ -76,10 +75,6 @@ class ClusterConfig:
     milliseconds at a time; objects that live for long and then only refer to each other are freed
     at the end of the job, if there is much state. With "python" they are freed before, and with a
     million keys the loop stands still for up to a second each time."""
-
-    pypy_nursery_bytes: int = 32 * MIB
-    """Memory of each worker in which PyPy makes new objects, before it looks which are still
-    needed; CPython has nothing like it. PyPy's own default, 4 MiB, halves the throughput."""
 
     hash_seed: int = 0
     """Seed of Python's hash of text and bytes in coordinator and workers, 0 to 4294967295
@@ -258,10 +253,6 @@ class ClusterConfig:
             0 <= self.hash_seed <= 0xFFFF_FFFF,
             f"hash_seed is {self.hash_seed}: choose 0 to 4294967295",
         )
-        require(
-            not (COMPILES_PYTHON and self.event_loop == "uvloop"),
-            'event_loop is "uvloop", which does not exist for PyPy: choose "auto"',
-        )
         require_positive(
             self,
             "start_timeout_ms",
@@ -305,7 +296,6 @@ class ClusterConfig:
             ("job_bytes_max", KIB),
             ("job_shape_bytes_max", KIB),
             ("failure_text_bytes_max", 256),
-            ("pypy_nursery_bytes", MIB),
             ("output_kept_bytes", KIB),
             ("stack_samples", 1),
             ("stack_depth_max", 1),

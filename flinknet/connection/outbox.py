@@ -115,7 +115,7 @@ class Outbox:
         self._readers.clear()
         in_flight, self._in_flight = self._in_flight, []
         for buffer, _ in in_flight:
-            buffer.abandon()
+            buffer.recycle_sent()
 
     # -- out --------------------------------------------------------------------------------------
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flinknet.compiled_modules import IMPLEMENTATION
-from flinknet.interpreter import INTERPRETER
+from flinknet.compiled_modules import IMPLEMENTATION, INTERPRETER
 from flinknet.metrics.families import Family, Kind, Labels
 from flinknet.version import __version__
 

@@ -3,7 +3,7 @@
 Theory of operation. Most records are there already; only for the first of a buffer is there
 something to wait for, which ``begin`` makes a coroutine of. Compiled, there is no object for
 a record at all, and records are unpacked one by one, as they are asked for
-(``record_iterator.pyx``); PyPy has awaitable calls.
+(``record_iterator.pyx``).
 
 Who wants no more than those that are there takes them from ``ArrivedRecords``, which is the same
 place in the same records.
@@ -15,8 +15,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from operator import length_hint
 from typing import Any, Self
 
-from flinknet.interpreter import COMPILES_PYTHON
-from flinknet.records.awaitable_call import AwaitableCall, Continuation
 from flinknet.records.serialization.elements import UnpackRecords
 
 __all__ = ["ArrivedRecords", "RecordIterator"]
@@ -80,22 +78,10 @@ class RecordIterator:
     def __aiter__(self) -> Self:
         return self
 
-    if COMPILES_PYTHON:
-
-        def __anext__(self) -> Coroutine[Any, Any, Any]:
-            return AwaitableCall(RecordIterator._begin_next, self)
-
-        def _begin_next(self) -> Any:
-            for record in self._left:
-                return record
-            return Continuation(self._begin())
-
-    else:
-
-        async def __anext__(self) -> Any:
-            for record in self._left:
-                return record
-            return await self._begin()
+    async def __anext__(self) -> Any:
+        for record in self._left:
+            return record
+        return await self._begin()
 
 
 class ArrivedRecords:

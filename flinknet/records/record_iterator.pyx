@@ -27,7 +27,6 @@ from libc.stdint cimport uint8_t
 from collections.abc import Coroutine
 
 from flinknet.errors import LocalProtocolError
-from flinknet.records.awaitable_call import nothing
 from flinknet.records.awaitable_slot cimport (
     PYGEN_ERROR,
     PYGEN_NEXT,
@@ -39,6 +38,7 @@ from flinknet.records.awaitable_slot cimport (
 )
 from flinknet.records.serialization.recycled_records cimport flat_record
 from flinknet.records.serialization.reused_values cimport REUSES_VALUES
+from flinknet.records.written import WRITTEN
 
 __all__ = ["ArrivedRecords", "RecordIterator"]
 
@@ -213,7 +213,7 @@ cdef class RecordIterator:
     def throw(self, *error):
         coroutine = self._coroutine
         if coroutine is None:
-            coroutine = nothing()
+            coroutine = WRITTEN  # nor has this one begun, and it raises the error
         try:
             return coroutine.throw(*error)
         except BaseException:

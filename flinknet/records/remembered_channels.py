@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from flinknet.interpreter import residual_call
 from flinknet.records.key_forms import remembered_bytes
 
 __all__ = ["ENTRY_BYTES", "RememberedChannels"]
@@ -47,7 +46,7 @@ class RememberedChannels:
         try:
             return self._channel_of[key]
         except Exception:  # it is new, or Python has no hash for it: a list, a writable memoryview
-            return residual_call(self._look_up, key)
+            return self._look_up(key)
 
     def channel_of_text(self, key: str) -> int:
         """Return the channel of a text that is remembered, -1 for another."""

@@ -54,9 +54,6 @@ _OWN_WAYS = (
 )
 """By which a class says itself how its objects are copied, or what they consist of."""
 
-_GETSTATE = "__getstate__"
-"""Which not every interpreter's ``object`` has."""
-
 _CLASSES_REMEMBERED = 1024
 """Classes of which the nature is remembered: more than a program has in its records."""
 
@@ -239,7 +236,7 @@ def _is_plain(kind: Any) -> bool:
         kind.__new__ is object.__new__
         and kind.__reduce__ is object.__reduce__
         and kind.__reduce_ex__ is object.__reduce_ex__
-        and getattr(kind, _GETSTATE, None) is getattr(object, _GETSTATE, None)
+        and kind.__getstate__ is object.__getstate__
         and kind not in dispatch_table
         and any("__dict__" in vars(base) for base in kind.__mro__)
         and not any(vars(base).get(way) for base in kind.__mro__ for way in _OWN_WAYS)

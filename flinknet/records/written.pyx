@@ -7,7 +7,6 @@
 from cpython.object cimport PyObject
 from collections.abc import Coroutine
 
-from flinknet.records.awaitable_call import nothing
 from flinknet.records.awaitable_slot cimport PYGEN_RETURN, PySendResult, answer_awaits
 
 __all__ = ["WRITTEN"]
@@ -16,6 +15,10 @@ __all__ = ["WRITTEN"]
 cdef extern from "Python.h":
     void Py_INCREF(PyObject *value)
     PyObject *Py_None
+
+
+def _generate():
+    yield from ()
 
 
 cdef class _Written:
@@ -34,7 +37,7 @@ cdef class _Written:
         raise StopIteration
 
     def throw(self, *error):
-        return nothing().throw(*error)
+        return _generate().throw(*error)
 
     def close(self):
         pass

@@ -6,7 +6,7 @@ sink with five attributes takes 130 ns for a record then, in place of 75 (3.11).
 made to be called for every record travel with what sets their attributes as ``__init__`` would.
 
 Left alone is what has a way of its own to be pickled or restored. For function objects of that kind
-there is the second best: a dictionary of their own, with which it takes 85 ns. PyPy needs neither.
+there is the second best: a dictionary of their own, with which it takes 85 ns.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from __future__ import annotations
 import copyreg
 from inspect import getattr_static
 from typing import Any
-
-from flinknet.interpreter import COMPILES_PYTHON
 
 __all__ = ["give_own_dictionary", "reduced"]
 
@@ -47,14 +45,13 @@ def reduced(value: Any) -> tuple[Any, ...] | None:
 
 def give_own_dictionary(value: Any) -> None:
     """Give an object that may have been unpickled in a way of its own a new dictionary."""
-    if not COMPILES_PYTHON and not _is_restored_here(type(value)):
+    if not _is_restored_here(type(value)):
         value.__dict__ = dict(vars(value))
 
 
 def _is_restored_here(kind: Any) -> bool:
     return (
-        not COMPILES_PYTHON
-        and all(base.__flags__ & _HEAP_TYPE for base in kind.__mro__[:-1])
+        all(base.__flags__ & _HEAP_TYPE for base in kind.__mro__[:-1])
         and kind.__reduce_ex__ is object.__reduce_ex__
         and kind.__reduce__ is object.__reduce__
         and kind not in copyreg.dispatch_table

@@ -1,11 +1,7 @@
 """Pickling functions by value, so that a job's lambdas and those of its own file reach the workers.
 
-cloudpickle does that, but for three things. From 3.1.3 on it drops the file that a function stands
-in, and an error would not be shown with its place in the job. In PyPy (7.3) a function's code takes
-its qualified name, as in CPython 3.11, and has no table of exceptions, by which cloudpickle tells
-that it does. And PyPy's ``dis``, which cloudpickle asks for the global names in a function, fails
-at some that use variables of the function around them: all names that the code holds are taken
-instead, so that a global variable may travel along which has the name of an attribute.
+cloudpickle does that, but from 3.1.3 on it drops the file that a function stands in, and an error
+would not be shown with its place in the job.
 
 What a program wraps by ``functools.lru_cache``, ``cache`` or ``cached_property`` travels by value,
 too. Any other object of the program's own file that can only be found there by its name is refused:
@@ -27,7 +23,6 @@ from typing import Any, ClassVar
 
 import cloudpickle
 
-from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.task.attributes import reduced
 
 __all__ = ["dumps", "dumps_to_run"]
@@ -66,7 +61,7 @@ def _reduce(code: CodeType) -> tuple[type[CodeType], tuple[Any, ...]]:
         code.co_qualname,
         code.co_firstlineno,
         code.co_linetable,
-        *((code.co_exceptiontable,) if hasattr(code, "co_exceptiontable") else ()),
+        code.co_exceptiontable,
         code.co_freevars,
         code.co_cellvars,
     )
@@ -129,27 +124,19 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         cloudpickle.Pickler.dispatch_table,
     )
 
-    if not COMPILES_PYTHON:
-
-        def reducer_override(self, value: Any) -> Any:
-            """See pickle, which asks this first."""
-            reduction = super().reducer_override(value)
-            return _reduced_by_name(value) if reduction is NotImplemented else reduction
+    def reducer_override(self, value: Any) -> Any:
+        """See pickle, which asks this first."""
+        reduction = super().reducer_override(value)
+        return _reduced_by_name(value) if reduction is NotImplemented else reduction
 
 
 class _PicklerToRun(_Pickler):
     """Knows how the attributes of objects are best restored."""
 
-    if not COMPILES_PYTHON:
-
-        def reducer_override(self, value: Any) -> Any:
-            """See pickle, which asks this first: what the table knows is left to the table, such as
-            the marks in a dataclass's fields, which are compared by identity."""
-            reduction = super().reducer_override(value)
-            if reduction is not NotImplemented or type(value) in self.dispatch_table:
-                return reduction
-            return reduced(value) or reduction
-
-
-if COMPILES_PYTHON:
-    cloudpickle.cloudpickle._walk_global_ops = lambda code: code.co_names
+    def reducer_override(self, value: Any) -> Any:
+        """See pickle, which asks this first: what the table knows is left to the table, such as
+        the marks in a dataclass's fields, which are compared by identity."""
+        reduction = super().reducer_override(value)
+        if reduction is not NotImplemented or type(value) in self.dispatch_table:
+            return reduction
+        return reduced(value) or reduction

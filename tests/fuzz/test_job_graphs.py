@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-import rocksdict  # noqa: F401 - some jobs keep their state there, so PyPy leaves this module out
 
 from tests.fuzz.jobs.features import FEATURES, features
 from tests.fuzz.jobs.generator import generate

@@ -11,11 +11,10 @@ from bench.harness.case import Case
 from bench.harness.contest import Entrant
 from bench.harness.pinning import choose_pinning
 from bench.harness.trial import Plan
+from bench.peers import pure
 from bench.peers.cases import CASES
 from bench.peers.flink.system import WARM_UP_S_MAX, WARM_UP_S_MIN
 from bench.peers.pingpong.trial import RoundTrips
-from bench.peers.pure import PURE
-from bench.peers.pypy import PYPY
 from bench.peers.roster import FLINKNET, PEERS, Peer
 from flinknet.compiled_modules import COMPILED
 
@@ -39,10 +38,10 @@ def test_a_peer_delivers_everything_in_every_variant(peer: Peer) -> None:
     ran = 0
     for case in map(BY_NAME.__getitem__, SAMPLE):
         for entrant in entrants(peer, case):
-            # PyPy need not be there, nor what is compiled: tests/unit/bench does without.
-            if PYPY.runs(entrant.variant) or (PURE.runs(entrant.variant) and not COMPILED):
-                continue
-            if PURE.runs(entrant.variant) and case.name != IN_PLAIN_PYTHON:
+            # What is compiled need not be there: tests/unit/bench does without.
+            if pure.is_variant_name(entrant.variant) and (
+                not COMPILED or case.name != IN_PLAIN_PYTHON
+            ):
                 continue
             assert entrant.version()
             measured = entrant.measure(case, SHORT, choose_pinning())

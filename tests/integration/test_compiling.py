@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 
 from flinknet.compiled_modules import EXTENSION_SUFFIX, record_path
-from flinknet.interpreter import COMPILES_PYTHON
 
 ROOT = Path(__file__).parents[2]
 MODULE = "flinknet/version.py"
@@ -31,10 +30,7 @@ SAID = re.compile(r"flinknet: 1 modules are being compiled, \d+ at a time, .* FL
 """That it takes long, before it does."""
 COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
 
-pytestmark = [
-    pytest.mark.xdist_group("compiling"),
-    pytest.mark.skipif(COMPILES_PYTHON, reason="modules are compiled for CPython only"),
-]
+pytestmark = pytest.mark.xdist_group("compiling")
 needs_compiler = pytest.mark.skipif(
     shutil.which(COMPILER) is None, reason=f"there is no C compiler: {COMPILER}"
 )

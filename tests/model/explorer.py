@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import copyreg
 import io
-import mmap
 import pickle
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -266,21 +265,9 @@ def _memoryview(view: memoryview) -> tuple[Callable[[bytes, int], memoryview], t
     return _filled, (bytes(view).rstrip(b"\0"), len(view))
 
 
-def _mapped_again(content: bytes, position: int) -> mmap.mmap:
-    memory = mmap.mmap(-1, len(content), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory[:] = content
-    memory.seek(position)
-    return memory
-
-
-def _mapped(memory: mmap.mmap) -> tuple[Callable[[bytes, int], mmap.mmap], tuple[bytes, int]]:
-    return _mapped_again, (memory[:], memory.tell())
-
-
 REDUCTIONS: dict[type, Callable[[Any], Any]] = {
     **copyreg.dispatch_table,
     memoryview: _memoryview,
-    mmap.mmap: _mapped,
     **dict.fromkeys((Shape, NetworkConfig, WireLimits, BufferDebloatConfig), _numbered),
     **dict.fromkeys((*Enum.__subclasses__(), *IntEnum.__subclasses__()), _numbered),
 }

@@ -17,6 +17,7 @@ from flinknet.compiled_modules import (
     COMPILED,
     EXTENSION_SUFFIX,
     IMPLEMENTATION,
+    INTERPRETER,
     REASON,
     SourceFinder,
     find_sources,
@@ -24,9 +25,6 @@ from flinknet.compiled_modules import (
     reason_for_pure,
     record_path,
 )
-from flinknet.interpreter import COMPILES_PYTHON
-
-on_cpython = pytest.mark.skipif(COMPILES_PYTHON, reason="modules are compiled for CPython only")
 
 PACKAGE = Path(flinknet.__file__).parent
 OTHER_SUFFIX = ".cpython-39-x86_64-linux-gnu.so"
@@ -60,6 +58,12 @@ def test_it_is_one_or_the_other() -> None:
     assert {True: "compiled", False: "pure"}[COMPILED] == IMPLEMENTATION
 
 
+def test_the_interpreter_is_named_with_the_version_of_python() -> None:
+    name, version = INTERPRETER.split()
+    assert name.lower() == sys.implementation.name
+    assert version.split(".")[:2] == [str(part) for part in sys.version_info[:2]]
+
+
 def test_every_module_is_what_was_decided() -> None:
     """Compiled are those with a declaration, if any; nothing else is ever an extension module."""
     modules = find_sources(PACKAGE).modules if COMPILED else []
@@ -74,7 +78,6 @@ def test_every_module_is_what_was_decided() -> None:
     assert not {module.rpartition(".")[0] + ".py" for module in modules} & {*loaded.values()}
 
 
-@on_cpython
 def test_it_is_compiled_where_that_is_required() -> None:
     """Who believes to test what is compiled does: continuous integration, for one."""
     if os.environ.get("FLINKNET_COMPILE") == "required" and find_sources(PACKAGE).modules:
@@ -97,7 +100,6 @@ def test_what_is_compiled_has_a_declaration(package: Path) -> None:
     assert found.extensions == [f"one{EXTENSION_SUFFIX}", f"inside/two{EXTENSION_SUFFIX}"]
 
 
-@on_cpython
 def test_a_module_may_have_a_form_for_c(package: Path) -> None:
     """Which is compiled in the place of the plain one; a change of either makes it stale."""
     for name in ("plain", "one"):
@@ -120,18 +122,15 @@ def test_each_interpreter_has_a_record_of_its_own() -> None:
 # -- the decision
 
 
-@on_cpython
 def test_all_of_the_sources_that_are_there_is_compiled(package: Path) -> None:
     assert reason_for_pure(package, {}) == ""
     assert reason_for_pure(package, {"FLINKNET_PURE": "0"}) == ""
 
 
-@on_cpython
 def test_the_environment_asks_for_plain_python(package: Path) -> None:
     assert reason_for_pure(package, {"FLINKNET_PURE": "1"}) == "FLINKNET_PURE=1"
 
 
-@on_cpython
 @pytest.mark.parametrize("source", ["one.py", "inside/two.py", "one.pxd", "shared.pxd"])
 def test_a_source_that_has_changed_is_named(package: Path, source: str) -> None:
     (package / source).write_text("NAME = 'new'\n")
@@ -141,31 +140,26 @@ def test_a_source_that_has_changed_is_named(package: Path, source: str) -> None:
     )
 
 
-@on_cpython
 def test_a_source_that_is_touched_has_not_changed(package: Path) -> None:
     os.utime(package / "one.py", (0, 0))
     assert reason_for_pure(package, {}) == ""
 
 
-@on_cpython
 def test_what_is_not_compiled_may_change(package: Path) -> None:
     (package / "plain.py").write_text("NAME = 'new'\n")
     assert reason_for_pure(package, {}) == ""
 
 
-@on_cpython
 def test_a_new_declaration_is_one_more_to_compile(package: Path) -> None:
     (package / "plain.pxd").write_text("")
     assert reason_for_pure(package, {}).startswith("flinknet/plain.pxd has come or gone")
 
 
-@on_cpython
 def test_a_declaration_that_is_gone_is_missed(package: Path) -> None:
     (package / "shared.pxd").unlink()
     assert reason_for_pure(package, {}).startswith("flinknet/shared.pxd has come or gone")
 
 
-@on_cpython
 def test_one_that_is_not_compiled_is_all(package: Path) -> None:
     (package / f"one{EXTENSION_SUFFIX}").rename(package / f"one{OTHER_SUFFIX}")
     assert (
@@ -174,7 +168,6 @@ def test_one_that_is_not_compiled_is_all(package: Path) -> None:
     )
 
 
-@on_cpython
 def test_what_was_compiled_of_a_source_that_is_plain_now_is_not_imported(package: Path) -> None:
     stray = f"plain{EXTENSION_SUFFIX}"
     (package / stray).write_text("no code")
@@ -183,37 +176,26 @@ def test_what_was_compiled_of_a_source_that_is_plain_now_is_not_imported(package
     )
 
 
-@on_cpython
 def test_without_a_record_nothing_is_known(package: Path) -> None:
     record_path(package).unlink()
     assert reason_for_pure(package, {}) == "not compiled for this interpreter"
 
 
-@on_cpython
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"sources": 7}', '{"sources": ["one"]}'])
 def test_a_record_that_says_nothing_is_no_error(package: Path, text: str) -> None:
     record_path(package).write_text(text)
     assert reason_for_pure(package, {}).startswith("what was compiled cannot be told: ")
 
 
-@on_cpython
 def test_without_declarations_there_is_nothing_to_compile(package: Path) -> None:
     for declaration in package.rglob("*.pxd"):
         declaration.unlink()
     assert reason_for_pure(package, {}) == "there is nothing to compile"
 
 
-def test_modules_are_compiled_for_cpython_only(
-    package: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.implementation.name", "pypy")
-    assert reason_for_pure(package, {}) == "modules are compiled for CPython only"
-
-
 # -- the finder
 
 
-@on_cpython
 def test_the_source_is_found_beside_what_was_compiled(package: Path) -> None:
     finder = SourceFinder("parcel")
     for name in ("one", "plain", "inside"):

@@ -37,8 +37,7 @@ class Ping(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PingPongSystem:
-    """How to run it: both ends are opened in processes of their own, on a uvloop event loop; on
-    asyncio's where PyPy runs them.
+    """How to run it: both ends are opened in processes of their own, on a uvloop event loop.
 
     Both functions are module-level ones, because they are sent to processes; ``open_ping`` gets the
     echo's address.

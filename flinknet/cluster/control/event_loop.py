@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError
-from flinknet.interpreter import COMPILES_PYTHON
 
 __all__ = ["loop_factory"]
 
@@ -17,7 +16,7 @@ def loop_factory(config: ClusterConfig) -> Callable[[], asyncio.AbstractEventLoo
 
     ConfigurationError if uvloop is asked for by name and cannot be imported.
     """
-    if config.event_loop == "asyncio" or COMPILES_PYTHON:
+    if config.event_loop == "asyncio":
         return asyncio.new_event_loop
     try:
         import uvloop

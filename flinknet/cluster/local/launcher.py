@@ -38,7 +38,6 @@ from flinknet.cluster.local.process_output import COORDINATOR, OnOutput, OnPrint
 from flinknet.compiled_modules import PURE_VARIABLE
 from flinknet.config import FlinknetConfig
 from flinknet.config.loading import VARIABLE_PREFIX, options
-from flinknet.interpreter import COMPILES_PYTHON
 
 __all__ = ["Launcher", "finish_stopping"]
 
@@ -57,9 +56,6 @@ place of flinknet, whether the child takes the program's path, and that path."""
 
 _HOME = str(Path(__file__).parents[3])
 """The place of the package: a directory, or an archive."""
-
-_PYPY_NURSERY = "PYPY_GC_NURSERY"
-"""Where PyPy looks, before anything of flinknet runs, for how large its nursery is."""
 
 
 class Launcher:
@@ -192,9 +188,7 @@ class Launcher:
             option.variable: option.render(attrgetter(name)(self._config))
             for name, option in options().items()
         }
-        nursery = {_PYPY_NURSERY: str(self._config.cluster.pypy_nursery_bytes)}
         return {
-            **(nursery if COMPILES_PYTHON else {}),
             **inherited,
             **configured,
             TOKEN_VARIABLE: self._token,

@@ -18,7 +18,7 @@ frozen, and all circles are found soon.
 The old are not looked at on purpose, because that makes dictionaries young again: one whose values
 are all plain is let go of, and taken up as a new one with the next tuple that is put into it.
 
-CPython 3.14 looks at the old a bit at a time. PyPy has no generations that could be frozen.
+CPython 3.14 looks at the old a bit at a time.
 """
 
 from __future__ import annotations

@@ -100,7 +100,6 @@ from flinknet.errors import (
     RemoteProtocolError,
     RemoteTransportError,
 )
-from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.metrics.network_families import worker_labels
 from flinknet.metrics.worker_statistics import pack_statistics
 from flinknet.net.network_environment import NetworkEnvironment
@@ -404,7 +403,7 @@ async def work(
     link = ControlLink(coordinator, token, config.cluster)
     async with AsyncExitStack() as stack:
         garbage_collection = None
-        if config.cluster.garbage_collection == "short" and not COMPILES_PYTHON:
+        if config.cluster.garbage_collection == "short":
             garbage_collection = GarbageCollection()
             stack.enter_context(garbage_collection.kept_short())
         pulse = Pulse(
@@ -487,9 +486,8 @@ async def _join_again(link: ControlLink, message: Register, within_ms: float) ->
 
 def _keep_what_is_loaded() -> None:
     """Spare the collections at the end of each job (``job_attempt.py``) all that was imported."""
-    if not COMPILES_PYTHON:
-        gc.collect()
-        gc.freeze()
+    gc.collect()
+    gc.freeze()
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Packing records with libraries in C and Rust, for CPython.
+"""Packing records with libraries in C and Rust.
 
 Theory of operation. ormsgpack packs: it is the only fast one that passes on to ``form`` whatever is
 not of one of msgpack's own types exactly, at any depth. It refuses keys of maps that are not text,
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgpack
+import ormsgpack
 
 from flinknet.buffer.builder import BufferBuilder
 from flinknet.records.serialization.extension_types import TIMESTAMP
@@ -37,8 +38,6 @@ class CPacker:
     """
 
     def __init__(self, types: RecordTypes) -> None:
-        import ormsgpack
-
         self.encode: Callable[[Any, Callable[[Any], Any], int], bytes] = ormsgpack.packb
         self.options: int = (
             ormsgpack.OPT_PASSTHROUGH_DATACLASS

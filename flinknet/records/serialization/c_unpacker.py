@@ -1,4 +1,4 @@
-"""Unpacking records with msgpack's library in C, for CPython.
+"""Unpacking records with msgpack's library in C.
 
 It makes tuples of arrays however deep they stand. Compiled, a form of our own runs in its place
 (``c_unpacker.pyx``).

@@ -54,8 +54,7 @@ from flinknet.records.serialization.recycled_records cimport flat_record, is_sho
 from flinknet.records.serialization.reused_values cimport REUSES_VALUES
 
 from flinknet.config import REUSED_RECORDS_BYTES
-from flinknet.records.serialization.python_unpacker import DEPTH_MAX as PYTHON_DEPTH_MAX
-from flinknet.records.serialization.python_unpacker import INCOMPLETE
+from flinknet.records.serialization.elements import INCOMPLETE
 
 __all__ = ["CUnpacker"]
 
@@ -95,7 +94,8 @@ cdef enum:
     DAY_SECONDS = 86_400
     DAYS_MAX = 999_999_999  # of a timedelta
     NANOSECONDS_MAX = 999_999_999
-    DEPTH_OF_CALLS = 100  # Those in one another that take a call each, as in Python.
+    DEPTH_MAX = 1024  # Arrays and maps in one another that msgpack has room for.
+    DEPTH_OF_CALLS = 100  # Those that take a call each.
     LENGTHS_KEPT = 16  # Of short arrays, and 0 for numbers.
 
 cdef struct _Key:
@@ -110,7 +110,6 @@ cdef struct _Kept:
     Py_ssize_t size  # of what it was unpacked from
 
 
-cdef int DEPTH_MAX = PYTHON_DEPTH_MAX
 cdef object EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 cdef list known_shapes = [None] * KNOWN_SHAPES
 cdef uint64_t last_keys_seen[KNOWN_SHAPES]

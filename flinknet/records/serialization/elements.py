@@ -17,13 +17,16 @@ from typing import Any
 
 from flinknet.records.serialization.extension_types import OWN_EXTENSIONS
 
-__all__ = ["Serialised", "UnpackRecords", "check_elements"]
+__all__ = ["INCOMPLETE", "Serialised", "UnpackRecords", "check_elements"]
 
 Serialised = bytes | bytearray | memoryview | mmap
 """The bytes of a record, wherever they lie."""
 
 UnpackRecords = Callable[[memoryview, int, int, int], tuple[Any, ...]]
 """From memory, where records begin and end in it and their number to the records."""
+
+INCOMPLETE = "Unpack failed: incomplete input"
+"""How msgpack says that bytes are missing; it has no error of its own for that."""
 
 _ARRAY, _MAP = 1, 2
 _LENGTH_BYTES = {

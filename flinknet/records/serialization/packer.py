@@ -1,5 +1,4 @@
-"""Packing records: the one place that knows which packer the interpreter has, and says why a record
-cannot be sent.
+"""Packing records: what writers and state call, which says why a record cannot be sent.
 
 The packer copies; the caller may change the record afterwards. It does no I/O and has no state
 between two records, so whatever stores records can use it too.
@@ -8,17 +7,14 @@ between two records, so whatever stores records can use it too.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flinknet.compiled_modules import COMPILED
 from flinknet.errors import SerializationError
-from flinknet.interpreter import COMPILES_PYTHON
+from flinknet.records.serialization.c_packer import CPacker
 from flinknet.records.serialization.extension_types import NESTING_MAX
 from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.record_types import RecordTypes, Registered
-
-if TYPE_CHECKING:
-    from flinknet.records.serialization.c_packer import CPacker
 
 __all__ = ["CheckedRecordPacker", "RecordPacker", "unserializable"]
 
@@ -40,21 +36,10 @@ class RecordPacker:
     """The packer itself, if it is compiled, so that ``hold`` and ``write`` save something."""
 
     def __init__(self, types: Registered = None) -> None:
-        known = RecordTypes.of(types)
-        self._pack: Callable[[Any], bytes]
-        self._pack_otherwise: Callable[[Any], bytes]
-        if COMPILES_PYTHON:
-            from flinknet.records.serialization.python_packer import PythonPacker
-
-            self._pack = self._pack_otherwise = self.form = PythonPacker(known).pack
-            self.encode, self.options = (lambda record, *_: self.pack(record)), 0
-        else:
-            from flinknet.records.serialization.c_packer import CPacker
-
-            packer = CPacker(known)
-            self.direct = packer if COMPILED else None
-            self.encode, self.form, self.options = packer.encode, packer.form, packer.options
-            self._pack, self._pack_otherwise = packer.pack, packer.pack_otherwise
+        packer = CPacker(RecordTypes.of(types))
+        self.direct = packer if COMPILED else None
+        self.encode, self.form, self.options = packer.encode, packer.form, packer.options
+        self._pack, self._pack_otherwise = packer.pack, packer.pack_otherwise
 
     def pack(self, record: Any) -> bytes:
         """Return the bytes of a record. Raises SerializationError."""

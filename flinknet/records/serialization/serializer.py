@@ -3,9 +3,8 @@
 There is no length before a record: msgpack values delimit themselves, and any msgpack library
 reads the stream. Records are packed by ``packer.py``.
 
-In CPython ``c_unpacker`` unpacks them; PyPy compiles ``python_unpacker``, which does the same. What
-msgpack has no form for is an extension (``extension_reader.py``), and arrives as what it was; lists
-arrive as tuples.
+``c_unpacker.py`` unpacks them. What msgpack has no form for is an extension
+(``extension_reader.py``), and arrives as what it was; lists arrive as tuples.
 
 Large bytes and Arrow batches need no packer (``large_record.py``).
 
@@ -32,9 +31,9 @@ import msgpack
 from flinknet.buffer.segment import ARRAY_HEADER_BYTES
 from flinknet.config import RECORD_KEYS_MAX, NetworkConfig
 from flinknet.errors import RemoteProtocolError
-from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.serialization.c_unpacker import CUnpacker
 from flinknet.records.serialization.elements import (
+    INCOMPLETE,
     Serialised,
     UnpackRecords,
     check_elements,
@@ -46,7 +45,6 @@ from flinknet.records.serialization.large_record import (
     large_parts,
     large_value,
 )
-from flinknet.records.serialization.python_unpacker import INCOMPLETE
 from flinknet.records.serialization.record_types import RecordTypes, Registered
 from flinknet.records.serialization.spanning_record import ReassemblyMemory, SpanningRecord
 
@@ -72,17 +70,9 @@ def _record_unpacker(
     def read_extension(code: int, content: bytes) -> Any:
         return extensions.read(code, content)
 
-    unpack: Callable[[Serialised], Any]
-    unpack_records: UnpackRecords | None = None
-    if COMPILES_PYTHON:
-        from flinknet.records.serialization.python_unpacker import PythonUnpacker
-
-        unpack = PythonUnpacker(bytes_max, elements_max, read_extension, keys_max).unpack
-    else:
-        unpacker = CUnpacker(bytes_max, elements_max, read_extension, keys_max)
-        unpack, unpack_records = unpacker.unpack, unpacker.records
-    extensions = ExtensionReader(types, unpack, keys_max)
-    return unpack, unpack_records
+    unpacker = CUnpacker(bytes_max, elements_max, read_extension, keys_max)
+    extensions = ExtensionReader(types, unpacker.unpack, keys_max)
+    return unpacker.unpack, unpacker.records
 
 
 class RecordUnpacker:

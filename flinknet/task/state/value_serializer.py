@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from flinknet.errors import SerializationError
-from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.serialization.c_unpacker import CUnpacker
 from flinknet.records.serialization.extension_reader import ExtensionReader
 from flinknet.records.serialization.extension_types import OBJECT, Pack, WriteExtension
@@ -102,13 +101,7 @@ def _unpacker(types: StateTypes) -> Callable[[bytes | memoryview], Any]:
     def read_extension(code: int, content: bytes) -> Any:
         return extensions.read(code, content)
 
-    unpack: Callable[[bytes | memoryview], Any]
-    if COMPILES_PYTHON:
-        from flinknet.records.serialization.python_unpacker import PythonUnpacker
-
-        unpack = PythonUnpacker(LENGTH_MAX, LENGTH_MAX, read_extension, LENGTH_MAX).unpack
-    else:
-        unpack = CUnpacker(LENGTH_MAX, LENGTH_MAX, read_extension).unpack
+    unpack = CUnpacker(LENGTH_MAX, LENGTH_MAX, read_extension).unpack
     extensions = ExtensionReader(types, unpack, LENGTH_MAX)
     return unpack
 

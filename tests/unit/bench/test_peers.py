@@ -16,13 +16,12 @@ from bench.harness.case import Case, Tally, fingerprint
 from bench.harness.contest import Absence, Entrant, run_case
 from bench.harness.pinning import Pinning
 from bench.harness.trial import Measurement, Plan
+from bench.peers import pure
 from bench.peers.arrow_flight import form_of
 from bench.peers.cases import CASES, COLUMNAR, KEYBY, PING_PONG, RECORD_CASES
 from bench.peers.codec import END, PAYLOADS, codec_of
 from bench.peers.columns import ROW_CASES, ColumnBlock, tally_of
 from bench.peers.family import PeersFamily
-from bench.peers.pure import PURE
-from bench.peers.pypy import PYPY
 from bench.peers.roster import FLINKNET, PEERS, Peer
 from tests.unit.bench.contests import SELECTION, TUPLE, Log, contest, entrant, measured, trips
 
@@ -151,41 +150,9 @@ def test_round_trips_are_compared_with_each_form_of_flinknet() -> None:
     assert stream[-3:] == ["1.50x", "0.75x", "yes"]
 
 
-def test_pypy_has_a_table_of_its_own() -> None:
-    def twice(case: Case, plan: Plan, pinning: Pinning) -> Measurement:
-        once = measured(case, plan, pinning)
-        return replace(once, records=2 * once.records)
-
-    rows = contest(
-        entrant("flinknet"),
-        replace(entrant("flinknet", twice), variant="record pypy"),
-        entrant("pyzmq"),
-    )
-    console = Console(width=120, record=True, file=StringIO())
-    PeersFamily().print(rows, console)
-    lines = console.export_text().splitlines()
-    shown = [line.split() for line in lines if line.rstrip().endswith("yes")]
-    own = [cells[cells.index("flinknet") :][:3] for cells in shown if "flinknet" in cells]
-    assert [cells[1:] for cells in own] == [["record", "1.00"], ["record", "pypy"]]
-    assert [cells[-2] for cells in shown if "pyzmq" in cells] == ["1.00x", "2.00x"]
-
-
-@pytest.mark.parametrize(
-    ("case", "forms"),
-    [(TUPLE, ("record", "bulk", "job", "job-bulk")), (PING_PONG, ("record", "busy-poll"))],
-    ids=lambda of: of.name if isinstance(of, Case) else "",
-)
-def test_pypy_runs_what_is_handled_record_by_record(case: Case, forms: tuple[str, ...]) -> None:
-    variants = [each.variant for each in FLINKNET.enter(case) if isinstance(each, Entrant)]
-    assert [variant for variant in variants if PYPY.runs(variant)] == [
-        f"{form} pypy" for form in forms
-    ]
-    assert not any(PYPY.runs(variant) for variant in ("record", "job", "bulk-132k", "job pure"))
-
-
 def test_plain_python_runs_what_is_compared_with_flink() -> None:
     variants = [each.variant for each in FLINKNET.enter(TUPLE) if isinstance(each, Entrant)]
-    assert [variant for variant in variants if PURE.runs(variant)] == [
+    assert [variant for variant in variants if pure.is_variant_name(variant)] == [
         "record pure",
         "bulk pure",
         "job pure",

@@ -1,10 +1,6 @@
-"""Percentiles are of the nearest rank, with numpy and without."""
+"""Percentiles are of the nearest rank."""
 
 from __future__ import annotations
-
-import sys
-
-import pytest
 
 from bench.harness.percentiles import percentiles_us
 
@@ -18,11 +14,3 @@ def test_percentiles_are_times_that_occurred() -> None:
         "p99.9": 999.0,
     }
     assert set(percentiles_us([7000]).values()) == {7.0}
-
-
-def test_percentiles_are_the_same_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which PyPy does not have."""
-    nanoseconds = [(number * 7919) % 100_003 for number in range(1234)]
-    with_numpy = percentiles_us(nanoseconds)
-    monkeypatch.setitem(sys.modules, "numpy", None)
-    assert percentiles_us(nanoseconds) == with_numpy

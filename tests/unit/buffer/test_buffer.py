@@ -2,13 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from flinknet.buffer import segment as segments
 from flinknet.buffer.buffer import Buffer, DataType, make_pooled_buffer
 from flinknet.buffer.builder import BufferBuilder
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.segment import ARRAY_HEADER_BYTES, MemorySegment
-from flinknet.compiled_modules import COMPILED
-from flinknet.interpreter import COMPILES_PYTHON
 from tests.unit.arrangements import Recycler, assert_everything_returned, builder_of, content_of
 
 ORDINALS = [
@@ -135,20 +132,8 @@ def test_in_front_of_the_content_is_room_for_the_header_of_an_array() -> None:
     assert len(buffer.view_with_room()) == ARRAY_HEADER_BYTES + 7
 
 
-def _take_memory(mapped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have segments made as PyPy makes them, or as they are made here."""
-    if mapped and not COMPILES_PYTHON:
-        if COMPILED:
-            pytest.skip("compiled segments have memory of one kind; tested as plain Python, too")
-        monkeypatch.setattr(segments, "COMPILES_PYTHON", mapped)
-
-
-@pytest.mark.parametrize("mapped", [False, True])
-def test_a_segment_abandoned_with_its_socket_is_safe_to_reuse(
-    mapped: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_segment_that_a_socket_looks_at_is_safe_to_reuse() -> None:
     """The socket may still look at the old memory; the next user writes to new memory."""
-    _take_memory(mapped, monkeypatch)
     pool = NetworkBufferPool(1, 16)
     local = pool.create_local_pool(1, owner="test")
     segment = local.request()
@@ -156,36 +141,12 @@ def test_a_segment_abandoned_with_its_socket_is_safe_to_reuse(
     segment.writer()(b"in the socket")
     buffer = Buffer(DataType.DATA_BUFFER, segment, local, 13, references=2)
     view = buffer.view()
-    buffer.abandon()
+    buffer.recycle_sent()
     buffer.recycle()
     again = local.request()
     assert again is segment
     again.writer()(b"somebody else's")
     assert bytes(view) == b"in the socket"
-    local.recycle(again)
-    local.destroy()
-    assert_everything_returned(pool)
-
-
-@pytest.mark.parametrize("mapped", [False, True])
-def test_a_segment_that_was_sent_is_reused_whoever_still_has_a_view(
-    mapped: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """New memory is only taken where a view would keep the old from being written to."""
-    mapped = mapped or COMPILES_PYTHON
-    _take_memory(mapped, monkeypatch)
-    pool = NetworkBufferPool(1, 16)
-    local = pool.create_local_pool(1, owner="test")
-    segment = local.request()
-    assert segment is not None
-    segment.writer()(b"in the socket")
-    buffer = Buffer(DataType.DATA_BUFFER, segment, local, 13)
-    view = buffer.view()
-    buffer.recycle_sent()
-    again = local.request()
-    assert again is segment
-    again.writer()(b"somebody else's")
-    assert bytes(view) == (b"somebody else's"[:13] if mapped else b"in the socket")
     local.recycle(again)
     local.destroy()
     assert_everything_returned(pool)
@@ -223,8 +184,7 @@ def test_whoever_writes_in_front_of_a_slice_leaves_the_one_before_it_alone() -> 
     assert [content_of(part) for part in slices] == [b"first", b"second", b"third"]
 
 
-@pytest.mark.parametrize("how", ["recycle_sent", "abandon"])
-def test_a_segment_of_slices_that_a_socket_looks_at_is_safe_to_reuse(how: str) -> None:
+def test_a_segment_of_slices_that_a_socket_looks_at_is_safe_to_reuse() -> None:
     pool = NetworkBufferPool(1, 5_000)
     local = pool.create_local_pool(1, owner="test")
     segment = local.request()
@@ -237,7 +197,7 @@ def test_a_segment_of_slices_that_a_socket_looks_at_is_safe_to_reuse(how: str) -
     slices.append(builder.seal(2_000, 1))
     views = [part.view() for part in slices]
     for part in slices:
-        getattr(part, how)()
+        part.recycle_sent()
     again = local.request()
     assert again is segment
     again.writer()(b"somebody else's" * 300)
@@ -248,10 +208,9 @@ def test_a_segment_of_slices_that_a_socket_looks_at_is_safe_to_reuse(how: str) -
 
 
 def test_a_slice_is_recycled_once_however_that_is_said() -> None:
-    builder, slices, recycler = slices_of(b"sent", b"abandoned", b"read")
+    builder, slices, recycler = slices_of(b"sent", b"read")
     slices[0].recycle_sent()
-    slices[1].abandon()
-    slices[2].recycle()
+    slices[1].recycle()
     for part in slices:
         with pytest.raises(AssertionError, match="more often than it was held"):
             part.recycle()

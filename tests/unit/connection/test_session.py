@@ -24,7 +24,6 @@ from flinknet.errors import (
     RemoteProtocolError,
     RemoteTransportError,
 )
-from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.partition.registry import wire_partition_id
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.wire.codec import encode
@@ -747,7 +746,6 @@ def test_buffers_come_back_when_the_socket_has_taken_them_and_once() -> None:
     joined.close()
 
 
-@pytest.mark.skipif(COMPILES_PYTHON, reason="mapped memory can be written to under a view")
 def test_a_buffer_that_the_socket_still_looks_at_gets_new_memory() -> None:
     """A transport may say that all is written before it drops its views."""
     joined = Joined()

@@ -23,10 +23,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.errors import SerializationError
-from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.key_forms import comparable_key, remembered_bytes
 from flinknet.records.key_groups import key_hash
 from tests.naming import spelled
+from tests.unit.records import library_keys
 
 
 class Colour(Enum):
@@ -164,13 +164,10 @@ REFUSED: list[tuple[Any, str]] = [
 
 NOTHINGS: list[Any] = [None]
 
-if not COMPILES_PYTHON:  # these libraries are not there for PyPy
-    from tests.unit.records import library_keys
-
-    EQUAL += library_keys.EQUAL
-    GOLDEN += library_keys.GOLDEN
-    NOTHINGS += library_keys.NO_TIMES
-    REFUSED += library_keys.REFUSED
+EQUAL += library_keys.EQUAL
+GOLDEN += library_keys.GOLDEN
+NOTHINGS += library_keys.NO_TIMES
+REFUSED += library_keys.REFUSED
 
 
 @pytest.mark.parametrize(("key", "value"), GOLDEN, ids=str)
@@ -334,9 +331,9 @@ def test_what_could_not_be_found_again_is_not_remembered() -> None:
 
 
 def held_bytes(key: Any) -> int:
-    """What a key takes with its parts, where the interpreter knows it."""
+    """What a key takes with its parts."""
     parts = key if isinstance(key, tuple) else ()
-    return getsizeof(key, 1) + sum(map(held_bytes, parts))
+    return getsizeof(key) + sum(map(held_bytes, parts))
 
 
 @pytest.mark.parametrize(

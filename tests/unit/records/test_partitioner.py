@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.errors import ConfigurationError, SerializationError
-from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.key_groups import key_group, operator_index
 from flinknet.records.partitioner import (
     AdaptiveRebalancePartitioner,
@@ -33,6 +32,7 @@ from flinknet.records.partitioner import (
     ShufflePartitioner,
 )
 from tests.traced_memory import traced_memory
+from tests.unit.records import library_keys
 
 
 def set_up(partitioner: Partitioner, channels: int, **options: int) -> Partitioner:
@@ -316,11 +316,8 @@ class Number(IntEnum):
 
 EQUAL: list[tuple[object, ...]] = [
     (7, 7.0, Decimal(7), Decimal("7.00"), Fraction(7), complex(7), Number.SEVEN),
+    *library_keys.EQUAL,
 ]
-if not COMPILES_PYTHON:  # these libraries are not there for PyPy
-    from tests.unit.records import library_keys
-
-    EQUAL += library_keys.EQUAL
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,9 @@ from typing import Any, Generic, Self, TypeVar
 
 import pytest
 
-from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.task.attributes import give_own_dictionary, reduced
 from flinknet.task.pickler import dumps_to_run
 
-only_cpython = pytest.mark.skipif(COMPILES_PYTHON, reason="PyPy finds attributes fast by itself")
 T = TypeVar("T")
 
 
@@ -185,7 +183,6 @@ def test_what_cannot_be_pickled_says_so() -> None:
         arrived(Plain(value=(one for one in "text")))
 
 
-@only_cpython
 def test_another_way_of_restoring_leaves_a_dictionary_that_is_replaced() -> None:
     value = arrived(InItsOwnWay(a=1))
     before = vars(value)
@@ -225,7 +222,6 @@ print(*found(pickle.loads({dumps}(Sum()))))
 """
 
 
-@only_cpython
 def test_what_arrived_is_found_where_the_class_keeps_it() -> None:
     """By an index, without a dictionary: in a process of its own, as no debugger may look on."""
 

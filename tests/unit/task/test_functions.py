@@ -4,12 +4,7 @@ import pickle
 from functools import partial
 from typing import Any
 
-import pytest
-
-from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.task.functions import KeySelector, MapFunction, find_attributes_fast
-
-only_cpython = pytest.mark.skipif(COMPILES_PYTHON, reason="PyPy finds attributes fast by itself")
 
 
 class Sum(MapFunction):
@@ -41,7 +36,6 @@ class OwnFirst(RestoredInItsOwnWay, First):
     pass
 
 
-@only_cpython
 def test_a_function_keeps_its_attributes_and_its_method_its_function() -> None:
     function: Sum = pickle.loads(pickle.dumps(OwnSum(3)))
     method = function.map
@@ -53,7 +47,6 @@ def test_a_function_keeps_its_attributes_and_its_method_its_function() -> None:
     assert method(1) == 5
 
 
-@only_cpython
 def test_the_object_of_a_method_is_meant_too() -> None:
     select = pickle.loads(pickle.dumps(OwnFirst().get_key))
     restored = vars(select.__self__)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
 from flinknet.errors import RemoteProtocolError
-from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.texts import printable
 from flinknet.wire.buffer_header import BufferHeader, encode_buffer_header, encode_credit
 from flinknet.wire.codec import (
@@ -470,7 +469,6 @@ def test_what_came_before_the_error_is_delivered_once() -> None:
     assert [event[0] for event in taken] == [MessageType.ADD_CREDIT, MessageType.BUFFER_RESPONSE]
 
 
-@pytest.mark.skipif(COMPILES_PYTHON, reason="PyPy's memory does not know its views")
 def test_a_part_of_a_body_is_let_go_of() -> None:
     """The memory that the receiver named for it is free to be reused."""
     memory = bytearray(SEGMENT_BYTES)

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.compiled_modules import INTERPRETER
 from flinknet.config import ClusterConfig
 
 __all__ = ["coordinator_configuration", "coordinator_environment", "job_configuration"]
@@ -22,9 +23,8 @@ def coordinator_configuration(config: ClusterConfig) -> list[dict[str, str]]:
 
 def coordinator_environment() -> dict[str, Any]:
     """Flink's EnvironmentInfo: where it names the JVM stands the interpreter."""
-    version = f"{platform.python_implementation()} {platform.python_version()}"
     return {
-        "jvm": {"version": version, "arch": platform.machine(), "options": []},
+        "jvm": {"version": INTERPRETER, "arch": platform.machine(), "options": []},
         "classpath": [],
     }
 

@@ -6,24 +6,20 @@ import asyncio
 import sys
 
 import pytest
+import uvloop
 
 from flinknet.cluster.control.event_loop import loop_factory
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError
-from flinknet.interpreter import COMPILES_PYTHON
 
 AUTO, ASYNCIO = ClusterConfig(), ClusterConfig(event_loop="asyncio")
 
 
-@pytest.mark.skipif(COMPILES_PYTHON, reason="uvloop does not exist for PyPy")
 def test_it_is_uvloop_where_that_is_there() -> None:
-    import uvloop
-
     assert loop_factory(AUTO) is uvloop.new_event_loop
     assert loop_factory(ASYNCIO) is asyncio.new_event_loop
 
 
-@pytest.mark.skipif(COMPILES_PYTHON, reason="uvloop does not exist for PyPy")
 def test_without_uvloop_auto_is_asyncio_and_its_name_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

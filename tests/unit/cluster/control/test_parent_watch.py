@@ -122,9 +122,7 @@ def handle_of(pid: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-@pytest.mark.skipif(
-    not hasattr(os, "pidfd_open"), reason="PR_SET_PDEATHSIG and pidfd are Linux's and CPython's"
-)
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="PR_SET_PDEATHSIG and pidfd are Linux's")
 @pytest.mark.parametrize("held", ["alone", "fork"])
 @pytest.mark.parametrize("on_end", ["None", "lambda: None"])
 def test_a_child_ends_when_its_launcher_is_killed(held: str, on_end: str) -> None:

@@ -212,7 +212,7 @@ print(grandchild.stdout.readline(), end="")
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="pidfd is Linux's and CPython's")
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="pidfd is Linux's")
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("end", ["exits", "is stopped", "is killed"])
 async def test_what_a_kept_child_has_started_ends_with_it(end: str, apart: bool) -> None:

@@ -6,12 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from flinknet.interpreter import COMPILES_PYTHON
-
-pytestmark = pytest.mark.skipif(COMPILES_PYTHON, reason="this collector has no generations")
-
 ROOT = Path(__file__).parents[4]
 PRELUDE = """
 import asyncio, gc, weakref

@@ -1,4 +1,4 @@
-"""The compiled packer makes the bytes that the others make, whatever a record does meanwhile."""
+"""The compiled packer makes the bytes of the plain one, whatever a record does meanwhile."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from flinknet.compiled_modules import COMPILED
 from flinknet.records.serialization import c_packer
 from flinknet.records.serialization.extension_types import EXTENSIONS_NESTED_MAX, NESTING_MAX
-from flinknet.records.serialization.python_packer import PythonPacker
-from flinknet.records.serialization.python_unpacker import PythonUnpacker
 from flinknet.records.serialization.record_types import RecordTypes
 from tests.plain_module import plain_module
 from tests.traced_memory import traced_memory
 from tests.unit.records.serialization.record_values import TYPES, Slotted
 from tests.unit.records.serialization.scalars import scalars
+from tests.unit.records.serialization.unpacking import PlainUnpacker
 
 if not COMPILED:
     pytest.skip("nothing is compiled", allow_module_level=True)
@@ -29,8 +28,7 @@ PlainPacker: Any = plain_module("flinknet.records.serialization.c_packer").CPack
 KNOWN = RecordTypes(TYPES)
 packer = CompiledPacker(KNOWN)
 pack = packer.pack
-pack_in_python = PythonPacker(KNOWN).pack
-pack_in_c = PlainPacker(KNOWN).pack
+pack_in_plain_python = PlainPacker(KNOWN).pack
 
 VALUES: st.SearchStrategy[Any] = (
     scalars(300, 300)
@@ -56,7 +54,7 @@ RECORDS = st.recursive(
 
 @given(record=RECORDS)
 def test_any_record(record: Any) -> None:
-    assert pack(record) == pack_in_python(record) == pack_in_c(record)
+    assert pack(record) == pack_in_plain_python(record)
     assert packer.encode(record, packer.form, packer.options) == pack(record)
 
 
@@ -66,7 +64,7 @@ def test_any_record(record: Any) -> None:
 def test_every_form_of_a_number(base: int) -> None:
     for number in (base - 1, base, base + 1, -base - 1, -base, 1 - base):
         if -(2**63) <= number < 2**64:
-            assert pack((number,)) == pack_in_python((number,))
+            assert pack((number,)) == pack_in_plain_python((number,))
         else:
             with pytest.raises(OverflowError, match="at most 64 bits"):
                 pack((number,))
@@ -76,16 +74,16 @@ def test_every_form_of_a_number(base: int) -> None:
 def test_lengths(length: int) -> None:
     """Also of texts of which nothing is read but what they have."""
     for record in ("a" * length, "ä" * length, b"a" * length, [None] * length, (1,) * length):
-        assert pack(record) == pack_in_python(record)
+        assert pack(record) == pack_in_plain_python(record)
     numbers = dict.fromkeys(range(length))
-    assert pack(numbers) == pack_in_python(numbers)
+    assert pack(numbers) == pack_in_plain_python(numbers)
     sliced = "0123456789abcdefghijklmnopqrstuvwxyz"[:length]
-    assert pack(sliced) == pack_in_python(sliced)
+    assert pack(sliced) == pack_in_plain_python(sliced)
 
 
 @pytest.mark.parametrize("text", ["\x7f", "\x80", "ÿ", "Ā", "\uffff", "\U00010000", "\U0010ffff"])
 def test_texts_of_every_width(text: str) -> None:
-    assert pack(text * 40) == pack_in_python(text * 40)
+    assert pack(text * 40) == pack_in_plain_python(text * 40)
     with pytest.raises(UnicodeEncodeError, match="surrogates not allowed"):
         pack(text + "\udc80")
 
@@ -222,4 +220,4 @@ def test_the_deepest_record_needs_no_more_stack_than_there_is() -> None:
         record = Slotted(level, record)
     data = pack(record)
     assert len(data) > EXTENSIONS_NESTED_MAX * NESTING_MAX
-    assert PythonUnpacker(1 << 20, 1 << 20, lambda code, content: code).unpack(data) is not None
+    assert PlainUnpacker(1 << 20, 1 << 20, lambda code, content: code).unpack(data) is not None

@@ -23,8 +23,8 @@ from msgpack import ExtraData, ExtType, StackError
 from flinknet.compiled_modules import COMPILED
 from flinknet.errors import RemoteProtocolError
 from flinknet.records.serialization import c_unpacker
+from flinknet.records.serialization.elements import INCOMPLETE
 from flinknet.records.serialization.packer import RecordPacker
-from flinknet.records.serialization.python_unpacker import INCOMPLETE
 from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.records.serialization.serializer import UNPACK_ERRORS, RecordUnpacker
 from tests.traced_memory import traced_memory

@@ -20,7 +20,6 @@ from flinknet.records.serialization.extension_types import EXTENSIONS_NESTED_MAX
 from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.packer import CheckedRecordPacker, RecordPacker
-from flinknet.records.serialization.python_packer import PythonPacker
 from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.records.serialization.serializer import RecordUnpacker
 from tests.naming import spelled
@@ -41,7 +40,7 @@ from tests.unit.records.serialization.record_values import (
 )
 
 KNOWN = RecordTypes(TYPES)
-PACKERS = {"the interpreter's": RecordPacker(KNOWN).pack, "in Python": PythonPacker(KNOWN).pack}
+PACKERS = {"the writer's": RecordPacker(KNOWN).pack}
 if COMPILED:
     plain_packer = RecordPacker(KNOWN)
     c_packer = plain_module("flinknet.records.serialization.c_packer").CPacker(KNOWN)
@@ -57,7 +56,7 @@ def test_a_value_arrives_as_what_was_sent(value: Any, pack: Any) -> None:
     for record in (value, (value, 1), [value], {"a": value}, {1: value}, Slotted(1, (value,))):
         data = pack(record)
         assert same(unpacker.record(data), arrives(record))
-        assert data == PACKERS["the interpreter's"](record)
+        assert data == PACKERS["the writer's"](record)
 
 
 def test_objects_are_made_without_their_own_methods() -> None:
@@ -65,7 +64,7 @@ def test_objects_are_made_without_their_own_methods() -> None:
     sent = Checked(1)
     sent.hidden = 8
     calls = Checked.calls
-    came = unpacker.record(PACKERS["the interpreter's"](sent))
+    came = unpacker.record(PACKERS["the writer's"](sent))
     assert (came.number, came.hidden, Checked.calls) == (1, 8, calls)
 
 
@@ -95,7 +94,7 @@ def plain(value: Any) -> Any:
     ids=name_of,
 )
 def test_any_msgpack_library_reads_what_is_in_an_extension(value: Any, content: Any) -> None:
-    data = PACKERS["the interpreter's"](value)
+    data = PACKERS["the writer's"](value)
     assert plain(msgpack.unpackb(data)) == content
 
 
@@ -228,7 +227,7 @@ def test_everything_else_is_refused_with_its_type_and_what_to_do(
     """However deep it is, and the packer goes on with the next record."""
     pack = PACKERS[way]
     for record in (value, [(1, value)], {"a": {1: [value]}}, Slotted(1, {2: Slotted(3, [value])})):
-        if way != "the interpreter's":
+        if way != "the writer's":
             with pytest.raises(Exception, match=reason):
                 pack(record)
         else:
@@ -241,7 +240,7 @@ def test_everything_else_is_refused_with_its_type_and_what_to_do(
 def test_a_key_that_is_refused_is_explained_too() -> None:
     for key in (Unregistered, Text("b"), (1, Integer(2)), 2**64):
         with pytest.raises(SerializationError, match="derived from|no form|at most 64 bits"):
-            PACKERS["the interpreter's"]({"a": 1, key: 2})
+            PACKERS["the writer's"]({"a": 1, key: 2})
 
 
 def test_a_refused_record_deep_in_objects_is_refused_at_once() -> None:
@@ -290,7 +289,7 @@ WRAPS = {
 @pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
 @pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
 def test_the_writer_refuses_the_nesting_that_the_reader_refuses(wrap: Any, pack: Any) -> None:
-    """At the same depth, whatever is on the stack, on every interpreter."""
+    """At the same depth, whatever is on the stack."""
     data = pack(nested(NESTING_MAX, wrap))
     value, depth = unpacker.record(data), 0
     while value is not None:

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgpack import ExtraData, ExtType, Timestamp
 
-from flinknet.records.serialization.python_unpacker import INCOMPLETE
+from flinknet.records.serialization.elements import INCOMPLETE
 from flinknet.records.serialization.serializer import UNPACK_ERRORS
 from tests.plain_module import plain_module
 from tests.unit.records.serialization.scalars import scalars

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flinknet.config.state import StateConfig
-from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.serialization.record_types import Registered
 from flinknet.task.state.keyed_state import KeyedState
 from flinknet.task.state.keyed_state_backend import HeapKeyedStateBackend, KeyedStateBackend
@@ -17,8 +16,7 @@ from flinknet.task.state.value_serializer import ValueSerializer
 
 __all__ = ["BACKENDS", "Backends", "made_backends"]
 
-BACKENDS = ["heap"] if COMPILES_PYTHON else ["heap", "rocksdb"]
-"""PyPy has no RocksDB."""
+BACKENDS = ["heap", "rocksdb"]
 
 
 class Backends:

@@ -28,7 +28,7 @@ from flinknet.task.state.keyed_snapshot import (
 )
 from flinknet.task.state.keyed_state import KeyedState
 from flinknet.task.state.value_serializer import ValueSerializer
-from tests.unit.task.state.backends import BACKENDS, Backends, made_backends
+from tests.unit.task.state.backends import Backends, made_backends
 from tests.unit.task.state.keys import Key
 
 GROUPS = 32
@@ -95,7 +95,6 @@ def test_state_is_whole_at_any_parallelism(
         check_that_state_is_whole(backends, entries, before, after)
 
 
-@pytest.mark.skipif("rocksdb" not in BACKENDS, reason="PyPy has no RocksDB")
 @settings(max_examples=8, deadline=None)
 @given(ENTRIES, st.integers(1, 2), st.integers(1, 2))
 def test_state_on_disk_is_whole_at_any_parallelism(
