@@ -186,6 +186,8 @@ async def test_what_was_in_flight_is_neither_lost_nor_counted_twice(
     """N7: a function that is too slow for good: checkpoints store what its queues are full of, and
     a worker that is killed loses none of it; the order of each key is looked at, too."""
     config = config_of(tmp_path)
+    # The job completes others while the test reads one: it must still be there.
+    config = replace(config, checkpointing=replace(config.checkpointing, retained=1000))
     attempts: set[int] = set()
     async with LocalCluster(config, on_output=lambda process, line: None) as cluster:
         started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
