@@ -28,6 +28,7 @@ from flinknet.datastream import (
     ValueStateDescriptor,
 )
 from flinknet.task.graph import JobGraph
+from tests.integration.cluster_runs import LOOK_S
 
 KEYS = 101
 RECORDS = 10_000
@@ -96,11 +97,17 @@ async def checkpoint_of(cluster: LocalCluster, graph: JobGraph, directory: Path,
         FileStorage(directory, FLINKNET.checkpointing), await started, FLINKNET.checkpointing
     )
     found: CheckpointDirectory | None = None
+    looked_at = -1
     while found is None:
         for entry in await store.completed():
+            if entry.number <= looked_at:
+                continue
+            looked_at = entry.number
             kinds = {kind for *_, kind, _ in (await store.read_metadata(entry.directory)).parts()}
             if {StateKind.INPUT, StateKind.OUTPUT} <= kinds:
                 found = entry.directory
+        await asyncio.wait((running,), timeout=LOOK_S)
+        assert not running.done(), running.result()
     shutil.copytree(directory / await started / str(found), to)
     running.cancel()
     with suppress(asyncio.CancelledError):

@@ -103,9 +103,9 @@ class Coordinator:
         self.metrics = MetricStore(self._send, config.statistics_interval_ms / 1000)
         self.answers = Inquiries[bytes](self._send)
         """To what workers are asked whose answer is long."""
-        self.stacks = StackSampleStore(self.answers, config, self.now)
         self._store = store
         self._wall = WallClock(time.time() - self.now())
+        self.stacks = StackSampleStore(self.answers, config, self.now, self._wall.ms)
         books = None if store is None else JobBooks(store, config, self._wall)
         self.dispatcher = Dispatcher(
             config,

@@ -37,21 +37,30 @@ Key: TypeAlias = tuple[str, int, int]
 
 
 class SampledVertex(NamedTuple):
-    """The samples of a vertex, and when they were taken, in the coordinator's clock."""
+    """The samples of a vertex."""
 
     samples: StackSamples
     at: float
+    """The time at which they were taken, by the coordinator's clock."""
+    taken_ms: int
+    """The same in milliseconds since 1970, as the machine had it then: it names these samples, so
+    it does not follow later corrections of the machine's clock."""
 
 
 class StackSampleStore:
     """The samples of one coordinator's jobs. Used from its event loop only."""
 
     def __init__(
-        self, answers: Inquiries[bytes], config: ClusterConfig, now: Callable[[], float]
+        self,
+        answers: Inquiries[bytes],
+        config: ClusterConfig,
+        now: Callable[[], float],
+        wall_ms: Callable[[float], int],
     ) -> None:
         self._answers = answers
         self._config = config
         self._now = now
+        self._wall_ms = wall_ms
         self._latest: dict[Key, SampledVertex] = {}
         self._under_way: dict[Key, asyncio.Task[None]] = {}
 
@@ -94,7 +103,8 @@ class StackSampleStore:
         for one in seen:
             if one is not None:
                 samples.add_all(one)
-        self._latest[key] = SampledVertex(samples, self._now())
+        now = self._now()
+        self._latest[key] = SampledVertex(samples, now, self._wall_ms(now))
 
     async def _ask(self, worker_id: str, key: Key) -> StackSamples | None:
         config = self._config

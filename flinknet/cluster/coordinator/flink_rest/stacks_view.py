@@ -53,7 +53,7 @@ def flame_graph(
         for stack, times in sampled.samples.stacks()
         if kind.has(is_on_cpu=stack.is_on_cpu) and subtask_index in (None, stack.subtask_index)
     )
-    return {"endTimestamp": record.wall_ms(sampled.at), "data": _tree(stacks)}
+    return {"endTimestamp": sampled.taken_ms, "data": _tree(stacks)}
 
 
 def sampled_backpressure(record: JobRecord, sampled: SampledVertex | None) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def sampled_backpressure(record: JobRecord, sampled: SampledVertex | None) -> di
     return {
         "status": "ok",
         **level_of(highest),
-        "end-timestamp": record.wall_ms(sampled.at),
+        "end-timestamp": sampled.taken_ms,
         "subtasks": [
             {"subtask": index, **level_of(levels[index]), "ratio": one.ratio, "samples": one.all}
             for index, one in looks.items()

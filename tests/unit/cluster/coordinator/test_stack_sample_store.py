@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from flinknet.cluster.control.messages import Message, SampleStacks
+from flinknet.cluster.control.wall_clock import WallClock
 from flinknet.cluster.coordinator.inquiries import Inquiries
 from flinknet.cluster.coordinator.stack_sample_store import StackSampleStore
 from flinknet.config import ClusterConfig
@@ -28,7 +29,8 @@ class Sampling:
         self.now = 10.0
         self.sent: list[Message] = []
         self.answers = Inquiries[bytes](lambda worker_id, message: self.sent.append(message))
-        self.store = StackSampleStore(self.answers, config, lambda: self.now)
+        self.wall = WallClock(1_000_000.0)
+        self.store = StackSampleStore(self.answers, config, lambda: self.now, self.wall.ms)
 
     def stacks(self) -> dict[Stack, int] | None:
         """What is told now."""
@@ -55,6 +57,18 @@ async def sampling() -> AsyncIterator[Sampling]:
     sampling = Sampling()
     yield sampling
     await sampling.store.close()
+
+
+async def test_samples_keep_their_time_of_day_when_the_clock_is_corrected(
+    sampling: Sampling,
+) -> None:
+    """A dashboard tells new samples from old ones by it."""
+    await sampling.answer()
+    before = sampling.store.latest(sampling.record, sampling.vertex)
+    sampling.wall.follow(sampling.now, 1_000_010.002)
+    assert sampling.store.latest(sampling.record, sampling.vertex) == before
+    assert before is not None
+    assert before.taken_ms == 1_000_010_000
 
 
 async def test_who_asks_first_has_samples_taken(sampling: Sampling) -> None:

@@ -23,7 +23,7 @@ def sampled(*looks: tuple[int, bool]) -> SampledVertex:
     samples.add_stack(Stack(1, False, ("run", "emit")), 4)
     for index, is_backpressured in looks:
         samples.add_look(index, is_backpressured=is_backpressured)
-    return SampledVertex(samples, 7.0)
+    return SampledVertex(samples, 7.0, ms(7.0))
 
 
 def node(name: str, value: int, *children: dict[str, Any]) -> dict[str, Any]:
