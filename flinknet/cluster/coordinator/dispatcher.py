@@ -454,13 +454,15 @@ class Dispatcher:
         """``found``, or None, is the newest checkpoint that can be restored, and ``damage`` what is
         wrong with later ones; or their place failed with ``failure``. Nothing happens if the job
         has ended meanwhile."""
-        if not record.seeks_checkpoint or (record.restart_at, record.regions_at) == (None, None):
+        was_sought, record.seeks_checkpoint = record.seeks_checkpoint, False
+        if not was_sought or (record.restart_at, record.regions_at) == (None, None):
+            # All of the attempt fails meanwhile: the checkpoint is sought again when it has failed.
             return
-        record.seeks_checkpoint, record.checkpoint_is_sought = False, True
-        if record.restart_at is None:
-            record.regions_at = now
-        else:
-            record.restart_at = now
+        record.checkpoint_is_sought = True
+        if record.restart_at is not None:
+            record.restart_at = max(record.restart_at, now)
+        elif record.regions_at is not None:
+            record.regions_at = max(record.regions_at, now)
         if failure is None:
             failure = record.take_found(found, damage)
         record.restore_failure = failure

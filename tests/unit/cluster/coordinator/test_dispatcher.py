@@ -1353,6 +1353,31 @@ def test_a_part_whose_checkpoint_cannot_be_found_fails_all_of_the_attempt(
     assert (record.present.number, record.state) == (1, JobState.DEPLOYING)
 
 
+@pytest.mark.parametrize("is_answered", ["before it is released", "afterwards"])
+def test_all_of_an_attempt_fails_while_the_checkpoint_of_a_part_is_sought(
+    cluster_of_parts: Parted, is_answered: str
+) -> None:
+    """The answer is about the part; whenever it comes, the job finds a checkpoint and goes on."""
+    cluster = cluster_of_parts
+    record = cluster.running()
+    cluster.pass_time(10.0)
+    cluster.complete(record, 1)
+    cluster.right(record, 0)
+    assert cluster.sought == 1
+    left = FailureCause(Gravity.CAUSE, "worker-0", 100, "ValueError", "left, too", "left (1/2)")
+    cluster.say("worker-0", Failed(record.job_id, 0, 0, 0, left.to_dict()))
+    assert record.execution.state is JobState.FAILING
+    if is_answered == "before it is released":
+        cluster.found(record, record.latest_checkpoint)
+    for worker_id in WORKERS:
+        cluster.say(worker_id, Released(record.job_id, 0))
+    if is_answered == "before it is released":
+        assert cluster.sought == 2, "for all of it"
+    cluster.found(record, record.latest_checkpoint)
+    assert (record.present.number, record.state) == (1, JobState.DEPLOYING)
+    assert record.present.restored_from == "checkpoint-1-attempt-0"
+
+
 def test_while_a_part_is_restarted_all_of_the_job_can_be_cancelled(
     cluster_of_parts: Parted,
 ) -> None:
