@@ -149,7 +149,8 @@ class CheckpointedSink(TwoPhaseSink):
 
     @abstractmethod
     def persist(self, committables: list[Any]) -> None:
-        """Have it survive a loss of power; idempotent."""
+        """Have it survive a loss of power; idempotent. Called again while a call is under way only
+        if the checkpoint of that was given up."""
 
     @abstractmethod
     def publish(self, checkpoint_id: int, committables: list[Any]) -> None:
@@ -180,6 +181,7 @@ class SinkOperator(Operator):
         """Checkpoint and committable of what is not visible yet."""
         self._volatile: list[Any] = []
         """Those of them that are not durable yet."""
+        self._persisting = asyncio.Lock()
         self._failure: Exception | None = None
         """Why what was written may be lost."""
 
@@ -264,10 +266,11 @@ class SinkOperator(Operator):
             if isinstance(self.sink, ConfirmedSink):
                 await self.sink.confirm()
             elif self._volatile and isinstance(self.sink, CheckpointedSink):
-                committables = list(self._volatile)
-                await asyncio.to_thread(self.sink.persist, committables)
-                for one in committables:
-                    self._volatile.remove(one)
+                # Two checkpoints may be written at a time, or one and a savepoint.
+                async with self._persisting:
+                    committables = list(self._volatile)
+                    await asyncio.to_thread(self.sink.persist, committables)
+                    del self._volatile[: len(committables)]
         except Exception as error:
             self._failure = error
             raise

@@ -74,6 +74,8 @@ class _Run:
         return given
 
     async def _executed(self) -> JobResult:
+        # A program that is made smaller may have lost its stop, for which its sources wait.
+        self._places.go_on.touch()
         environment, stream = build(self._program, self._places)
         if stream is None:
             return await self._cluster.execute(environment.job_graph("fuzz"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -206,6 +207,50 @@ async def test_what_is_not_published_in_the_end_awaits_a_checkpoint() -> None:
         await harness.operator.notify_checkpoint_complete(1)
     assert ("publish", 1, ["a"]) in sink.asked
     assert harness.context.committables == []
+
+
+class Slow(Plain):
+    """Takes its time to make something durable."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = threading.Event()
+        self.under_way = 0
+        self.began = 0
+
+    def persist(self, committables: list[Any]) -> None:
+        self.began += 1
+        self.under_way += 1
+        assert self.under_way == 1, "one call at a time"
+        self.goes_on.wait()
+        self.under_way -= 1
+        super().persist(committables)
+
+
+@pytest.mark.parametrize("more", ["", "b"])
+async def test_a_checkpoint_and_a_savepoint_may_be_made_durable_at_a_time(more: str) -> None:
+    """Each is acknowledged when everything is durable that it refers to, and nothing fails."""
+    sink = Slow()
+    _, harness = ledger(sink=sink)
+    async with harness:
+        await harness.process("a")
+        taken(harness, 1)
+        first = asyncio.create_task(harness.operator.persist())
+        while not sink.began:
+            await asyncio.sleep(0)
+        if more:
+            await harness.process(more)
+        taken(harness, 2)
+        second = asyncio.create_task(harness.operator.persist())
+        await asyncio.sleep(0)
+        assert not second.done(), "what it refers to is not durable yet"
+        sink.goes_on.set()
+        await asyncio.gather(first, second)
+        assert {one for ask in sink.asked if ask[0] == "persist" for one in ask[1]} == {"a", *more}
+        await harness.process("c")
+        taken(harness, 3)
+        await harness.operator.persist()
+        assert sink.asked[-1] == ("persist", ["c"])
 
 
 async def test_a_sink_with_nothing_left_awaits_no_checkpoint() -> None:
