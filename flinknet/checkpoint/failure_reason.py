@@ -16,7 +16,9 @@ class CheckpointFailureReason(Enum):
     ASYNC_FAILURE = "a subtask could not write its state"
     COMPLETION_FAILURE = "its metadata could not be written"
     STORAGE_FULL = "there was no room for it"
-    NOT_READY = "a subtask was not ready for it: a producer had no place yet"
+    NOT_READY = (
+        "a channel could not take part: its producer had no place yet, or had begun a later one"
+    )
     SUBSUMED = "a later one came before it was complete"
     ATTEMPT_ENDED = "the job, or its present attempt, came to its end"
 
