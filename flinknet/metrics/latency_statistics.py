@@ -96,25 +96,32 @@ class LatencyStatistics:
         if marked is None:
             if len(self._marked) >= self._config.latency_histograms_max:
                 return
-            marked = self._marked[origin] = _Marked(self._config.latency_history_size)
+            marked = _Marked(self._config.latency_history_size)
         marked.count += 1
         marked.values.append(now_ms - marker.marked_time_ms)
+        self._marked[origin] = marked
 
     def histograms(self) -> tuple[LatencyHistogram, ...]:
         """How they stand, in the order in which the first marker of each has come."""
+        # The loop asks while the subtask's thread takes markers: each copy is one call in C.
         return tuple(
-            LatencyHistogram(
-                *origin,
-                *self._whose,
-                markers=marked.count,
-                last=marked.values[-1],
-                min=min(marked.values),
-                max=max(marked.values),
-                mean=fmean(marked.values),
-                stddev=pstdev(marked.values),
-                quantiles=_quantiles(sorted(marked.values)),
-            )
-            for origin, marked in self._marked.items()
+            self._histogram(origin, marked.count, marked.values.copy())
+            for origin, marked in self._marked.copy().items()
+        )
+
+    def _histogram(
+        self, origin: tuple[str, int], markers: int, values: Sequence[int]
+    ) -> LatencyHistogram:
+        return LatencyHistogram(
+            *origin,
+            *self._whose,
+            markers=markers,
+            last=values[-1],
+            min=min(values),
+            max=max(values),
+            mean=fmean(values),
+            stddev=pstdev(values),
+            quantiles=_quantiles(sorted(values)),
         )
 
 

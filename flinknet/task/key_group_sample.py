@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from heapq import nlargest
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from flinknet.metrics.worker_statistics import KeyGroupCount
@@ -77,7 +79,9 @@ class KeyGroupSample:
     def counts(self) -> tuple[KeyGroupCount, ...]:
         """The key groups with most records, the first of all, and how often each was seen; the
         last one, -1, is all others together."""
-        most = self._counts.most_common(KEY_GROUPS_TOLD_MAX)
-        others = self._counted - sum(count for _, count in most)
+        # The loop asks while the subtask's thread takes: one call in C copies all of them at once.
+        counts = dict.copy(self._counts)
+        most = nlargest(KEY_GROUPS_TOLD_MAX, counts.items(), key=itemgetter(1))
+        others = sum(counts.values()) - sum(count for _, count in most)
         told = [KeyGroupCount(group, count) for group, count in most]
         return (*told, KeyGroupCount(-1, others)) if others else tuple(told)

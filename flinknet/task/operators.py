@@ -55,7 +55,7 @@ from flinknet.task.functions import (
     find_attributes_fast,
 )
 from flinknet.task.savepoint_stop import Stopped
-from flinknet.task.task_thread import is_in_task_thread, on_loop
+from flinknet.task.task_thread import close_on_loop, is_in_task_thread, on_loop
 from flinknet.task.watermark_valve import WatermarkElement
 from flinknet.texts import text_of
 from flinknet.wire.events import LatencyMarker, Watermark, WatermarkStatus
@@ -498,7 +498,7 @@ async def _generated_on_loop(results: AsyncGenerator[Any, None]) -> AsyncGenerat
         while (result := await on_loop(anext, results, end)) is not end:
             yield result
     finally:
-        await on_loop(results.aclose)
+        await close_on_loop(results.aclose)
 
 
 def in_pieces(records: Iterable[Any]) -> Iterator[list[Any]]:

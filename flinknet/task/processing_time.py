@@ -59,7 +59,7 @@ def _steady_ms() -> int:
 
 
 class ProcessingClock:
-    """The time of day, but never less than it was, and never standing still. Threads share it."""
+    """The time of day, which no thread sees go back or stand still. Threads share it."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class ProcessingTimeService:
         return timer
 
     def _set(self, timer: ScheduledTimer) -> None:
-        if timer.cancelled:
+        if timer.cancelled or self._is_closed:
             return
         delay_s = max(0, timer.timestamp_ms - timer.passed_ms()) / 1000
         timer.handle = asyncio.get_running_loop().call_later(

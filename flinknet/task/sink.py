@@ -266,14 +266,29 @@ class SinkOperator(Operator):
             if isinstance(self.sink, ConfirmedSink):
                 await self.sink.confirm()
             elif self._volatile and isinstance(self.sink, CheckpointedSink):
-                # Two checkpoints may be written at a time, or one and a savepoint.
-                async with self._persisting:
-                    committables = list(self._volatile)
-                    await asyncio.to_thread(self.sink.persist, committables)
-                    del self._volatile[: len(committables)]
+                await self._make_durable(self.sink)
         except Exception as error:
             self._failure = error
             raise
+
+    async def _make_durable(self, sink: CheckpointedSink) -> None:
+        # Two checkpoints may be written at a time, or one and a savepoint.
+        await self._persisting.acquire()
+        committables = list(self._volatile)
+        if not committables:  # The checkpoint before has taken all of them.
+            self._persisting.release()
+            return
+
+        def is_over(work: asyncio.Future[None]) -> None:
+            if not work.cancelled() and work.exception() is None:
+                del self._volatile[: len(committables)]
+            self._persisting.release()
+
+        # If the checkpoint is given up the thread goes on: the next one waits for its end, or both
+        # would send the same files.
+        work = asyncio.ensure_future(asyncio.to_thread(sink.persist, committables))
+        work.add_done_callback(is_over)
+        await asyncio.shield(work)
 
     async def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         try:

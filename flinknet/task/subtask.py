@@ -267,10 +267,10 @@ class Subtask:
         RUNNING_SUBTASK.set(self.descriptor)
         chain = self._chain
         assert chain is not None, "an open subtask has its chain"
-        if chain.gathered is not None and not self._has_finished:
-            self._thread = TaskThread(self.descriptor.name, chain.gathered)
         self._times.end_wait(WaitReason.IDLE, task_time())
         try:
+            if chain.gathered is not None and not self._has_finished:
+                self._thread = TaskThread(self.descriptor.name, chain.gathered)
             if self._has_finished:
                 self._begin_to_run()
                 await self._pass_on_end_of_time()
@@ -309,10 +309,12 @@ class Subtask:
             raise
         finally:
             self.close()
-            if self._checkpoints is not None:
-                await self._checkpoints.close()
-            self._thread.post(chain.close_state)
-            self._thread.close()
+            try:
+                if self._checkpoints is not None:
+                    await self._checkpoints.close()
+            finally:  # It may be cancelled once more.
+                self._thread.post(chain.close_state)
+                self._thread.close()
         return SubtaskResult(
             **asdict(self.io_metrics()),
             collected=self._context.collected,

@@ -17,10 +17,11 @@ To pass a step to the thread and back takes about 50 microseconds of processor t
 should be worth a millisecond or more: results are gathered in the step (``GatheredOutput``), and
 the loop writes them behind it, before anything else is done with the chain.
 
-Cancellation: the loop does not wait for a step that is under way. The coroutine is closed in the
-thread when the step has ended, and what is asked of the thread later comes behind that. Where the
-loop writes, or does what the coroutine has asked for, the cancellation is raised in the coroutine,
-which may ask for the loop once more to clear up.
+Cancellation: the loop does not wait for a step that is under way. The thread closes the coroutine
+when the step has ended, before all that it is asked for later. A coroutine that is closed cannot
+ask for the loop; the loop clears up for it by itself (``close_on_loop``). While the loop writes, or
+does what the coroutine has asked for, the cancellation is raised in the coroutine, which may ask
+for the loop once more to clear up.
 
 ``OnLoop`` is the same without a thread, for a chain of coroutine functions, which need the loop for
 every record, or of a job that asks for it.
@@ -51,6 +52,7 @@ __all__ = [
     "OnLoop",
     "TaskThread",
     "advance",
+    "close_on_loop",
     "is_in_task_thread",
     "longest_step",
     "on_loop",
@@ -184,6 +186,9 @@ class TaskThread:
         self._calls: SimpleQueue[tuple[Callable[[], Any], Callable[[_Outcome], Any]] | None]
         self._calls = SimpleQueue()
         self._is_closed = False
+        self.gives_up = False
+        """Whether the thread closes a coroutine that is cancelled, which cannot wait any more."""
+        self._clearing_up: set[asyncio.Task[None]] = set()
         self._handing_s = 0.0
         """For how long steps have waited for the thread, and their ends for the loop."""
         self.identity = 0
@@ -215,7 +220,7 @@ class TaskThread:
                 self._handing_s += task_time() - began - worked_s
             except asyncio.CancelledError:
                 self._gathered.discard()
-                self.post(work.close)
+                self.post(partial(self._give_up, work))
                 raise
             try:
                 await self._gathered.write()
@@ -286,6 +291,31 @@ class TaskThread:
             # Records are not to wait here for the next call.
             del call, function, tell, value, raised, outcome
         del _threads[self.identity]
+
+    def _give_up(self, work: Coroutine[Any, Any, Any]) -> None:
+        self.gives_up = True
+        try:
+            work.close()
+        finally:
+            self.gives_up = False
+
+    def clear_up(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Await what ``close`` returns on the loop; the thread does not wait for that."""
+
+        def begin() -> None:
+            task = self.loop.create_task(close(), name=f"clearing up behind {self.name}")
+            self._clearing_up.add(task)
+            task.add_done_callback(end)
+
+        def end(task: asyncio.Task[None]) -> None:
+            self._clearing_up.discard(task)
+            if not task.cancelled():
+                self._note(_Outcome(None, task.exception(), 0.0))
+
+        try:
+            self.loop.call_soon_threadsafe(begin)
+        except RuntimeError:
+            self.close()  # The loop is closed: the worker ends.
 
     def _tell(self, future: asyncio.Future[_Outcome], outcome: _Outcome) -> None:
         try:
@@ -364,6 +394,18 @@ async def on_loop(call: Callable[..., Any], *arguments: Any) -> Any:
         returned = call(*arguments)
         return await returned if isawaitable(returned) else returned
     return await _asked(partial(call, *arguments))
+
+
+async def close_on_loop(close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Call ``close`` on the event loop, and await what it returns; for a ``finally``.
+
+    A coroutine that is given up can await nothing any more: for it the loop does so by itself.
+    """
+    thread = _here.thread
+    if thread is not None and thread.gives_up:
+        thread.clear_up(close)
+    else:
+        await on_loop(close)
 
 
 def soon_on_loop(call: Callable[..., Any], *arguments: Any) -> None:

@@ -142,7 +142,6 @@ class _Sampling:
         self._delay_s = delay_s
         self._loop = loop
         self._loop_thread = threading.get_ident()
-        self._loop_native_id = threading.get_native_id()
         self._depth_max = config.stack_depth_max
         self._turn = 0
         """Where a look begins that may not come to all tasks."""
@@ -200,29 +199,25 @@ class _Sampling:
         outermost = getattr(task.get_coro(), "cr_code", None)
         begin = next((n for n, one in enumerate(frames) if one.f_code is outermost), None)
         calls = (LOOP,) if begin is None else self._calls(frames[begin:])
-        asked = {self._loop_thread: self._loop_native_id}
-        before = ThreadClocks.read(sys._current_frames(), asked)
+        before = ThreadClocks.read([self._loop_thread])
 
         def turned() -> None:
-            clocks = ThreadClocks.read(sys._current_frames(), asked)
+            clocks = ThreadClocks.read([self._loop_thread])
             is_on_cpu = clocks.has_computed(self._loop_thread, before)
             self.samples.add_stack(Stack(index, is_on_cpu, calls))
 
         self._loop.call_soon_threadsafe(turned)
 
     def _in_threads(self) -> Iterator[tuple[int, Stack]]:
-        threads = sys._current_frames()
         found: dict[int, tuple[int, Sequence[FrameType]]] = {}
-        for thread, innermost in threads.items():
+        for thread, innermost in sys._current_frames().items():
             context, frames = work_of_thread(frames_of(innermost))
             index = self._index_in(context)
             if index is not None:
                 found[thread] = index, frames
         if not found:
             return
-        native_ids = {one.ident: one.native_id for one in threading.enumerate()}
-        asked = {thread: native_ids.get(thread) or 0 for thread in found}
-        clocks = ThreadClocks.read(threads, asked)
+        clocks = ThreadClocks.read(found)
         for thread, (index, frames) in found.items():
             self._seen[thread] += 1
             before, self._clocks[thread] = self._clocks.get(thread), clocks

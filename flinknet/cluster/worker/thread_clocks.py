@@ -15,6 +15,8 @@ goes round among those that want it.
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -25,6 +27,9 @@ __all__ = ["ThreadClocks", "cpu_time"]
 
 BUSY = 0.5
 """A thread that computes for such a part of the time that is left to it is on the CPU."""
+
+_THREAD_CLOCK = 0b110
+"""CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED of Linux: of one thread, exact to the nanosecond."""
 
 _TASKS = Path("/proc/self/task")
 
@@ -40,12 +45,14 @@ class ThreadClocks(NamedTuple):
     """Time in the queues of processors, of those that it was asked of."""
 
     @classmethod
-    def read(cls, threads: Iterable[int], asked: Mapping[int, int]) -> ThreadClocks:
-        """Read them now; ``asked`` has the kernel's number of each thread that is judged."""
+    def read(cls, asked: Iterable[int]) -> ThreadClocks:
+        """Read them now; ``asked`` are the threads that are to be judged."""
+        native_ids = {one.ident or 0: one.native_id or 0 for one in threading.enumerate()}
+        judged = {thread: native_ids.get(thread, 0) for thread in asked}
         return cls(
             time.monotonic(),
-            {thread: cpu_time(thread) for thread in threads},
-            {thread: _queued_s(native_id) for thread, native_id in asked.items()},
+            {thread: cpu_time(native_id) for thread, native_id in (native_ids | judged).items()},
+            {thread: _queued_s(native_id) for thread, native_id in judged.items()},
         )
 
     def has_computed(self, thread: int, before: ThreadClocks, occupied: float = 1.0) -> bool:
@@ -65,12 +72,14 @@ class ThreadClocks(NamedTuple):
         return used_s >= BUSY * occupied * left_s
 
 
-def cpu_time(thread: int) -> float:
-    """For how long a thread has computed; 0 where that is not known, or of one that has ended."""
-    if not hasattr(time, "pthread_getcpuclockid"):
-        return 0.0
-    with suppress(OSError):
-        return time.clock_gettime(time.pthread_getcpuclockid(thread))
+def cpu_time(native_id: int) -> float:
+    """Return seconds for which a thread has computed, by the kernel's number of it; 0 where that is
+    unknown, or if the thread has ended."""
+    if native_id and sys.platform == "linux":
+        # The number of a thread's clock, as pthread_getcpuclockid makes it. That function reads the
+        # memory of the thread, which is gone when the thread has ended; the kernel says so.
+        with suppress(OSError):
+            return time.clock_gettime(~native_id << 3 | _THREAD_CLOCK)
     return 0.0
 
 

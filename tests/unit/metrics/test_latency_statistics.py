@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+
 import pytest
 
 from flinknet.config import LatencyGranularity, MetricsConfig
@@ -34,6 +37,29 @@ def test_the_granularity_says_which_markers_are_told_apart(
     assert [(one.source_uid, one.source_subtask_index) for one in told] == origins
     assert sum(one.markers for one in told) == 4
     assert {(one.operator_uid, one.operator_subtask_index) for one in told} == {("map", 3)}
+
+
+def test_histograms_may_be_asked_for_in_another_thread_while_markers_are_taken() -> None:
+    taken = statistics(latency_granularity="subtask", latency_histograms_max=3000)
+    interval, has_ended = sys.getswitchinterval(), threading.Event()
+    sys.setswitchinterval(1e-6)
+
+    def takes() -> None:
+        index = 0
+        while not has_ended.is_set():
+            index += 1
+            taken.take(LatencyMarker(100, "a", index // 3 % 200), 107)
+
+    thread = threading.Thread(target=takes)
+    thread.start()
+    try:
+        for _ in range(30):
+            told = taken.histograms()
+            assert all(one.markers and one.last == 7 for one in told)
+    finally:
+        has_ended.set()
+        thread.join()
+        sys.setswitchinterval(interval)
 
 
 def test_what_is_told_is_of_the_last_ones() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Sequence
 
 from flinknet.metrics.worker_statistics import KeyGroupCount
@@ -29,6 +31,28 @@ def test_one_record_of_each_batch_is_looked_at_each_time_another_one() -> None:
     for _ in range(3):
         take(sample, 0, (1, 2, 3))
     assert set(sample.counts()) == {KeyGroupCount(group, 1) for group in (1, 2, 3)}
+
+
+def test_counts_may_be_asked_for_in_another_thread_while_records_are_taken() -> None:
+    sample = KeyGroupSample([lambda record: record])
+    interval, goes_on = sys.getswitchinterval(), threading.Event()
+    sys.setswitchinterval(1e-6)
+
+    def takes() -> None:
+        record = 0
+        while not goes_on.is_set():
+            record += 1
+            sample.take(0, (record % 5000,))
+
+    thread = threading.Thread(target=takes)
+    thread.start()
+    try:
+        for _ in range(3000):
+            sample.counts()
+    finally:
+        goes_on.set()
+        thread.join()
+        sys.setswitchinterval(interval)
 
 
 def test_of_many_large_batches_one_stands_for_all() -> None:

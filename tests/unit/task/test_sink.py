@@ -222,7 +222,8 @@ class Slow(Plain):
         self.began += 1
         self.under_way += 1
         assert self.under_way == 1, "one call at a time"
-        self.goes_on.wait()
+        assert committables, "never for nothing"
+        assert self.goes_on.wait(30)
         self.under_way -= 1
         super().persist(committables)
 
@@ -251,6 +252,30 @@ async def test_a_checkpoint_and_a_savepoint_may_be_made_durable_at_a_time(more: 
         taken(harness, 3)
         await harness.operator.persist()
         assert sink.asked[-1] == ("persist", ["c"])
+
+
+async def test_what_is_made_durable_goes_on_if_its_checkpoint_is_given_up() -> None:
+    """The next checkpoint waits for that, and does not send the same files a second time."""
+    sink = Slow()
+    _, harness = ledger(sink=sink)
+    async with harness:
+        await harness.process("a")
+        taken(harness, 1)
+        given_up = asyncio.create_task(harness.operator.persist())
+        while not sink.began:
+            await asyncio.sleep(0)
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+        await harness.process("b")
+        taken(harness, 2)
+        later = asyncio.create_task(harness.operator.persist())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert sink.began == 1
+        sink.goes_on.set()
+        await later
+    assert [ask[1] for ask in sink.asked if ask[0] == "persist"] == [["a"], ["b"]]
 
 
 async def test_a_sink_with_nothing_left_awaits_no_checkpoint() -> None:

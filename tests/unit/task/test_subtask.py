@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
 from operator import itemgetter
@@ -90,6 +91,30 @@ async def test_latency_markers_pass_every_operator(workers: int) -> None:
     assert {(one.source_uid, one.source_subtask_index) for one in told} == {("numbers", -1)}
     assert all(0 <= one.min <= one.max for one in told)
     assert {subtask.statistics().input_watermark for subtask in subtasks.values()} == {None}
+
+
+async def test_statistics_are_read_while_the_thread_of_the_subtask_counts() -> None:
+    """Each number that the thread writes is read on the loop, at any moment of a step."""
+    environment = program().set_max_parallelism(16_384)
+    environment.get_config().set_latency_tracking_interval(1)
+    stream = numbers(environment, 60_000, 1).map(lambda number: number)
+    collect(stream.key_by(lambda number: number).map(lambda number: number))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        async with environments() as running:
+            subtasks = deploy(environment.job_graph("counted"), running)
+            under_way = asyncio.create_task(run(subtasks))
+            while not under_way.done():
+                for subtask in subtasks.values():
+                    subtask.statistics()
+                await asyncio.sleep(0)
+            outcome = await under_way
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(outcome.collected["out"]) == 60_000
+    groups = [subtask.statistics().key_groups for subtask in subtasks.values()]
+    assert any(groups), "key groups were sampled"
 
 
 async def test_chain_of_functions_in_one_task() -> None:

@@ -17,6 +17,7 @@ from flinknet.task.task_thread import (
     BATCHES_GATHERED_MAX,
     GatheredOutput,
     TaskThread,
+    close_on_loop,
     is_in_task_thread,
     on_loop,
     soon_on_loop,
@@ -153,6 +154,32 @@ async def test_a_cancelled_step_is_not_waited_for_and_closed_when_it_has_ended()
         release.set()
         await later
         assert order == ["step", "closed", "later"]
+
+
+async def test_the_loop_clears_up_behind_a_step_that_is_given_up() -> None:
+    """A coroutine that is closed can await nothing more, nor can what it closes in its turn."""
+    async with task_thread() as thread:
+        began, release, closed = threading.Event(), threading.Event(), asyncio.Event()
+
+        async def close() -> None:
+            assert not is_in_task_thread()
+            closed.set()
+
+        async def blocks() -> None:
+            try:
+                began.set()
+                assert release.wait(30)
+                await on_loop(list)
+            finally:
+                await close_on_loop(close)
+
+        step = asyncio.create_task(thread.run(blocks()))
+        await asyncio.to_thread(began.wait, 30)
+        step.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await step
+        release.set()
+        await closed.wait()
 
 
 async def test_a_cancellation_on_the_loop_comes_to_the_chain() -> None:
