@@ -203,10 +203,11 @@ async def test_two_culprits(cluster: Started) -> None:
         while True:
             findings = (await diagnose())["findings"]
             both = {name for finding in findings for name in culprits(finding)}
-            if both == {"Sink: one (1/1)", "Sink: other (1/1)"}:
+            # To load the job keeps a worker's loop for a moment, which is a finding of its own.
+            kinds = {finding["kind"] for finding in findings}
+            if both == {"Sink: one (1/1)", "Sink: other (1/1)"} and kinds == {"SLOW_OPERATOR"}:
                 break
             await asyncio.sleep(LOOK_S)
-    assert {finding["kind"] for finding in findings} == {"SLOW_OPERATOR"}
 
 
 async def test_skew_by_key_names_the_key_group(cluster: Started) -> None:
