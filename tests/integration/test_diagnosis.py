@@ -285,8 +285,9 @@ async def test_a_starved_pool() -> None:
     network = NetworkConfig(network_memory_bytes=4 * 4096, segment_bytes=4096)
     with started_cluster(replace(CONFIG, network=network)) as starved:
         numbered = numbers()
+        environment: Any = numbered.get_execution_environment()
         # Handing each buffer with its one record to a thread could keep the sink busy.
-        numbered.get_execution_environment().get_config().disable_task_threads()
+        environment.get_config().disable_task_threads()
         stream = numbered.map(lambda record: b"x" * 3_000).slot_sharing_group("sources")
         stream.rebalance().sink_to(nothing).name("out").slot_sharing_group("out")
         writer = "Source: numbers -> Map (1/1)"
