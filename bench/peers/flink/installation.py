@@ -90,7 +90,16 @@ def _fetch_jars(target: Path) -> None:
                     assert content is not None
                     with (jars / path.name).open("wb") as jar:
                         shutil.copyfileobj(content, jar)
-        jars.rename(target)
+        _put(jars, target)
+
+
+def _put(made: Path, target: Path) -> None:
+    """Give a directory its name, unless another process has made the same one meanwhile."""
+    try:
+        made.rename(target)
+    except OSError:
+        if not target.is_dir():
+            raise
 
 
 def _compile(javac: str, class_path: str, target: Path) -> None:
@@ -100,7 +109,7 @@ def _compile(javac: str, class_path: str, target: Path) -> None:
             [javac, "-nowarn", "-d", str(classes), "-cp", class_path, *map(str, SOURCES)],
             "javac cannot compile the Flink job",
         )
-        classes.rename(target)
+        _put(classes, target)
 
 
 def _fingerprint() -> str:

@@ -80,3 +80,17 @@ def test_a_missing_jdk_is_named_with_what_to_install(
     with pytest.raises(UnavailableError, match="install a JDK") as caught:
         installation.install()
     assert str(caught.value).startswith(where)
+
+
+def test_two_processes_may_install_at_a_time(tmp_path: Path) -> None:
+    """The second one finds what the first has made; what cannot be put anywhere is an error."""
+    made, target = tmp_path / "made", tmp_path / "lib"
+    for directory in (made, target):
+        directory.mkdir()
+        (directory / "flink.jar").write_bytes(b"jar")
+    installation._put(made, target)
+    assert (target / "flink.jar").read_bytes() == b"jar"
+    with pytest.raises(FileNotFoundError):
+        installation._put(made, tmp_path / "missing" / "lib")
+    installation._put(made, tmp_path / "other")
+    assert not made.exists()
