@@ -149,8 +149,8 @@ class CheckpointedSink(TwoPhaseSink):
 
     @abstractmethod
     def persist(self, committables: list[Any]) -> None:
-        """Have it survive a loss of power; idempotent. Called again while a call is under way only
-        if the checkpoint of that was given up."""
+        """Have it survive a loss of power; idempotent. Never called while a call is under way, even
+        if the checkpoint of that call is given up."""
 
     @abstractmethod
     def publish(self, checkpoint_id: int, committables: list[Any]) -> None:
