@@ -14,6 +14,7 @@ import flinknet.compiled_modules  # noqa: F401
 # isort: split
 from flinknet.buffer.availability import Availability
 from flinknet.buffer.buffer import DataType
+from flinknet.compatibility.pyflink_imports import explain_imports
 from flinknet.config import BufferTimeout, FlinknetConfig, NetworkConfig
 from flinknet.consumer.gate import Gate
 from flinknet.consumer.input_channel import PartitionLocation, UnknownLocation
@@ -48,7 +49,6 @@ from flinknet.records.partitioner import (
 )
 from flinknet.records.reader import EventHandler, RecordBatch, RecordReader
 from flinknet.records.writer import RecordWriter
-from flinknet.task.pyflink_imports import explain_imports
 from flinknet.version import __version__
 from flinknet.wire.events import Event
 

@@ -33,7 +33,7 @@ from flinknet.datastream import (
     ValueStateDescriptor,
 )
 from flinknet.errors import FlinknetError
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 
 __all__ = ["SINK_RECORD_S", "VARIANTS", "Checkpoint", "Outcome", "Setting", "run_job"]
 

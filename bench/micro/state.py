@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from bench.micro.workload import Workload
 from flinknet.config import StateConfig
 from flinknet.datastream import ValueStateDescriptor
-from flinknet.task.state.keyed_state import KeyedState
-from flinknet.task.state.keyed_state_backend import HeapKeyedStateBackend, KeyedStateBackend
-from flinknet.task.state.value_serializer import ValueSerializer
-from flinknet.task.state.value_state import ValueState
+from flinknet.state.keyed_state import KeyedState
+from flinknet.state.keyed_state_backend import HeapKeyedStateBackend, KeyedStateBackend
+from flinknet.state.value_serializer import ValueSerializer
+from flinknet.state.value_state import ValueState
 
 __all__ = ["STATE"]
 
@@ -100,7 +100,7 @@ def _filled(backend: str) -> Filled:
 def _backend(name: str, directory: Path) -> KeyedStateBackend:
     if name == "heap":
         return HeapKeyedStateBackend()
-    from flinknet.task.state.rocksdb.backend import RocksDBKeyedStateBackend
+    from flinknet.state.rocksdb.backend import RocksDBKeyedStateBackend
 
     return RocksDBKeyedStateBackend(
         directory / "state",

@@ -34,9 +34,9 @@ from flinknet.datastream import (
     SinkFunction,
     StreamExecutionEnvironment,
 )
+from flinknet.environment.processing_time import ScheduledTimer
 from flinknet.errors import FlinknetError
-from flinknet.task.processing_time import ScheduledTimer
-from flinknet.task.source import Source
+from flinknet.operators.source import Source
 
 __all__ = [
     "VARIANT",

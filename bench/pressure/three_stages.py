@@ -18,7 +18,7 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.datastream import GeneratorSource, RateLimitedSource, StreamExecutionEnvironment
 from flinknet.errors import FlinknetError
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 
 __all__ = ["FULL", "POOLS", "ThreeStages", "run_three_stages"]
 

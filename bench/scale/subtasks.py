@@ -13,7 +13,7 @@ from flinknet.cluster import LocalCluster
 from flinknet.cluster.control.job_result import JobResult
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 
 __all__ = ["SUBTASKS", "SubtasksOutcome", "job", "make_record", "measure_subtasks", "totals"]
 

@@ -29,12 +29,12 @@ from flinknet.cluster.worker.worker_metrics import WorkerMetrics
 from flinknet.config import ClusterConfig, NetworkConfig
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.datastream import GeneratorSource, RateLimitedSource, StreamExecutionEnvironment
+from flinknet.graph.deployment import GateDescriptor, Producer, WorkerOffer, plan_deployment
+from flinknet.graph.graph import JobGraph
 from flinknet.metrics.network_families import worker_labels
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.partition.result_partition import ResultPartition
-from flinknet.task.deployment import GateDescriptor, Producer, WorkerOffer, plan_deployment
-from flinknet.task.graph import JobGraph
-from flinknet.task.subtask import Subtask
+from flinknet.runtime.subtask import Subtask
 
 __all__ = ["NETWORK", "WIDE", "measure_wide_worker", "scrape_worker"]
 

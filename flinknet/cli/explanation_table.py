@@ -9,9 +9,9 @@ from rich.text import Text
 
 from flinknet.cluster.local.fitting_table import FittingTable
 from flinknet.cluster.local.job_memory import JobMemory, Level
+from flinknet.graph.buffer_needs import BufferNeed, Verdict, WorkerNeeds
+from flinknet.graph.channel_state_bound import ChannelStateBound
 from flinknet.net.memory_bound import MemoryBound
-from flinknet.task.buffer_needs import BufferNeed, Verdict, WorkerNeeds
-from flinknet.task.channel_state_bound import ChannelStateBound
 from flinknet.texts import printable
 
 __all__ = ["explanation", "summary"]

@@ -15,7 +15,7 @@ from flinknet.cluster.local.job_control import JobControl
 from flinknet.config import FlinknetConfig
 from flinknet.datastream.executor import Executor, finish_started, set_executor
 from flinknet.errors import ConfigurationError, FlinknetError, JobFileError
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 
 __all__ = ["first_job", "no_job", "run_job_file"]
 

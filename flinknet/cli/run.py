@@ -30,7 +30,7 @@ from flinknet.cluster.local.job_display import JobDisplay, result_table
 from flinknet.cluster.local.run import run_job
 from flinknet.config import FlinknetConfig
 from flinknet.errors import ConfigurationError, FlinknetError, JobError
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from flinknet.texts import printable
 
 __all__ = ["run"]

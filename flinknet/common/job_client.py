@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flinknet.common import (
     JobClient,
 )
-from flinknet.task.pyflink_differences import not_here
+from flinknet.compatibility.pyflink_differences import not_here
 
 __all__ = [
     "JobClient",

@@ -9,7 +9,7 @@ from flinknet.common import (
     Instant,
     Time,
 )
-from flinknet.task.pyflink_differences import not_here
+from flinknet.compatibility.pyflink_differences import not_here
 
 __all__ = [
     "Duration",

@@ -8,7 +8,7 @@ from flinknet.common import (
     TypeInformation,
     Types,
 )
-from flinknet.task.pyflink_differences import not_here
+from flinknet.compatibility.pyflink_differences import not_here
 
 __all__ = [
     "TypeInformation",

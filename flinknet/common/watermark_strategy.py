@@ -8,7 +8,7 @@ from flinknet.common import (
     TimestampAssigner,
     WatermarkStrategy,
 )
-from flinknet.task.pyflink_differences import not_here
+from flinknet.compatibility.pyflink_differences import not_here
 
 __all__ = [
     "TimestampAssigner",

@@ -1,7 +1,7 @@
 """The DataStream API: what a job is written with, in PyFlink's names.
 
-It stands above what runs the job (``flinknet.task``) and hands on what both need: functions,
-contexts, state, sources and sinks."""
+It stands above the rooms that run a job (``runtime``, ``operators``) and hands on the names that
+programs need from ``functions``, ``state`` and ``operators``."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ from flinknet.datastream.streams import (
 from flinknet.datastream.windowed_stream import (
     WindowedStream,
 )
-from flinknet.task.async_retry import (
+from flinknet.functions.async_retry import (
     AsyncRetryPredicate,
     AsyncRetryStrategy,
     ExponentialBackoffDelayRetryStrategy,
@@ -71,14 +71,14 @@ from flinknet.task.async_retry import (
     NoRetryStrategy,
     RetryPredicate,
 )
-from flinknet.task.broadcast_context import (
+from flinknet.functions.broadcast_context import (
     BroadcastContext,
     OnTimerBroadcastContext,
     ReadOnlyBroadcastState,
 )
-from flinknet.task.context import OnTimerContext, ProcessContext, RuntimeContext
-from flinknet.task.durations import Duration, Instant, Time
-from flinknet.task.evictors import (
+from flinknet.functions.context import OnTimerContext, ProcessContext, RuntimeContext
+from flinknet.functions.durations import Duration, Instant, Time
+from flinknet.functions.evictors import (
     CountEvictor,
     DeltaEvictor,
     Evictor,
@@ -86,7 +86,7 @@ from flinknet.task.evictors import (
     TimeEvictor,
     TimestampedValue,
 )
-from flinknet.task.functions import (
+from flinknet.functions.functions import (
     AggregateFunction,
     AsyncFunction,
     CheckpointListener,
@@ -104,35 +104,8 @@ from flinknet.task.functions import (
     SinkFunction,
     WithdrawableOutput,
 )
-from flinknet.task.row import Row, RowKind
-from flinknet.task.side_outputs import OutputTag
-from flinknet.task.sink import CheckpointedSink, CommitContext, Committer, Sink, TwoPhaseSink
-from flinknet.task.source import Source
-from flinknet.task.state.checkpointed_function import (
-    CheckpointedFunction,
-    FunctionInitializationContext,
-    FunctionSnapshotContext,
-)
-from flinknet.task.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    ValueStateDescriptor,
-)
-from flinknet.task.state.folding_state import AggregatingState, ReducingState
-from flinknet.task.state.list_state import ListState
-from flinknet.task.state.map_state import MapState
-from flinknet.task.state.operator_state import (
-    BroadcastState,
-    OperatorListState,
-    OperatorStateStore,
-)
-from flinknet.task.state.time_to_live import StateTtlConfig
-from flinknet.task.state.value_serializer import StateSerializer
-from flinknet.task.state.value_state import ValueState
-from flinknet.task.timers.timer_service import TimeDomain, TimerService
-from flinknet.task.triggers import (
+from flinknet.functions.row import Row, RowKind
+from flinknet.functions.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     CountTrigger,
@@ -143,7 +116,7 @@ from flinknet.task.triggers import (
     Trigger,
     TriggerResult,
 )
-from flinknet.task.two_input_functions import (
+from flinknet.functions.two_input_functions import (
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -151,16 +124,16 @@ from flinknet.task.two_input_functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
-from flinknet.task.type_information import TypeInformation, Types
-from flinknet.task.watermark_strategy import TimestampAssigner, WatermarkStrategy
-from flinknet.task.window_functions import (
+from flinknet.functions.type_information import TypeInformation, Types
+from flinknet.functions.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from flinknet.functions.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowContext,
     WindowFunction,
 )
-from flinknet.task.windows import (
+from flinknet.functions.windows import (
     CountWindow,
     EventTimeSessionWindows,
     GlobalWindow,
@@ -174,6 +147,33 @@ from flinknet.task.windows import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
+from flinknet.operators.side_outputs import OutputTag
+from flinknet.operators.sink import CheckpointedSink, CommitContext, Committer, Sink, TwoPhaseSink
+from flinknet.operators.source import Source
+from flinknet.state.checkpointed_function import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from flinknet.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from flinknet.state.folding_state import AggregatingState, ReducingState
+from flinknet.state.list_state import ListState
+from flinknet.state.map_state import MapState
+from flinknet.state.operator_state import (
+    BroadcastState,
+    OperatorListState,
+    OperatorStateStore,
+)
+from flinknet.state.time_to_live import StateTtlConfig
+from flinknet.state.timer_service import TimeDomain, TimerService
+from flinknet.state.value_serializer import StateSerializer
+from flinknet.state.value_state import ValueState
 
 __all__ = [
     "AggregateFunction",

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from flinknet.datastream.streams import DataStream
 from flinknet.errors import ConfigurationError
-from flinknet.task.async_retry import NO_RETRY_STRATEGY, AsyncRetryStrategy
-from flinknet.task.async_wait_operator import AsyncWaitOperator
-from flinknet.task.durations import Duration, Time
-from flinknet.task.functions import AsyncFunction
-from flinknet.task.type_information import TypeInformation
+from flinknet.functions.async_retry import NO_RETRY_STRATEGY, AsyncRetryStrategy
+from flinknet.functions.durations import Duration, Time
+from flinknet.functions.functions import AsyncFunction
+from flinknet.functions.type_information import TypeInformation
+from flinknet.operators.async_wait_operator import AsyncWaitOperator
 
 __all__ = ["AsyncDataStream"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flinknet.compatibility.pyflink_differences import not_here
 from flinknet.datastream import (
     ExponentialBackoffDelayRetryStrategy,
     FixedDelayRetryStrategy,
     NoRetryStrategy,
     RetryPredicate,
 )
-from flinknet.task.pyflink_differences import not_here
 
 __all__ = [
     "ExponentialBackoffDelayRetryStrategy",

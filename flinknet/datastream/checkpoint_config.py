@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from enum import Enum
 
+from flinknet.compatibility.pyflink_differences import PyFlinkNames
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
-from flinknet.task.pyflink_differences import PyFlinkNames
 
 __all__ = ["CheckpointConfig", "CheckpointingMode", "ExternalizedCheckpointRetention"]
 

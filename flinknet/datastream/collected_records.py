@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Self
 from flinknet.config.temporary_directory import make_socket_directory
 from flinknet.datastream.program_sink import ProgramSink
 from flinknet.errors import JobFailedError
-from flinknet.task.record_frames import read_frame
+from flinknet.graph.record_frames import read_frame
 
 if TYPE_CHECKING:
     from flinknet.datastream.job_client import JobClient

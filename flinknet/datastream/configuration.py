@@ -12,6 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
+from flinknet.compatibility.pyflink_differences import PyFlinkNames
 from flinknet.config.flink_options import (
     FLINK_OPTIONS,
     buffer_timeout,
@@ -27,7 +28,6 @@ from flinknet.datastream.checkpoint_config import CheckpointingMode, Externalize
 from flinknet.datastream.restart_strategies import RestartStrategies
 from flinknet.datastream.state_backends import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from flinknet.errors import ConfigurationError
-from flinknet.task.pyflink_differences import PyFlinkNames
 
 __all__ = ["Configuration", "RuntimeExecutionMode", "configure"]
 

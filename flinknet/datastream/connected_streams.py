@@ -7,22 +7,22 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from flinknet.errors import ConfigurationError
-from flinknet.task.graph import OperatorFactory
-from flinknet.task.state.descriptors import MapStateDescriptor
-from flinknet.task.two_input_functions import (
+from flinknet.functions.two_input_functions import (
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
-from flinknet.task.two_input_operator import (
+from flinknet.functions.type_information import TypeInformation
+from flinknet.operators.operators import OperatorFactory
+from flinknet.operators.two_input_operator import (
     BroadcastProcessOperator,
     CoFlatMapOperator,
     CoMapOperator,
     CoProcessOperator,
 )
-from flinknet.task.type_information import TypeInformation
+from flinknet.state.descriptors import MapStateDescriptor
 
 __all__ = ["BroadcastConnectedStream", "ConnectedStreams"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flinknet.compatibility.pyflink_differences import not_here
 from flinknet.datastream import (
     BroadcastConnectedStream,
     BroadcastStream,
@@ -13,7 +14,6 @@ from flinknet.datastream import (
     KeyedStream,
     WindowedStream,
 )
-from flinknet.task.pyflink_differences import not_here
 
 __all__ = [
     "BroadcastConnectedStream",

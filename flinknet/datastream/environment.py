@@ -20,18 +20,19 @@ from flinknet.datastream.sources import CollectionSource
 from flinknet.datastream.state_backends import StateBackend
 from flinknet.datastream.streams import DataStream
 from flinknet.errors import ConfigurationError
-from flinknet.task.graph import JobGraph, OperatorFactory
-from flinknet.task.graph_generator import GraphDefaults, RuntimeMode, generate_job_graph, is_batch
-from flinknet.task.own_types import record_types
-from flinknet.task.source import Source, SourceOperator
-from flinknet.task.transformation import OperatorKind, StreamInput, Transformation
-from flinknet.task.type_information import TypeInformation, converter
-from flinknet.task.warning_filters import program_filters
-from flinknet.task.watermark_strategy import WatermarkStrategy
+from flinknet.functions.own_types import record_types
+from flinknet.functions.type_information import TypeInformation, converter
+from flinknet.functions.watermark_strategy import WatermarkStrategy
+from flinknet.graph.graph import JobGraph
+from flinknet.graph.graph_generator import GraphDefaults, RuntimeMode, generate_job_graph, is_batch
+from flinknet.graph.transformation import OperatorKind, StreamInput, Transformation
+from flinknet.graph.warning_filters import program_filters
+from flinknet.operators.operators import OperatorFactory
+from flinknet.operators.source import Source, SourceOperator
 
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
-from flinknet.task.pyflink_differences import BATCH_DIFFERENCE, PyFlinkNames
+from flinknet.compatibility.pyflink_differences import BATCH_DIFFERENCE, PyFlinkNames
 
 __all__ = ["ExecutionConfig", "StreamExecutionEnvironment"]
 

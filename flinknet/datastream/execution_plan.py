@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from flinknet.task.graph_generator import GraphDefaults, all_transformations
-from flinknet.task.transformation import OperatorKind, StreamInput, Transformation
+from flinknet.graph.graph_generator import GraphDefaults, all_transformations
+from flinknet.graph.transformation import OperatorKind, StreamInput, Transformation
 
 __all__ = ["execution_plan"]
 

@@ -17,7 +17,7 @@ from flinknet.config import FlinknetConfig
 from flinknet.config.flink_options import FLINK_OPTIONS
 from flinknet.config.loading import load_settings
 from flinknet.datastream.job_client import JobClient
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult

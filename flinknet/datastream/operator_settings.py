@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Self
 
+from flinknet.compatibility.pyflink_differences import PyFlinkNames
 from flinknet.config import BufferTimeout, check_buffer_timeout
 from flinknet.errors import ConfigurationError
-from flinknet.task.pyflink_differences import PyFlinkNames
-from flinknet.task.transformation import ChainingStrategy, Transformation
+from flinknet.graph.transformation import ChainingStrategy, Transformation
 
 __all__ = ["OperatorSettings", "checked_parallelism"]
 

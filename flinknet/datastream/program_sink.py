@@ -1,7 +1,7 @@
 """The sink that brings records to the program while the job runs.
 
 Theory of operation. Each subtask connects to the program's socket, a Unix one in a directory that
-only its user may enter, and sends frames (``task/record_frames.py``)::
+only its user may enter, and sends frames (``graph/record_frames.py``)::
 
     ("open", subtask, attempt, checkpoint, checkpointed)
                                     which checkpoint it goes on from, or None, and whether there
@@ -27,11 +27,11 @@ import asyncio
 from typing import Any
 
 from flinknet.errors import JobFailedError
-from flinknet.task.context import RuntimeContext
-from flinknet.task.functions import CheckpointListener
-from flinknet.task.record_frames import frame
-from flinknet.task.sink import ConfirmedSink
-from flinknet.task.state.checkpointed_function import (
+from flinknet.functions.context import RuntimeContext
+from flinknet.functions.functions import CheckpointListener
+from flinknet.graph.record_frames import frame
+from flinknet.operators.sink import ConfirmedSink
+from flinknet.state.checkpointed_function import (
     CheckpointedFunction,
     FunctionInitializationContext,
     FunctionSnapshotContext,

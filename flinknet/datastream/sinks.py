@@ -6,15 +6,15 @@ import sys
 from typing import Any
 
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task.context import RuntimeContext
-from flinknet.task.sink import Sink
-from flinknet.task.state.checkpointed_function import (
+from flinknet.functions.context import RuntimeContext
+from flinknet.operators.sink import Sink
+from flinknet.state.checkpointed_function import (
     CheckpointedFunction,
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
-from flinknet.task.state.descriptors import ListStateDescriptor
-from flinknet.task.state.operator_state import OperatorListState
+from flinknet.state.descriptors import ListStateDescriptor
+from flinknet.state.operator_state import OperatorListState
 from flinknet.texts import printable
 
 __all__ = ["CollectSink", "PrintSink"]

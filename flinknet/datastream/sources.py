@@ -21,10 +21,10 @@ from operator import add
 from typing import Any
 
 from flinknet.errors import ConfigurationError
+from flinknet.functions.calls import BATCH_RECORDS
+from flinknet.functions.context import RuntimeContext
+from flinknet.operators.source import Batch, Source, read
 from flinknet.records.detached import each_detached
-from flinknet.task.context import RuntimeContext
-from flinknet.task.operators import BATCH_RECORDS
-from flinknet.task.source import Batch, Source, read
 
 __all__ = [
     "CollectionSource",

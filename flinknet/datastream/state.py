@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flinknet.compatibility.pyflink_differences import not_here
 from flinknet.datastream import (
     AggregatingState,
     AggregatingStateDescriptor,
@@ -20,7 +21,6 @@ from flinknet.datastream import (
     ValueState,
     ValueStateDescriptor,
 )
-from flinknet.task.pyflink_differences import not_here
 
 __all__ = [
     "AggregatingState",

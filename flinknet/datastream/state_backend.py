@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flinknet.compatibility.pyflink_differences import not_here
 from flinknet.datastream import (
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
     StateBackend,
 )
-from flinknet.task.pyflink_differences import not_here
 
 __all__ = [
     "EmbeddedRocksDBStateBackend",

@@ -21,11 +21,10 @@ from flinknet.datastream.operator_settings import OperatorSettings
 from flinknet.datastream.sinks import CollectSink, PrintSink
 from flinknet.datastream.windowed_stream import WindowedStream
 from flinknet.errors import ConfigurationError
-from flinknet.records.conversion import ConvertedKey
-from flinknet.task.accumulators import ExtremeBy, Maximum, Minimum, Projection, Sum
-from flinknet.task.batch_operators import MapBatchOperator, ProcessBatchOperator
-from flinknet.task.evictors import CountEvictor
-from flinknet.task.functions import (
+from flinknet.functions.accumulators import ExtremeBy, Maximum, Minimum, Projection, Sum
+from flinknet.functions.calls import bound_function, is_awaiting
+from flinknet.functions.evictors import CountEvictor
+from flinknet.functions.functions import (
     AggregateFunction,
     FilterFunction,
     FlatMapFunction,
@@ -40,30 +39,11 @@ from flinknet.task.functions import (
     ReduceFunction,
     SinkFunction,
 )
-from flinknet.task.graph import OperatorFactory
-from flinknet.task.keyed_operators import (
-    AggregateOperator,
-    EmitMode,
-    KeyedFilterOperator,
-    KeyedFlatMapOperator,
-    KeyedMapOperator,
-    KeyedProcessOperator,
-    ReduceOperator,
-)
-from flinknet.task.operators import (
-    CallableSinkOperator,
-    FilterOperator,
-    FlatMapOperator,
-    MapOperator,
-    ProcessOperator,
-    bound_function,
-    is_awaiting,
-)
-from flinknet.task.side_outputs import OutputTag
-from flinknet.task.sink import Sink, SinkOperator, TwoPhaseSink
-from flinknet.task.state.descriptors import MapStateDescriptor
-from flinknet.task.timestamps import AssignTimestampsOperator
-from flinknet.task.transformation import (
+from flinknet.functions.triggers import CountTrigger, PurgingTrigger
+from flinknet.functions.type_information import TupleTypeInfo, TypeInformation, Types, converter
+from flinknet.functions.watermark_strategy import WatermarkStrategy
+from flinknet.functions.windows import CountWindows, WindowAssigner
+from flinknet.graph.transformation import (
     ADAPTIVE_REBALANCE,
     ADAPTIVE_RESCALE,
     BROADCAST,
@@ -81,10 +61,29 @@ from flinknet.task.transformation import (
     custom_partitioning,
     hash_partitioning,
 )
-from flinknet.task.triggers import CountTrigger, PurgingTrigger
-from flinknet.task.type_information import TupleTypeInfo, TypeInformation, Types, converter
-from flinknet.task.watermark_strategy import WatermarkStrategy
-from flinknet.task.windows import CountWindows, WindowAssigner
+from flinknet.operators.batch_operators import MapBatchOperator, ProcessBatchOperator
+from flinknet.operators.keyed_operators import (
+    AggregateOperator,
+    EmitMode,
+    KeyedFilterOperator,
+    KeyedFlatMapOperator,
+    KeyedMapOperator,
+    KeyedProcessOperator,
+    ReduceOperator,
+)
+from flinknet.operators.operators import (
+    CallableSinkOperator,
+    FilterOperator,
+    FlatMapOperator,
+    MapOperator,
+    OperatorFactory,
+    ProcessOperator,
+)
+from flinknet.operators.side_outputs import OutputTag
+from flinknet.operators.sink import Sink, SinkOperator, TwoPhaseSink
+from flinknet.operators.timestamps import AssignTimestampsOperator
+from flinknet.records.conversion import ConvertedKey
+from flinknet.state.descriptors import MapStateDescriptor
 
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flinknet.compatibility.pyflink_differences import not_here
 from flinknet.datastream import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -27,7 +28,6 @@ from flinknet.datastream import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
-from flinknet.task.pyflink_differences import not_here
 
 __all__ = [
     "ContinuousEventTimeTrigger",

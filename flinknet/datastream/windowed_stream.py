@@ -6,16 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from flinknet.compatibility.pyflink_differences import PyFlinkNames
 from flinknet.errors import ConfigurationError
-from flinknet.task.durations import Time
-from flinknet.task.evictors import EvictingContents, Evictor
-from flinknet.task.functions import AggregateFunction
-from flinknet.task.graph import OperatorFactory
-from flinknet.task.pyflink_differences import PyFlinkNames
-from flinknet.task.side_outputs import OutputTag
-from flinknet.task.triggers import Trigger
-from flinknet.task.type_information import TypeInformation, converter
-from flinknet.task.window_functions import (
+from flinknet.functions.durations import Time
+from flinknet.functions.evictors import EvictingContents, Evictor
+from flinknet.functions.functions import AggregateFunction
+from flinknet.functions.triggers import Trigger
+from flinknet.functions.type_information import TypeInformation, converter
+from flinknet.functions.window_functions import (
     AggregatedContents,
     AllWindowFunction,
     ElementContents,
@@ -23,8 +21,10 @@ from flinknet.task.window_functions import (
     WindowContents,
     WindowFunction,
 )
-from flinknet.task.window_operator import WindowMethod, WindowOperator
-from flinknet.task.windows import WindowAssigner, span_ms
+from flinknet.functions.windows import WindowAssigner, span_ms
+from flinknet.operators.operators import OperatorFactory
+from flinknet.operators.side_outputs import OutputTag
+from flinknet.operators.window_operator import WindowMethod, WindowOperator
 
 __all__ = ["WindowedStream"]
 

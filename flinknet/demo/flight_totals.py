@@ -14,16 +14,16 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flinknet.demo.measurement import Integers, Measurement
+from flinknet.functions.context import RuntimeContext
+from flinknet.functions.functions import MapBatchFunction
 from flinknet.records.key_groups import key_group, key_group_range
-from flinknet.task.context import RuntimeContext
-from flinknet.task.functions import MapBatchFunction
-from flinknet.task.state.checkpointed_function import (
+from flinknet.state.checkpointed_function import (
     CheckpointedFunction,
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
-from flinknet.task.state.descriptors import ListStateDescriptor
-from flinknet.task.state.operator_state import OperatorListState
+from flinknet.state.descriptors import ListStateDescriptor
+from flinknet.state.operator_state import OperatorListState
 
 if TYPE_CHECKING:
     import pyarrow as pa

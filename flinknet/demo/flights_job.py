@@ -41,9 +41,9 @@ from flinknet.demo.flight_totals import (
     ColumnTotals,
     FlightTotals,
 )
-from flinknet.task.context import RuntimeContext
-from flinknet.task.graph import JobGraph
-from flinknet.task.source import Source
+from flinknet.functions.context import RuntimeContext
+from flinknet.graph.graph import JobGraph
+from flinknet.operators.source import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -35,6 +35,8 @@ from flinknet.wire.checkpoint_options import Alignment, CheckpointKind, Checkpoi
 
 __all__ = [
     "END_OF_PARTITION",
+    "MAX_WATERMARK",
+    "MIN_WATERMARK",
     "Alignment",
     "CancelCheckpointMarker",
     "CheckpointBarrier",
@@ -48,6 +50,7 @@ __all__ = [
     "EventAnnouncement",
     "LatencyMarker",
     "Watermark",
+    "WatermarkElement",
     "WatermarkStatus",
     "announcement_of",
     "barrier_in",
@@ -255,6 +258,12 @@ class EndOfChannelState:
 # -- event time, latency ---------------------------------------------------------------------------
 
 
+MIN_WATERMARK = -(1 << 63)
+"""The watermark before any event time."""
+MAX_WATERMARK = (1 << 63) - 1
+"""The watermark after all event time, which a source sends when it has ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Watermark:
     """No record with this event time, or an earlier one, comes behind it."""
@@ -282,6 +291,10 @@ class WatermarkStatus:
     def event(self) -> Event:
         """The event that travels."""
         return Event(DataType.EVENT_BUFFER, _STATUS_FORM.pack(0x92, _STATUS, self.idle))
+
+
+WatermarkElement = Watermark | WatermarkStatus
+"""An event that tells of event time."""
 
 
 def _decode_status(event: Event) -> WatermarkStatus:

@@ -14,9 +14,9 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.coordinator import Coordinator
 from flinknet.config import ClusterConfig
 from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
+from flinknet.graph.graph import JobGraph
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.worker_statistics import SubtaskTotals, WorkerStatistics, pack_statistics
-from flinknet.task.graph import JobGraph
 from tests.unit.cluster.control_plane import serve_control_plane
 from tests.unit.metrics.samples import network, subtask, times
 

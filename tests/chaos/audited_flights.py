@@ -48,8 +48,8 @@ from flinknet.datastream import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from flinknet.task.graph import JobGraph
-from flinknet.task.source import read
+from flinknet.graph.graph import JobGraph
+from flinknet.operators.source import read
 
 __all__ = [
     "COLUMNS",

@@ -16,7 +16,7 @@ from flinknet.datastream import (
     ProcessContext,
     StreamExecutionEnvironment,
 )
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 
 __all__ = ["KEYS", "answer", "read_output", "sums_of"]
 

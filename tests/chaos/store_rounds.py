@@ -45,7 +45,7 @@ from flinknet.datastream import (
     ValueStateDescriptor,
 )
 from flinknet.errors import FlinknetError
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from tests.chaos.late_store import LateStore
 from tests.integration.test_recovery import Held
 

@@ -12,7 +12,7 @@ from flinknet.cluster import LocalCluster
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
 from flinknet.errors import JobFailedError
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3600)]
 

@@ -6,9 +6,9 @@ import pytest
 
 from flinknet.datastream import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from flinknet.records.key_groups import key_group
-from flinknet.task.state.state_handler import StateHandler
+from flinknet.state.state_handler import StateHandler
 from tests.contract import checkpoint_reader
-from tests.unit.task.state.keys import Key
+from tests.unit.state.keys import Key
 
 KEYS = [*range(300), "text", ("a", 1), -1, 2.5, b"bytes"]
 GROUPS = 16

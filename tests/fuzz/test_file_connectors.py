@@ -40,8 +40,8 @@ from flinknet.datastream import (
     ParquetSink,
 )
 from flinknet.errors import JobFailedError
-from flinknet.task.sink import SinkOperator, TwoPhaseSink
-from tests.unit.task.harness import Harness, context
+from flinknet.operators.sink import SinkOperator, TwoPhaseSink
+from tests.unit.operators.harness import Harness, context
 
 SEEDS = 40
 """Of each test here, in ``make test``."""

@@ -20,10 +20,10 @@ from flinknet.cluster.worker import stack_sampler
 from flinknet.cluster.worker.stack_sampler import Sampled, StackSampler
 from flinknet.config import ClusterConfig, NetworkConfig
 from flinknet.consumer.input_channel import PartitionLocation
+from flinknet.graph.deployment import SubtaskDescriptor
 from flinknet.net import task_clock
 from flinknet.net.network_environment import NetworkEnvironment
-from flinknet.task.deployment import SubtaskDescriptor
-from flinknet.task.running_subtask import RUNNING_SUBTASK
+from flinknet.runtime.running_subtask import RUNNING_SUBTASK
 
 SEGMENT_BYTES = 1024
 CONFIG = NetworkConfig(segment_bytes=SEGMENT_BYTES, network_memory_bytes=SEGMENT_BYTES * 32)

@@ -22,7 +22,7 @@ from flinknet.datastream import (
     GeneratorSource,
     StreamExecutionEnvironment,
 )
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from tests.integration.cluster_runs import LOOK_S
 
 SMALL, LARGE = 1_000, 30_000

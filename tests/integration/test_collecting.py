@@ -25,7 +25,7 @@ from flinknet.datastream import (
     StreamExecutionEnvironment,
 )
 from flinknet.datastream.executor import set_executor
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 
 EventLoop = Literal["uvloop", "asyncio"]
 

@@ -20,8 +20,8 @@ from flinknet.config import FlinknetConfig
 from flinknet.config.restart_strategy import NO_RESTART
 from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
 from flinknet.errors import JobError, JobFailedError
-from flinknet.task.graph import JobGraph
-from flinknet.task.sink import CommitContext, Committer, TwoPhaseSink
+from flinknet.graph.graph import JobGraph
+from flinknet.operators.sink import CommitContext, Committer, TwoPhaseSink
 from tests.integration.test_recovery import (
     EXPECTED,
     RECORDS,

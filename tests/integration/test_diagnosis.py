@@ -36,8 +36,8 @@ from flinknet.datastream import (
     RuntimeContext,
     StreamExecutionEnvironment,
 )
+from flinknet.graph.graph import JobGraph
 from flinknet.records.key_groups import key_group
-from flinknet.task.graph import JobGraph
 from tests.integration.cluster_runs import LOOK_S
 
 pytestmark = pytest.mark.xdist_group("diagnosis")

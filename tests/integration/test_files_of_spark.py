@@ -23,8 +23,8 @@ from flinknet.datastream import (
     JsonLinesSource,
     ParquetSink,
 )
-from flinknet.task.sink import SinkOperator, TwoPhaseSink
-from tests.unit.task.harness import Harness, context
+from flinknet.operators.sink import SinkOperator, TwoPhaseSink
+from tests.unit.operators.harness import Harness, context
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,8 +14,8 @@ from flinknet.cluster import LocalCluster
 from flinknet.cluster.control.credentials import authorization_headers
 from flinknet.config import ClusterConfig, FlinknetConfig, MetricsConfig, NetworkConfig
 from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
+from flinknet.graph.graph import JobGraph
 from flinknet.metrics.hex_id import hex_id
-from flinknet.task.graph import JobGraph
 from tests.integration.cluster_runs import LOOK_S
 
 HOLD_S = 0.02

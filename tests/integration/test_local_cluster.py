@@ -32,7 +32,7 @@ from flinknet.errors import (
     LocalProtocolError,
     WorkerLostError,
 )
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from flinknet.wire.handshake_messages import Hello, Opening, Refusal, Verdict, WorkerIdentity
 
 CONFIG = FlinknetConfig(

@@ -24,8 +24,8 @@ from flinknet.compiled_modules import COMPILED
 from flinknet.config import FlinknetConfig, WireLimits
 from flinknet.connection.handshake import Handshake
 from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
+from flinknet.graph.graph import JobGraph
 from flinknet.partition.registry import wire_partition_id
-from flinknet.task.graph import JobGraph
 from flinknet.wire.codec import encode
 from flinknet.wire.handshake_messages import WorkerIdentity
 from flinknet.wire.messages import MessageType

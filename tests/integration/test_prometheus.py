@@ -28,7 +28,7 @@ from flinknet.datastream import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from tests.integration.grafana_dashboard_11049 import ASKED, NOT_ANSWERED
 from tests.integration.test_local_cluster import sums
 

@@ -15,7 +15,7 @@ from flinknet.cluster.control.job_result import JobResult
 from flinknet.cluster.local.job_control import JobControl
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.datastream.executor import set_executor
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 
 PROGRAMS = Path(__file__).parents[1] / "pyflink" / "programs"
 CONFIG = FlinknetConfig(

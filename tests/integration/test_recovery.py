@@ -39,8 +39,8 @@ from flinknet.datastream import (
     ValueStateDescriptor,
 )
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task.graph import JobGraph
-from flinknet.task.source import Source, read
+from flinknet.graph.graph import JobGraph
+from flinknet.operators.source import Source, read
 from tests.integration.cluster_runs import LOOK_S
 from tests.unit.checkpoint.checkpoints import change
 

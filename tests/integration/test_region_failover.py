@@ -25,7 +25,7 @@ from flinknet.datastream import (
     RestartStrategies,
     StreamExecutionEnvironment,
 )
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from tests.integration.cluster_runs import LOOK_S
 from tests.integration.test_recovery import EXPECTED, KEYS, RECORDS, Held
 

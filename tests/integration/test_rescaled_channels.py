@@ -27,7 +27,7 @@ from flinknet.datastream import (
     StreamExecutionEnvironment,
     ValueStateDescriptor,
 )
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from tests.integration.cluster_runs import LOOK_S
 
 KEYS = 101

@@ -22,7 +22,7 @@ from flinknet.errors import (
     JobError,
     StateError,
 )
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from tests.unit.checkpoint.checkpoints import change
 
 KEYS = 101

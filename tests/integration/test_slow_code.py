@@ -17,7 +17,7 @@ from flinknet.datastream import (
     StreamExecutionEnvironment,
 )
 from flinknet.errors import WorkerLostError
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 
 HELD_UP_S = 3.0
 

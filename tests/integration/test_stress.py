@@ -28,7 +28,7 @@ from flinknet.datastream import (
     StreamExecutionEnvironment,
     ValueStateDescriptor,
 )
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from tests.integration.test_recovery import Held, complete
 
 KEYS = 7

@@ -50,17 +50,17 @@ from flinknet.cluster.control.messages import (
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_state import SubtaskState
 from flinknet.cluster.control.wall_clock import WallClock
-from flinknet.cluster.coordinator.attempt_record import AttemptRecord
-from flinknet.cluster.coordinator.dispatcher import Dispatcher
-from flinknet.cluster.coordinator.job_record import JobRecord
-from flinknet.cluster.coordinator.pipelined_region import PipelinedRegion
+from flinknet.cluster.coordinator.jobs.attempt_record import AttemptRecord
+from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.cluster.coordinator.jobs.pipelined_region import PipelinedRegion
 from flinknet.config import ClusterConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.config.restart_strategy import FixedDelayRestart
 from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
 from flinknet.errors import FlinknetError
+from flinknet.graph.graph import JobGraph
 from flinknet.metrics.io_metrics import IOMetrics
-from flinknet.task.graph import JobGraph
 from tests.model.explorer import REDUCTIONS, ViolationFoundError, pickled
 from tests.model.region_channel import NetworkMemory, RegionChannel
 from tests.model.region_worker import FINISHED, RegionWorker, SubtaskKey

@@ -12,12 +12,12 @@ from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.checkpoint.attempt_state import AttemptEvent
 from flinknet.checkpoint.barrier_handler import BarrierHandler
 from flinknet.checkpoint.coordinator import CheckpointCoordinator, Order
-from flinknet.cluster.coordinator.attempt_record import AttemptRecord
-from flinknet.cluster.coordinator.dispatcher import Dispatcher
-from flinknet.cluster.coordinator.job_execution import Commands, JobExecution, SubtaskKey
-from flinknet.cluster.coordinator.job_record import JobRecord
-from flinknet.cluster.coordinator.region_failover import RegionFailover
-from flinknet.cluster.coordinator.restore_point import RestorePoint
+from flinknet.cluster.coordinator.jobs.attempt_record import AttemptRecord
+from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.jobs.job_execution import Commands, JobExecution, SubtaskKey
+from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.cluster.coordinator.jobs.region_failover import RegionFailover
+from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint
 from flinknet.consumer.input_gate import InputGate
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.wire.events import CheckpointBarrier

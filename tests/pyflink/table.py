@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from flinknet.task.pyflink_differences import ALL_OF_IT, DIFFERENCES, MODULES, VALUE_DIFFERENCES
+from flinknet.compatibility.pyflink_differences import (
+    ALL_OF_IT,
+    DIFFERENCES,
+    MODULES,
+    VALUE_DIFFERENCES,
+)
 from tests.pyflink.listing import Api, Methods, read_api
 
 __all__ = ["PAGE", "page"]

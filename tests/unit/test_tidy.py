@@ -37,9 +37,9 @@ FUNCTION_LINES_MAX = 80
 PICKLES = {"cloudpickle", "pickle"}
 NEVER = {"dill", "marshal", "shelve"}
 PICKLES_JOBS = (
-    "flinknet/task/graph.py",
-    "flinknet/task/pickler.py",
-    "flinknet/task/record_frames.py",
+    "flinknet/graph/graph.py",
+    "flinknet/graph/pickler.py",
+    "flinknet/graph/record_frames.py",
     "flinknet/cluster/",
 )
 """Code travels as a job graph, on the authenticated control plane, and records of a job to its own

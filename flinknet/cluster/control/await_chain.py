@@ -20,7 +20,7 @@ from functools import partial
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from flinknet.task.task_thread import TaskThread, advance
+from flinknet.environment.task_thread import TaskThread, advance
 from flinknet.texts import text_of
 
 __all__ = [

@@ -37,8 +37,8 @@ from flinknet.errors import (
     RemoteProtocolError,
     RemoteTransportError,
 )
+from flinknet.graph.deployment import SubtaskDescriptor, descriptors_of_fields
 from flinknet.net.patience import patient_timeout
-from flinknet.task.deployment import SubtaskDescriptor, descriptors_of_fields
 
 __all__ = ["ControlLink", "Deployment", "unanswered"]
 

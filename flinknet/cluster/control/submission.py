@@ -15,14 +15,14 @@ import msgpack
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.config.restart_strategy import RestartStrategy
 from flinknet.errors import ConfigurationError
-from flinknet.partition.exchange_mode import ExchangeMode
-from flinknet.task.graph import (
+from flinknet.graph.graph import (
     ChainedOperator,
     CheckpointedOutput,
     JobEdge,
     JobGraph,
     JobVertex,
 )
+from flinknet.partition.exchange_mode import ExchangeMode
 
 __all__ = ["RestoreSettings", "Submission"]
 

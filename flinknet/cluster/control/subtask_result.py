@@ -17,9 +17,9 @@ from typing import Any
 import msgpack
 
 from flinknet.errors import ConfigurationError, JobError, SerializationError
+from flinknet.graph.pickler import dumps
 from flinknet.metrics.io_metrics import IO_METRICS
-from flinknet.task.pickler import dumps
-from flinknet.task.subtask import SubtaskResult
+from flinknet.runtime.subtask import SubtaskResult
 from flinknet.texts import text_of
 
 __all__ = [

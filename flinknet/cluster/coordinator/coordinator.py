@@ -39,20 +39,20 @@ from flinknet.cluster.control.process_group import kill_group
 from flinknet.cluster.control.stop_signals import when_told_to_stop
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.wall_clock import WallClock, describe_jump
-from flinknet.cluster.coordinator.attempt_record import AttemptRecord
-from flinknet.cluster.coordinator.checkpoint_keeper import CheckpointKeeper
-from flinknet.cluster.coordinator.dispatcher import Dispatcher
-from flinknet.cluster.coordinator.inquiries import Inquiries
-from flinknet.cluster.coordinator.job_books import JobBooks
-from flinknet.cluster.coordinator.job_execution import SubtaskKey
-from flinknet.cluster.coordinator.job_record import JobRecord
-from flinknet.cluster.coordinator.job_store import JobStore
-from flinknet.cluster.coordinator.metric_store import MetricStore
-from flinknet.cluster.coordinator.rest import control_plane
-from flinknet.cluster.coordinator.restore_point import RestorePoint, find_restore_point
-from flinknet.cluster.coordinator.savepoint_request import SavepointRequest
-from flinknet.cluster.coordinator.stack_sample_store import StackSampleStore
-from flinknet.cluster.coordinator.worker_connection import WorkerConnection
+from flinknet.cluster.coordinator.application import control_plane
+from flinknet.cluster.coordinator.checkpoints.checkpoint_keeper import CheckpointKeeper
+from flinknet.cluster.coordinator.jobs.attempt_record import AttemptRecord
+from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.jobs.job_books import JobBooks
+from flinknet.cluster.coordinator.jobs.job_execution import SubtaskKey
+from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.cluster.coordinator.jobs.job_store import JobStore
+from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint, find_restore_point
+from flinknet.cluster.coordinator.jobs.savepoint_request import SavepointRequest
+from flinknet.cluster.coordinator.metrics.metric_store import MetricStore
+from flinknet.cluster.coordinator.metrics.stack_sample_store import StackSampleStore
+from flinknet.cluster.coordinator.workers.inquiries import Inquiries
+from flinknet.cluster.coordinator.workers.worker_connection import WorkerConnection
 from flinknet.config import CheckpointingConfig, ClusterConfig
 from flinknet.config.loading import load_settings
 from flinknet.errors import ConfigurationError, FlinknetError, JobError

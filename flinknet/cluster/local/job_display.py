@@ -16,7 +16,7 @@ from flinknet.cluster.local.fitting_table import FittingTable
 from flinknet.cluster.local.process_output import is_shown, print_json_output
 from flinknet.cluster.local.run import run_job
 from flinknet.config import ClusterConfig, FlinknetConfig
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from flinknet.texts import printable
 
 __all__ = ["JobDisplay", "result_table", "run_job_on_terminal"]

@@ -7,22 +7,22 @@ from functools import cached_property
 from typing import Any, Literal
 
 from flinknet.config import FlinknetConfig
-from flinknet.net.memory_bound import (
-    ExpectedMemory,
-    MemoryBound,
-    expected_memory,
-    memory_bound,
-)
-from flinknet.task.buffer_needs import (
+from flinknet.graph.buffer_needs import (
     BufferNeed,
     Verdict,
     WorkerNeeds,
     degraded_gate_limit,
     job_needs,
 )
-from flinknet.task.channel_state_bound import ChannelStateBound, channel_state_bound
-from flinknet.task.deployment import WorkerOffer
-from flinknet.task.graph import JobGraph
+from flinknet.graph.channel_state_bound import ChannelStateBound, channel_state_bound
+from flinknet.graph.deployment import WorkerOffer
+from flinknet.graph.graph import JobGraph
+from flinknet.net.memory_bound import (
+    ExpectedMemory,
+    MemoryBound,
+    expected_memory,
+    memory_bound,
+)
 
 __all__ = ["JobMemory", "Level"]
 

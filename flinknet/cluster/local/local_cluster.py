@@ -46,7 +46,7 @@ from flinknet.config import FlinknetConfig
 from flinknet.config.locked_directory import LockedDirectory, remove_leftovers
 from flinknet.config.temporary_directory import temporary_directory
 from flinknet.errors import FlinknetError, JobError, LocalProtocolError
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 
 __all__ = ["LocalCluster"]
 

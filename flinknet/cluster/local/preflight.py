@@ -22,10 +22,10 @@ from flinknet.errors import (
     InsufficientNetworkBuffersError,
     InsufficientSlotsError,
 )
+from flinknet.graph.buffer_needs import Verdict
+from flinknet.graph.graph import JobGraph
 from flinknet.net.address import is_loopback
 from flinknet.net.machine import check_machine
-from flinknet.task.buffer_needs import Verdict
-from flinknet.task.graph import JobGraph
 
 __all__ = ["check_cluster", "check_job", "explain_job", "fit_job"]
 

@@ -25,7 +25,7 @@ from flinknet.cluster.local.process_output import (
 from flinknet.config import FlinknetConfig
 from flinknet.config.loading import with_flink_options
 from flinknet.errors import ConfigurationError
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 
 __all__ = ["run_job"]
 

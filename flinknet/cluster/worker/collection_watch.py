@@ -2,7 +2,7 @@
 
 Python calls back at the begin and at the end of each collection, in the thread that has begun it;
 no other thread can begin one meanwhile. So which subtask it was is said by the context of the
-callback (``task/running_subtask.py``), in tasks of the event loop and in threads alike.
+callback (``runtime/running_subtask.py``), in tasks of the event loop and in threads alike.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from flinknet.metrics.garbage_totals import GarbageTimes
-from flinknet.task.running_subtask import RUNNING_SUBTASK
+from flinknet.runtime.running_subtask import RUNNING_SUBTASK
 
 __all__ = ["CollectionWatch"]
 

@@ -52,15 +52,15 @@ from flinknet.cluster.worker.state_backends import AttemptBackends, StateBackend
 from flinknet.cluster.worker.user_exits import SubtaskTask
 from flinknet.config import CheckpointingConfig, ClusterConfig, MetricsConfig, StateConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
+from flinknet.environment.cancellation import is_cancelled
 from flinknet.errors import RemoteProtocolError
+from flinknet.graph.deployment import SubtaskDescriptor
+from flinknet.graph.graph import JobGraph
+from flinknet.graph.warning_filters import take_filters
 from flinknet.net.network_environment import NetworkEnvironment
-from flinknet.task.cancellation import is_cancelled
-from flinknet.task.deployment import SubtaskDescriptor
-from flinknet.task.graph import JobGraph
-from flinknet.task.restored_state import RestoredState
-from flinknet.task.subtask import Subtask
-from flinknet.task.subtask_checkpoints import SubtaskCheckpoints
-from flinknet.task.warning_filters import take_filters
+from flinknet.runtime.restored_state import RestoredState
+from flinknet.runtime.subtask import Subtask
+from flinknet.runtime.subtask_checkpoints import SubtaskCheckpoints
 from flinknet.texts import text_of
 from flinknet.transitions import Transitions
 from flinknet.wire.events import Alignment, CheckpointBarrier, CheckpointKind, CheckpointOptions

@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from flinknet.environment.task_thread import longest_step
 from flinknet.metrics.held_up_times import HeldUpTimes
 from flinknet.metrics.worker_statistics import HeldUp
-from flinknet.task.task_thread import longest_step
 from flinknet.texts import text_of
 
 __all__ = ["LoopWatch"]

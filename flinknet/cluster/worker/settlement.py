@@ -17,8 +17,8 @@ from flinknet.cluster.control.messages import Settle, Settled
 from flinknet.cluster.control.subtask_result import merge_by_sink
 from flinknet.config import ClusterConfig
 from flinknet.errors import FlinknetError, JobFailedError
-from flinknet.task.graph import JobGraph
-from flinknet.task.sink import CommitContext, TwoPhaseSink
+from flinknet.graph.graph import JobGraph
+from flinknet.operators.sink import CommitContext, TwoPhaseSink
 from flinknet.texts import text_of
 
 __all__ = ["settle_sinks"]

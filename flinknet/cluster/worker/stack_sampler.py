@@ -7,7 +7,7 @@ Theory of operation. A look is at one moment:
   said by the coroutines that await each other (``await_chain.py``);
 - what a subtask runs in its thread, or in a thread of an executor, has that thread's stack.
 
-What belongs to a subtask is told by a context variable (``task/running_subtask.py``).
+What belongs to a subtask is told by a context variable (``runtime/running_subtask.py``).
 
 A thread that looks now and then would only see what is there when it gets the interpreter, which is
 when the event loop waits: never a task that runs for less than some milliseconds. So a timer of the
@@ -57,10 +57,10 @@ from flinknet.cluster.control.await_chain import (
 )
 from flinknet.cluster.worker.thread_clocks import ThreadClocks
 from flinknet.config import ClusterConfig
+from flinknet.environment.task_thread import waits_for_step
 from flinknet.metrics.stack_samples import Stack, StackSamples
 from flinknet.net.task_clock import reason_of_wait
-from flinknet.task.running_subtask import RUNNING_SUBTASK
-from flinknet.task.task_thread import waits_for_step
+from flinknet.runtime.running_subtask import RUNNING_SUBTASK
 
 __all__ = ["Sampled", "StackSampler", "Trigger", "alarm", "thread"]
 

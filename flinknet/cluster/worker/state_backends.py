@@ -9,9 +9,9 @@ from pathlib import Path
 from flinknet.cluster.worker.state_directories import StateDirectories
 from flinknet.config.state import StateBackendName, StateConfig
 from flinknet.errors import ConfigurationError
-from flinknet.task.state.keyed_state_backend import KeyedStateBackend
-from flinknet.task.state.state_handler import BackendFactory
-from flinknet.task.state.value_serializer import ValueSerializer
+from flinknet.state.keyed_state_backend import KeyedStateBackend
+from flinknet.state.state_handler import BackendFactory
+from flinknet.state.value_serializer import ValueSerializer
 
 __all__ = ["AttemptBackends", "StateBackends"]
 
@@ -42,7 +42,7 @@ class AttemptBackends:
     def _make(
         self, directory: Path, whose: str, serializer: ValueSerializer, max_parallelism: int
     ) -> KeyedStateBackend:
-        from flinknet.task.state.rocksdb.backend import RocksDBKeyedStateBackend
+        from flinknet.state.rocksdb.backend import RocksDBKeyedStateBackend
 
         backend = RocksDBKeyedStateBackend(
             directory.with_name(f"{directory.name}-{len(self._made)}"),

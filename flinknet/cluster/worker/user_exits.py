@@ -29,7 +29,7 @@ from typing import Any, NoReturn, TypeVar
 
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.stop_signals import is_heard
-from flinknet.task.running_subtask import RUNNING_SUBTASK
+from flinknet.runtime.running_subtask import RUNNING_SUBTASK
 
 __all__ = ["SubtaskTask", "WorkerExit", "guard_process", "run_to_end"]
 

@@ -94,6 +94,8 @@ from flinknet.config import (
     StateConfig,
 )
 from flinknet.config.loading import load_settings
+from flinknet.environment.processing_time import PROCESSING_CLOCK
+from flinknet.environment.task_thread import longest_step
 from flinknet.errors import (
     ConfigurationError,
     FlinknetError,
@@ -105,9 +107,7 @@ from flinknet.metrics.worker_statistics import pack_statistics
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.patience import patient_timeout
 from flinknet.net.task_clock import task_time
-from flinknet.task.processing_time import PROCESSING_CLOCK
-from flinknet.task.subtask import Subtask
-from flinknet.task.task_thread import longest_step
+from flinknet.runtime.subtask import Subtask
 from flinknet.texts import text_of
 from flinknet.transitions import Transitions
 

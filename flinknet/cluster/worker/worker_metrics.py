@@ -35,7 +35,7 @@ from flinknet.metrics.turns import Reading, Turns, one_by_one
 from flinknet.metrics.worker_statistics import METERED, SubtaskTotals, WorkerStatistics
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.task_clock import task_time
-from flinknet.task.subtask import Subtask
+from flinknet.runtime.subtask import Subtask
 
 __all__ = ["WorkerMetrics"]
 

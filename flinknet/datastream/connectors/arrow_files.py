@@ -24,9 +24,9 @@ from flinknet.datastream.connectors.input_files import (
 )
 from flinknet.datastream.connectors.locations import Location
 from flinknet.errors import ConfigurationError
-from flinknet.task.context import RuntimeContext
-from flinknet.task.operators import BATCH_RECORDS
-from flinknet.task.source import Batches, Source
+from flinknet.functions.calls import BATCH_RECORDS
+from flinknet.functions.context import RuntimeContext
+from flinknet.operators.source import Batches, Source
 from flinknet.texts import text_of
 
 if TYPE_CHECKING:

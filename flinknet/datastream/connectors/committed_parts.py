@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from flinknet.datastream.connectors.part_names import HIDDEN, CommittedPart, PartNames
 from flinknet.errors import ConfigurationError
-from flinknet.task.state.state_handler import RestoredCheckpoint
+from flinknet.state.state_handler import RestoredCheckpoint
 
 __all__ = ["WITHDRAWN", "check_may_add", "is_behind"]
 

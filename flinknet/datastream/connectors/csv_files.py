@@ -19,7 +19,7 @@ from flinknet.datastream.connectors.locations import Location
 from flinknet.datastream.connectors.text_dialects import FIELD_CHARACTERS_MAX, require_delimiter
 from flinknet.datastream.connectors.text_files import LineSource, take
 from flinknet.errors import ConfigurationError
-from flinknet.task.context import RuntimeContext
+from flinknet.functions.context import RuntimeContext
 from flinknet.texts import text_of
 
 __all__ = ["CsvSource"]

@@ -17,9 +17,9 @@ from flinknet.datastream.connectors.part_files import PartFiles
 from flinknet.datastream.connectors.part_names import PartNames
 from flinknet.datastream.connectors.remote_output import RemoteDirectory, RemoteParts
 from flinknet.errors import ConfigurationError
-from flinknet.task.context import RuntimeContext
-from flinknet.task.functions import WithdrawableOutput
-from flinknet.task.sink import CheckpointedSink, CommitContext, Committer
+from flinknet.functions.context import RuntimeContext
+from flinknet.functions.functions import WithdrawableOutput
+from flinknet.operators.sink import CheckpointedSink, CommitContext, Committer
 
 __all__ = ["DirectorySink"]
 

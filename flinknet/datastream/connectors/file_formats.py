@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from flinknet.compatibility.pyflink_differences import PyFlinkNames
 from flinknet.datastream.connectors.text_files import LineSource, TextFileSource
 from flinknet.errors import ConfigurationError
-from flinknet.task.pyflink_differences import PyFlinkNames
 
 __all__ = ["FileSourceBuilder", "StreamFormat"]
 

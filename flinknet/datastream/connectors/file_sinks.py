@@ -20,7 +20,7 @@ from flinknet.datastream.connectors.rolling_policies import (
     OnCheckpointRollingPolicy,
     RollingPolicy,
 )
-from flinknet.task.operators import on_records
+from flinknet.operators.operators import on_records
 from flinknet.texts import text_of
 
 __all__ = ["CsvSink", "FileSink", "JsonLinesSink", "OutputFileConfig", "TextFileSink"]

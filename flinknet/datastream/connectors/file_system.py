@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flinknet.compatibility.pyflink_differences import not_here
 from flinknet.datastream import (
     FileSink,
     FileSource,
@@ -12,7 +13,6 @@ from flinknet.datastream import (
     RollingPolicy,
     StreamFormat,
 )
-from flinknet.task.pyflink_differences import not_here
 
 __all__ = [
     "FileSink",

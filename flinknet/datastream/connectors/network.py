@@ -23,14 +23,14 @@ from typing import Any
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.functions.context import RuntimeContext
 from flinknet.net.coordinator_names import is_coordinator, with_token
 from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.operators.sink import Sink
+from flinknet.operators.source import Source
 from flinknet.records.partitioner import Partitioner
 from flinknet.records.serialization.record_types import Registered
 from flinknet.records.writer import RecordWriter
-from flinknet.task.context import RuntimeContext
-from flinknet.task.sink import Sink
-from flinknet.task.source import Source
 
 __all__ = ["NetworkSink", "NetworkSource"]
 

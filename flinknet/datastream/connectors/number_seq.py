@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flinknet.compatibility.pyflink_differences import not_here
 from flinknet.datastream import (
     NumberSequenceSource,
 )
-from flinknet.task.pyflink_differences import not_here
 
 __all__ = [
     "NumberSequenceSource",

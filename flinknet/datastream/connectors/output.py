@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from flinknet.task.state.state_handler import RestoredCheckpoint
+from flinknet.state.state_handler import RestoredCheckpoint
 
 __all__ = ["Output", "PartOutput", "StagedOutput"]
 

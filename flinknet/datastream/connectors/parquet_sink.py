@@ -11,8 +11,8 @@ from flinknet.datastream.connectors.directory_sink import DirectorySink
 from flinknet.datastream.connectors.exact_arrays import InexactError, cast_exactly, exact_array
 from flinknet.datastream.connectors.part_names import PARQUET_PARTS
 from flinknet.errors import ConfigurationError
-from flinknet.task.context import RuntimeContext
-from flinknet.task.operators import on_records
+from flinknet.functions.context import RuntimeContext
+from flinknet.operators.operators import on_records
 
 if TYPE_CHECKING:
     import pyarrow

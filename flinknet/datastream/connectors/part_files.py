@@ -32,7 +32,7 @@ from flinknet.datastream.connectors.part_names import (
     PreparedPart,
 )
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task.state.state_handler import RestoredCheckpoint
+from flinknet.state.state_handler import RestoredCheckpoint
 
 __all__ = ["PartFiles"]
 

@@ -30,7 +30,7 @@ from flinknet.datastream.connectors.locations import RemoteLocation
 from flinknet.datastream.connectors.output_directory import MANIFEST
 from flinknet.datastream.connectors.part_names import HIDDEN, PartNames, PreparedPart
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task.state.state_handler import RestoredCheckpoint
+from flinknet.state.state_handler import RestoredCheckpoint
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from flinknet.errors import ConfigurationError
-from flinknet.task.context import RuntimeContext
-from flinknet.task.source import Source
+from flinknet.functions.context import RuntimeContext
+from flinknet.operators.source import Source
 
 __all__ = ["SocketSource"]
 

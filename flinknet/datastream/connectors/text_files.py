@@ -28,8 +28,8 @@ from flinknet.datastream.connectors.input_files import (
 )
 from flinknet.datastream.connectors.locations import Location
 from flinknet.datastream.connectors.text_dialects import BYTE_ORDER_MARK
-from flinknet.task.context import RuntimeContext
-from flinknet.task.source import Batches, Source
+from flinknet.functions.context import RuntimeContext
+from flinknet.operators.source import Batches, Source
 from flinknet.texts import text_of
 
 __all__ = ["JsonLinesSource", "LineSource", "TextFileSource", "take"]

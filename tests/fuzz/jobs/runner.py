@@ -17,7 +17,7 @@ from flinknet.cluster import JobProgress, LocalCluster
 from flinknet.cluster.control.job_result import JobResult
 from flinknet.cluster.local.job_control import JobControl
 from flinknet.datastream.executor import set_executor
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from tests.fuzz.jobs.builder import Places, build, sink_name
 from tests.fuzz.jobs.comparison import difference
 from tests.fuzz.jobs.interpreter import SINKS, interpret

@@ -25,12 +25,12 @@ from flinknet.datastream import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from flinknet.task.operators import Operator
+from flinknet.operators.operators import Operator
 from flinknet.wire.events import Watermark
 from tests.fuzz.windows.cases import Action, Case
 from tests.fuzz.windows.model import LATE, delta_of, gap_of
-from tests.unit.task.harness import Harness, context
-from tests.unit.task.manual_time import ManualTime
+from tests.unit.operators.harness import Harness, context
+from tests.unit.operators.manual_time import ManualTime
 
 __all__ = ["RealWindows"]
 

@@ -14,7 +14,7 @@ from bench.barriers.job import VARIANTS, Checkpoint, Outcome, SlowSink, key_of, 
 from bench.errors import BenchError
 from bench.harness.row import Row
 from flinknet.datastream import RuntimeContext
-from tests.unit.task.harness import context
+from tests.unit.operators.harness import context
 
 
 def rows() -> list[Row]:

@@ -10,7 +10,7 @@ import pytest
 from flinknet.cli.main import main
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE
 from flinknet.cluster.control.submission import Submission
-from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.metrics.worker_statistics import SubtaskTotals
 from tests.unit.cluster.control_plane import ServedCoordinator
 from tests.unit.cluster.graphs import endless_graph

@@ -11,9 +11,9 @@ from flinknet.cli.explanation_table import explanation, summary
 from flinknet.cluster.local.job_memory import JobMemory
 from flinknet.config import FlinknetConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
+from flinknet.graph.buffer_needs import BufferOwner, WorkerNeeds
 from flinknet.net.memory_bound import MemoryBound
 from flinknet.records.partitioner import BroadcastPartitioner
-from flinknet.task.buffer_needs import BufferOwner, WorkerNeeds
 from tests.unit.cluster.graphs import keyed_graph
 
 

@@ -12,7 +12,7 @@ from flinknet.cluster.control.job_result import JobResult
 from flinknet.cluster.local.job_control import JobControl
 from flinknet.datastream.executor import execute
 from flinknet.errors import ConfigurationError, JobFileError
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from tests.unit.cluster.graphs import keyed_graph
 
 JOB = """

@@ -18,9 +18,9 @@ from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import new_token
 from flinknet.cluster.control.http_server import HttpServer
 from flinknet.cluster.control.messages import Message, Register
+from flinknet.cluster.coordinator.application import control_plane
 from flinknet.cluster.coordinator.coordinator import Coordinator
-from flinknet.cluster.coordinator.job_store import JobStore
-from flinknet.cluster.coordinator.rest import control_plane
+from flinknet.cluster.coordinator.jobs.job_store import JobStore
 from flinknet.config import ClusterConfig
 
 __all__ = [

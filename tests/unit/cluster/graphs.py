@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 
 __all__ = ["endless_graph", "keyed_graph", "two_pipelines"]
 

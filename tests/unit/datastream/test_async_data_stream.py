@@ -22,11 +22,11 @@ from flinknet.datastream import (
     WatermarkStrategy,
 )
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task.graph import JobGraph
-from flinknet.task.restored_state import RestoredState
+from flinknet.graph.graph import JobGraph
+from flinknet.runtime.restored_state import RestoredState
 from flinknet.wire.events import Alignment, CheckpointBarrier, CheckpointOptions
-from tests.unit.task.checkpointed import Answers, deploy, store_in, trigger
-from tests.unit.task.running import environments, open_all, run, run_job
+from tests.unit.runtime.checkpointed import Answers, deploy, store_in, trigger
+from tests.unit.runtime.running import environments, open_all, run, run_job
 
 MINUTE = Time.minutes(1)
 

@@ -17,7 +17,7 @@ from flinknet.cluster.local.job_control import JobControl
 from flinknet.datastream.collected_records import READ_AHEAD_RECORDS, CollectedRecords
 from flinknet.datastream.job_client import JobClient
 from flinknet.errors import JobFailedError
-from flinknet.task.record_frames import frame
+from flinknet.graph.record_frames import frame
 
 RESULT = JobResult("id", "job", "FINISHED", 1.0, (), (), {})
 

@@ -24,7 +24,7 @@ from flinknet.datastream import (
 )
 from flinknet.datastream.streams import DataStream
 from flinknet.errors import JobFailedError, ProducerFailedError, SerializationError
-from tests.unit.task.running import Outcome, run_job
+from tests.unit.runtime.running import Outcome, run_job
 
 CONFIG = NetworkConfig(segment_bytes=4096, network_memory_bytes=4096 * 256)
 CITIES = ["Ålesund", "Kraków", "Rabat", "Osaka", "Lima", "東京", ""]

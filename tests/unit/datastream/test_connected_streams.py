@@ -28,7 +28,7 @@ from flinknet.datastream import (
     WatermarkStrategy,
 )
 from flinknet.errors import ConfigurationError
-from tests.unit.task.running import run_job
+from tests.unit.runtime.running import run_job
 
 RULES = MapStateDescriptor("rules")
 ODD = OutputTag("odd")

@@ -26,9 +26,9 @@ from flinknet.datastream import (
     WatermarkStrategy,
 )
 from flinknet.errors import ConfigurationError
-from flinknet.task.watermark_valve import MAX_WATERMARK
+from flinknet.wire.events import MAX_WATERMARK
 from tests.columns import needs_columns
-from tests.unit.task.running import Outcome, run_job
+from tests.unit.runtime.running import Outcome, run_job
 
 MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps()
 BY_VALUE = MONOTONOUS.with_timestamp_assigner(lambda value, stamp: value)
@@ -95,7 +95,7 @@ def hear(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     Everything runs in this process, with plain Python operators.
     """
-    from flinknet.task.operators import ProcessOperator
+    from flinknet.operators.operators import ProcessOperator
 
     watermarks: list[int] = []
     before = ProcessOperator.process_watermark

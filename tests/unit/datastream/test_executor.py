@@ -17,7 +17,7 @@ from flinknet.datastream.executor import (
     set_executor,
 )
 from flinknet.errors import ConfigurationError
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 
 
 @pytest.fixture

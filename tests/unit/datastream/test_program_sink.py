@@ -12,9 +12,9 @@ import pytest
 
 from flinknet.datastream.program_sink import ProgramSink
 from flinknet.errors import JobFailedError
-from flinknet.task.record_frames import read_frame
-from flinknet.task.state.checkpointed_function import FunctionSnapshotContext
-from tests.unit.task.harness import context
+from flinknet.graph.record_frames import read_frame
+from flinknet.state.checkpointed_function import FunctionSnapshotContext
+from tests.unit.operators.harness import context
 
 
 class Program:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flinknet import common, datastream
-from flinknet.task.pyflink_differences import ALL_OF_IT, DIFFERENCES
+from flinknet.compatibility.pyflink_differences import ALL_OF_IT, DIFFERENCES
 from tests.pyflink.listing import Methods, Parameter, read_api, read_distribution
 from tests.pyflink.table import PAGE, page
 

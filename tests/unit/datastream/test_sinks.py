@@ -8,9 +8,9 @@ import pytest
 
 from flinknet.datastream import CollectSink, PrintSink
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task.sink import SinkOperator
-from flinknet.task.state.state_handler import StateHandler
-from tests.unit.task.harness import Harness, context
+from flinknet.operators.sink import SinkOperator
+from flinknet.state.state_handler import StateHandler
+from tests.unit.operators.harness import Harness, context
 
 
 @pytest.mark.parametrize(

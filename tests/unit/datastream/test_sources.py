@@ -14,11 +14,11 @@ from flinknet.datastream import (
     append_time,
 )
 from flinknet.errors import ConfigurationError
-from flinknet.task.operators import BATCH_RECORDS
-from flinknet.task.source import read
-from flinknet.task.source_shares import Share
-from tests.unit.task.harness import context
-from tests.unit.task.letters import Letters, LettersLater, records_of
+from flinknet.functions.calls import BATCH_RECORDS
+from flinknet.operators.source import read
+from flinknet.operators.source_shares import Share
+from tests.unit.operators.harness import context
+from tests.unit.operators.letters import Letters, LettersLater, records_of
 
 
 async def test_collection_is_dealt_out() -> None:

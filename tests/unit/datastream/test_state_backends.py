@@ -12,7 +12,7 @@ from flinknet.datastream import (
     StreamExecutionEnvironment,
 )
 from flinknet.errors import ConfigurationError
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 
 
 def graph_of(environment: StreamExecutionEnvironment) -> JobGraph:

@@ -24,7 +24,7 @@ from flinknet.datastream import (
     WatermarkStrategy,
 )
 from flinknet.errors import ConfigurationError, JobFailedError
-from tests.unit.task.running import run_job
+from tests.unit.runtime.running import run_job
 
 READING = Types.ROW_NAMED(["key", "value"], [Types.STRING(), Types.INT()])
 READINGS = [("a", 1), ("b", 5), ("a", 3), ("b", 2)]

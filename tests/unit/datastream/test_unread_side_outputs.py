@@ -24,7 +24,7 @@ from flinknet.datastream import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from tests.unit.task.running import run_job
+from tests.unit.runtime.running import run_job
 
 ODD = OutputTag("odd")
 TEN_MS = TumblingEventTimeWindows.of(Time.milliseconds(10))

@@ -33,7 +33,7 @@ from flinknet.datastream import (
     WindowFunction,
 )
 from flinknet.errors import ConfigurationError
-from tests.unit.task.running import run_job
+from tests.unit.runtime.running import run_job
 
 TEN = Time.milliseconds(10)
 RANDOM = Random(7)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flinknet.task.context import RuntimeContext
-from flinknet.task.processing_time import ProcessingTimeService
+from flinknet.environment.processing_time import ProcessingTimeService
+from flinknet.functions.context import RuntimeContext
 
 FLIGHTS = [
     (0, "EWR", "IAH", 1_400, 11),

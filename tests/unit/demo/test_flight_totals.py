@@ -23,7 +23,7 @@ from flinknet.demo.flight_totals import (
 )
 from flinknet.demo.flights_job import FIELDS
 from flinknet.records.key_groups import key_group, key_group_range
-from flinknet.task.state.operator_state import OperatorListState
+from flinknet.state.operator_state import OperatorListState
 from tests.unit.demo.flights import FLIGHTS, context
 
 SUMS = [

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.operators.watermark_valve import StatusWatermarkValve
 from flinknet.partition.superseded_events import supersede
-from flinknet.task.watermark_valve import StatusWatermarkValve
 from flinknet.wire.events import (
     CancelCheckpointMarker,
     CheckpointBarrier,

@@ -22,12 +22,10 @@ import numpy as np
 import pytest
 
 from flinknet.compiled_modules import COMPILED
-from flinknet.records import conversion as in_use
-from flinknet.records.conversion import ConvertedKey
-from flinknet.task import type_information
-from flinknet.task.durations import Instant
-from flinknet.task.row import Row, RowKind
-from flinknet.task.type_information import (
+from flinknet.functions import type_information
+from flinknet.functions.durations import Instant
+from flinknet.functions.row import Row, RowKind
+from flinknet.functions.type_information import (
     BasicTypeInfo,
     ListTypeInfo,
     MapTypeInfo,
@@ -38,6 +36,8 @@ from flinknet.task.type_information import (
     Types,
     converter,
 )
+from flinknet.records import conversion as in_use
+from flinknet.records.conversion import ConvertedKey
 from tests.naming import spelled
 from tests.plain_module import plain_module
 

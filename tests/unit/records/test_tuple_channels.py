@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.compiled_modules import COMPILED
+from flinknet.functions.type_information import Types, converter
 from flinknet.records.conversion import ConvertedKey
 from flinknet.records.partitioner import HashPartitioner
 from flinknet.records.remembered_channels import RememberedChannels
 from flinknet.records.tuple_channels import NOT_KNOWN, TupleChannels
-from flinknet.task.type_information import Types, converter
 from tests.plain_module import plain_module
 
 Plain: Any = plain_module("flinknet.records.tuple_channels").TupleChannels

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flinknet.cluster.coordinator.diagnosis_routes import topology_of
-from flinknet.cluster.coordinator.flink_rest.job_view import vertex_id
-from flinknet.cluster.coordinator.flink_rest.states import aggregate_state, task_states
-from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.cluster.coordinator.rest.diagnosis_routes import topology_of
+from flinknet.cluster.coordinator.rest.flink.job_view import vertex_id
+from flinknet.cluster.coordinator.rest.flink.states import aggregate_state, task_states
 from flinknet.diagnosis.diagnosis import Diagnosis
 from flinknet.diagnosis.finding import Throughput
 from flinknet.diagnosis.reading import TaskReading

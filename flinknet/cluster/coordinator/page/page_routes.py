@@ -24,21 +24,28 @@ from typing import Any
 
 from aiohttp import web
 
-from flinknet.cluster.coordinator.checkpoint_details import PARTS, part_rows
-from flinknet.cluster.coordinator.checkpoint_routes import checkpoint_statistics, find_checkpoint
-from flinknet.cluster.coordinator.client_routes import worker_row
-from flinknet.cluster.coordinator.diagnosis_routes import diagnosis_of, present_tasks, topology_of
-from flinknet.cluster.coordinator.flink_rest.cluster_view import cluster_overview
-from flinknet.cluster.coordinator.flink_rest.exceptions_view import job_exceptions
-from flinknet.cluster.coordinator.flink_rest.job_view import job_overview
-from flinknet.cluster.coordinator.flink_rest.metrics_view import chosen_names
-from flinknet.cluster.coordinator.flink_rest.vertex_view import find_vertex
-from flinknet.cluster.coordinator.http_requests import whole_number
-from flinknet.cluster.coordinator.job_record import JobRecord
-from flinknet.cluster.coordinator.metrics_routes import Measured
+from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.cluster.coordinator.page.job_view import Live, diagnosis_view, job_view
 from flinknet.cluster.coordinator.page.network_view import CHANNELS_MAX, network_view
 from flinknet.cluster.coordinator.page.vertex_view import vertex_view
+from flinknet.cluster.coordinator.rest.checkpoint_details import PARTS, part_rows
+from flinknet.cluster.coordinator.rest.checkpoint_routes import (
+    checkpoint_statistics,
+    find_checkpoint,
+)
+from flinknet.cluster.coordinator.rest.client_routes import worker_row
+from flinknet.cluster.coordinator.rest.diagnosis_routes import (
+    diagnosis_of,
+    present_tasks,
+    topology_of,
+)
+from flinknet.cluster.coordinator.rest.flink.cluster_view import cluster_overview
+from flinknet.cluster.coordinator.rest.flink.exceptions_view import job_exceptions
+from flinknet.cluster.coordinator.rest.flink.job_view import job_overview
+from flinknet.cluster.coordinator.rest.flink.metrics_view import chosen_names
+from flinknet.cluster.coordinator.rest.flink.vertex_view import find_vertex
+from flinknet.cluster.coordinator.rest.http_requests import whole_number
+from flinknet.cluster.coordinator.rest.metrics_routes import Measured
 from flinknet.diagnosis.diagnosis import Diagnosis
 from flinknet.diagnosis.history import REFRESHES
 from flinknet.metrics.busiest_channels import ChannelRow

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flinknet.cluster.coordinator.flink_rest.job_view import vertex_id
-from flinknet.cluster.coordinator.flink_rest.metrics_view import aggregated_metrics, all_values
-from flinknet.cluster.coordinator.flink_rest.states import task_states
-from flinknet.cluster.coordinator.job_record import JobRecord
-from flinknet.cluster.coordinator.latency_view import latency_rows
+from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.cluster.coordinator.rest.flink.job_view import vertex_id
+from flinknet.cluster.coordinator.rest.flink.metrics_view import aggregated_metrics, all_values
+from flinknet.cluster.coordinator.rest.flink.states import task_states
+from flinknet.cluster.coordinator.rest.latency_view import latency_rows
 from flinknet.diagnosis.pool_usage import PoolMeaning
 from flinknet.diagnosis.reading import TaskReading
 from flinknet.diagnosis.topology import TaskKey
+from flinknet.graph.graph import JobVertex
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.task_times import BackpressureLevel
-from flinknet.task.graph import JobVertex
 
 __all__ = ["COLUMNS", "vertex_view"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flinknet.cluster.control.job_result import JobResult
 from flinknet.cluster.control.submission import Submission
-from flinknet.task.subtask import SubtaskResult
+from flinknet.runtime.subtask import SubtaskResult
 from tests.unit.cluster.graphs import keyed_graph
 
 

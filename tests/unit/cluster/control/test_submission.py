@@ -19,7 +19,7 @@ from flinknet.config.restart_strategy import (
     RestartStrategy,
 )
 from flinknet.errors import ConfigurationError
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from tests.unit.cluster.graphs import keyed_graph
 
 

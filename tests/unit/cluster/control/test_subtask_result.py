@@ -20,7 +20,7 @@ from flinknet.cluster.control.subtask_result import (
 )
 from flinknet.errors import ConfigurationError, JobError, SerializationError
 from flinknet.metrics.io_metrics import IO_METRICS
-from flinknet.task.subtask import SubtaskResult
+from flinknet.runtime.subtask import SubtaskResult
 
 LIMIT = 10_000
 

@@ -18,7 +18,7 @@ from flinknet.datastream import (
     StreamExecutionEnvironment,
 )
 from flinknet.errors import JobFailedError
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from tests.traced_memory import TracedMemory, traced_memory
 from tests.unit.cluster.running_cluster import CONFIG, running_cluster
 

@@ -10,9 +10,9 @@ import pytest
 from flinknet.cluster.local.job_memory import JobMemory
 from flinknet.config import FlinknetConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
+from flinknet.graph.buffer_needs import BufferNeed, Verdict
+from flinknet.graph.channel_state_bound import ChannelStateBound, channel_state_bound
 from flinknet.net.memory_bound import MemoryBound, memory_bound
-from flinknet.task.buffer_needs import BufferNeed, Verdict
-from flinknet.task.channel_state_bound import ChannelStateBound, channel_state_bound
 from tests.unit.cluster.graphs import keyed_graph
 
 BUFFER = 33024

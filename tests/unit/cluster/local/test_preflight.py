@@ -20,7 +20,7 @@ from flinknet.errors import (
     InsufficientNetworkBuffersError,
     InsufficientSlotsError,
 )
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from tests.unit.cluster.graphs import keyed_graph
 
 

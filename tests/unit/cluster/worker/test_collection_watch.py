@@ -8,9 +8,9 @@ import threading
 from itertools import count
 
 from flinknet.cluster.worker.collection_watch import CollectionWatch
+from flinknet.graph.deployment import SubtaskDescriptor
 from flinknet.metrics.garbage_totals import GarbageTotals
-from flinknet.task.deployment import SubtaskDescriptor
-from flinknet.task.running_subtask import RUNNING_SUBTASK
+from flinknet.runtime.running_subtask import RUNNING_SUBTASK
 
 
 def circle() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from flinknet.cluster.worker import loop_watch
 from flinknet.cluster.worker.loop_watch import LoopWatch
-from flinknet.task.task_thread import GatheredOutput, TaskThread
+from flinknet.environment.task_thread import GatheredOutput, TaskThread
 
 
 @pytest.fixture(autouse=True)

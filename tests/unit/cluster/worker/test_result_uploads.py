@@ -13,7 +13,7 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import encode_result
 from flinknet.cluster.worker.result_uploads import BATCH_BYTES_MAX, ResultUploads
 from flinknet.errors import JobError, LocalTransportError
-from flinknet.task.subtask import SubtaskResult
+from flinknet.runtime.subtask import SubtaskResult
 from tests.unit.cluster.control_plane import (
     CONFIG,
     ServedCoordinator,

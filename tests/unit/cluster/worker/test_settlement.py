@@ -19,7 +19,7 @@ from flinknet.datastream import (
 )
 from flinknet.datastream.connectors.output_directory import OutputDirectory
 from flinknet.errors import JobCancelledError, JobFailedError
-from flinknet.task.graph import JobGraph
+from flinknet.graph.graph import JobGraph
 from tests.unit.cluster.running_cluster import Cluster, running_cluster
 
 RECORDS = 1000

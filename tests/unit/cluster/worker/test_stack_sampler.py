@@ -28,12 +28,12 @@ from flinknet.cluster.worker.stack_sampler import (
     thread,
 )
 from flinknet.config import ClusterConfig, NetworkConfig
+from flinknet.environment.task_thread import GatheredOutput, TaskThread, on_loop
+from flinknet.graph.deployment import SubtaskDescriptor
 from flinknet.metrics.stack_samples import Looks, StackSamples
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.task_clock import TaskClock
-from flinknet.task.deployment import SubtaskDescriptor
-from flinknet.task.running_subtask import RUNNING_SUBTASK
-from flinknet.task.task_thread import GatheredOutput, TaskThread, on_loop
+from flinknet.runtime.running_subtask import RUNNING_SUBTASK
 
 WHOSE = Sampled("job", 0, 1)
 

@@ -10,7 +10,7 @@ import pytest
 from flinknet.cluster.worker.state_backends import StateBackends
 from flinknet.config.state import StateConfig
 from flinknet.errors import ConfigurationError
-from flinknet.task.state.value_serializer import ValueSerializer
+from flinknet.state.value_serializer import ValueSerializer
 
 
 def test_the_job_says_or_else_the_configuration(tmp_path: Path) -> None:

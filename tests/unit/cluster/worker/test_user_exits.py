@@ -97,8 +97,8 @@ import asyncio, os, signal, sys, threading
 from posix import _exit as exit_by_name
 from flinknet.cluster.control.stop_signals import when_told_to_stop
 from flinknet.cluster.worker.user_exits import guard_process
-from flinknet.task.deployment import SubtaskDescriptor
-from flinknet.task.running_subtask import RUNNING_SUBTASK
+from flinknet.graph.deployment import SubtaskDescriptor
+from flinknet.runtime.running_subtask import RUNNING_SUBTASK
 
 guard_process()
 

@@ -16,10 +16,10 @@ from flinknet.datastream.connectors.arrow_files import (
     SOURCE_RECORD_BATCH_ROWS,
 )
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task.operators import BATCH_RECORDS
-from flinknet.task.source import SourceOperator
-from tests.unit.task.harness import Harness, context
-from tests.unit.task.letters import mails_and_slices
+from flinknet.functions.calls import BATCH_RECORDS
+from flinknet.operators.source import SourceOperator
+from tests.unit.operators.harness import Harness, context
+from tests.unit.operators.letters import mails_and_slices
 
 
 def table(start: int, rows: int) -> pa.Table:

@@ -7,7 +7,7 @@ import pytest
 from flinknet.datastream.connectors.committed_parts import check_may_add, is_behind
 from flinknet.datastream.connectors.part_names import CommittedPart, PartNames
 from flinknet.errors import ConfigurationError
-from flinknet.task.state.state_handler import RestoredCheckpoint
+from flinknet.state.state_handler import RestoredCheckpoint
 
 NAMES = PartNames(suffix=".csv")
 FOUND = [

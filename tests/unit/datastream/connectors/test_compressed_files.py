@@ -15,7 +15,7 @@ from flinknet.datastream import TextFileSource
 from flinknet.datastream.connectors.compressed_files import kind_of, open_decompressed
 from flinknet.datastream.connectors.input_files import UnreadableError
 from flinknet.errors import ConfigurationError
-from tests.unit.task.harness import context
+from tests.unit.operators.harness import context
 
 
 def zstandard(content: bytes) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 from flinknet.datastream import CsvSource
 from flinknet.datastream.connectors.text_files import SOURCE_BATCH_LINES, LineSource
 from flinknet.errors import ConfigurationError
-from tests.unit.task.harness import context
+from tests.unit.operators.harness import context
 
 
 def all_of(source: LineSource, index: int = 0, parallelism: int = 1) -> list[Any]:

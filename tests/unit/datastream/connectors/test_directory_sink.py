@@ -13,9 +13,9 @@ from flinknet.datastream import CommitContext, FileSink, TextFileSink, TextFileS
 from flinknet.datastream.connectors.encoders import TextEncoder
 from flinknet.datastream.connectors.rolling_policies import RollingPolicy
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task.sink import SinkOperator
-from flinknet.task.state.state_handler import StateHandler
-from tests.unit.task.harness import Harness, context
+from flinknet.operators.sink import SinkOperator
+from flinknet.state.state_handler import StateHandler
+from tests.unit.operators.harness import Harness, context
 
 
 @pytest.fixture(params=["path", "local://", "memory://"])

@@ -8,7 +8,7 @@ import pytest
 
 from flinknet.datastream import FileSource, StreamFormat, TextFileSource
 from flinknet.errors import ConfigurationError
-from tests.unit.task.harness import context
+from tests.unit.operators.harness import context
 
 
 def test_lines_of_files(tmp_path: Path) -> None:

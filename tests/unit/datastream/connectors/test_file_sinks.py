@@ -23,8 +23,8 @@ from flinknet.datastream import (
 from flinknet.datastream.connectors import encoders
 from flinknet.datastream.connectors.text_files import LineSource
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task.sink import SinkOperator
-from tests.unit.task.harness import Harness, context
+from flinknet.operators.sink import SinkOperator
+from tests.unit.operators.harness import Harness, context
 
 
 async def written(sink: FileSink, *batches: list[Any], job_id: str = "embedded") -> None:

@@ -17,9 +17,9 @@ from flinknet.datastream import (
 )
 from flinknet.errors import ConfigurationError, FlinknetError
 from flinknet.net.network_environment import NetworkEnvironment as Environment
-from flinknet.task.sink import SinkOperator
-from tests.unit.task.harness import Harness, context
-from tests.unit.task.running import run_job
+from flinknet.operators.sink import SinkOperator
+from tests.unit.operators.harness import Harness, context
+from tests.unit.runtime.running import run_job
 
 MORE_THAN_BUFFERS_HOLD = 2_000_000
 

@@ -16,8 +16,8 @@ import pytest
 from flinknet.datastream import CommitContext, Committer, FileSource, ParquetSink
 from flinknet.datastream.connectors.parquet_sink import ROW_GROUP_ROWS
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task.sink import SinkOperator
-from tests.unit.task.harness import Harness, context
+from flinknet.operators.sink import SinkOperator
+from tests.unit.operators.harness import Harness, context
 
 
 def table(start: int, rows: int) -> pa.Table:

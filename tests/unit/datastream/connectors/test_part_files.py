@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.datastream.connectors.part_files import PartFiles
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task.state.state_handler import RestoredCheckpoint
+from flinknet.state.state_handler import RestoredCheckpoint
 
 
 def parts(path: Path, attempt: int = 0, job_id: str = "job1") -> PartFiles:

@@ -14,7 +14,7 @@ from flinknet.datastream.connectors.output_directory import MANIFEST
 from flinknet.datastream.connectors.part_names import PartNames
 from flinknet.datastream.connectors.remote_output import RemoteDirectory, RemoteParts
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task.state.state_handler import RestoredCheckpoint
+from flinknet.state.state_handler import RestoredCheckpoint
 
 NAMES = PartNames(suffix=".txt")
 

@@ -12,7 +12,7 @@ import pytest
 from flinknet.datastream import CollectSink, SocketSource, StreamExecutionEnvironment
 from flinknet.datastream.connectors.socket_source import SOCKET_RECORD_BYTES_MAX
 from flinknet.errors import ConfigurationError, JobFailedError
-from tests.unit.task.running import run_job
+from tests.unit.runtime.running import run_job
 
 
 @asynccontextmanager

@@ -17,9 +17,9 @@ from flinknet.datastream import (
 from flinknet.datastream.connectors.input_files import UnreadableError
 from flinknet.datastream.connectors.text_files import SOURCE_BATCH_LINES, LineSource
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task.source import read
-from tests.unit.task.harness import context
-from tests.unit.task.running import run_job
+from flinknet.operators.source import read
+from tests.unit.operators.harness import context
+from tests.unit.runtime.running import run_job
 
 
 def all_of(source: LineSource, index: int = 0, parallelism: int = 1) -> list[Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from flinknet.cluster.coordinator.flink_rest.job_view import vertex_id
 from flinknet.cluster.coordinator.page.job_view import diagnosis_view, job_view
+from flinknet.cluster.coordinator.rest.flink.job_view import vertex_id
 from flinknet.diagnosis.diagnosis import diagnose
 from flinknet.diagnosis.history import History
 from flinknet.metrics.worker_statistics import WorkerStatistics
-from tests.unit.cluster.coordinator.flink_rest.jobs import ms, open_all, submitted
+from tests.unit.cluster.coordinator.rest.flink.jobs import ms, open_all, submitted
 from tests.unit.diagnosis.jobs import Job, pipeline
 from tests.unit.metrics.samples import network, subtask, times
 

@@ -12,8 +12,8 @@ import pytest
 
 from flinknet.cluster.control.credentials import authorization_headers
 from flinknet.cluster.control.submission import Submission
-from flinknet.cluster.coordinator import diagnosis_routes
-from flinknet.cluster.coordinator.flink_rest.job_view import vertex_id
+from flinknet.cluster.coordinator.rest import diagnosis_routes
+from flinknet.cluster.coordinator.rest.flink.job_view import vertex_id
 from flinknet.diagnosis.diagnosis import Diagnosis, diagnose
 from flinknet.diagnosis.reading import Readings
 from flinknet.diagnosis.topology import Topology

@@ -7,8 +7,8 @@ import json
 from flinknet.cluster.coordinator.page.vertex_view import COLUMNS, vertex_view
 from flinknet.diagnosis.pool_usage import PoolMeaning
 from flinknet.metrics.io_metrics import IOMetrics
-from tests.unit.cluster.coordinator.flink_rest.jobs import open_all, submitted
 from tests.unit.cluster.coordinator.page.test_job_view import SUMS, history
+from tests.unit.cluster.coordinator.rest.flink.jobs import open_all, submitted
 
 
 def test_each_subtask_is_a_row() -> None:

@@ -1,0 +1,1 @@
+"""The completion of a job's checkpoints."""

@@ -1,0 +1,1 @@
+"""The jobs of a coordinator: their attempts, regions, restarts and records."""

@@ -1,0 +1,764 @@
+"""The coordinator's mind: workers, jobs and what happens between them; no I/O and no clock.
+
+Theory of operation
+-------------------
+Everything that the coordinator learns comes in through a method, with ``now``; everything that it
+wants workers to do goes out through ``send``; ``deadline`` says when it wants ``tick`` called. So
+one small object holds the control plane's state, and tests (or a simulation) drive it without a
+process.
+
+- ``WorkerRegistry`` knows who is there; a ``JobRecord`` has the attempts of a job, and the
+  ``JobExecution`` of each knows how it stands.
+- A job is refused unless it fits the free slots, or those that are on their way back: of jobs that
+  are ending, which takes no longer than their time-outs. For these the caller waits
+  (``may_fit_soon``); there is no queue. The slots stay occupied on a worker until it has released
+  the job.
+- A message belongs to the attempt that it names. Of one that has ended, only that a worker has let
+  go of it still matters; messages of a job or attempt that is not known here are dropped: they are
+  late, not wrong.
+- A job ends with its attempt, unless this one has failed and the job's restart strategy wants
+  another. That begins when its time has come and there are slots for it, for which it waits at most
+  ``restart_slots_timeout_ms``: a worker that was lost may be replaced meanwhile, and says so by
+  the first of its heartbeats. Of a job that has a checkpoint, it is looked before (``seek``) which
+  is the last good one. If their place does not answer, the attempt fails with that.
+- If only some regions of a job have failed they begin again in the same way, and the others go on
+  (``region_failover.py``), as part of the same attempt, under a number of their own.
+- Of an ended job only the story is kept, and that only until ``jobs_retained`` more have ended.
+- What a successor must know is written down before anybody hears of it (``Books``): an attempt's
+  number before the attempt is deployed, that all have finished before their sinks are committed,
+  the end before clients are told. What this coordinator breaks by being stopped is not.
+
+Flink: Dispatcher, JobMaster and the ResourceManager's slot bookkeeping, of which one machine needs
+less.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Protocol
+
+from flinknet.checkpoint.coordinator import (
+    Complete,
+    Discard,
+    FailJob,
+    NotifyAborted,
+    NotifyCompleted,
+    Order,
+    Trigger,
+)
+from flinknet.checkpoint.failure_reason import CheckpointFailure, CheckpointFailureReason
+from flinknet.checkpoint.metadata import CheckpointDirectory
+from flinknet.checkpoint.pending_checkpoint import SubtaskReport
+from flinknet.cluster.control.failure import FailureCause
+from flinknet.cluster.control.job_state import JobState
+from flinknet.cluster.control.messages import (
+    AbortCheckpoint,
+    AcknowledgeCheckpoint,
+    AwaitCheckpoint,
+    CompleteCheckpoint,
+    DeclineCheckpoint,
+    Failed,
+    Heartbeat,
+    Message,
+    Opened,
+    Progress,
+    Register,
+    Released,
+    Settled,
+    StatisticsReport,
+    TriggerCheckpoint,
+)
+from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.control.subtask_result import check_collected_bytes
+from flinknet.cluster.control.wall_clock import WallClock
+from flinknet.cluster.coordinator.jobs.attempt_record import AttemptRecord
+from flinknet.cluster.coordinator.jobs.job_execution import Commands, Part, SubtaskKey
+from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint
+from flinknet.cluster.coordinator.jobs.savepoint_request import SavepointRequest
+from flinknet.cluster.coordinator.workers.worker_registry import WorkerRecord, WorkerRegistry
+from flinknet.config import ClusterConfig
+from flinknet.errors import InsufficientSlotsError, RemoteProtocolError
+from flinknet.wire.checkpoint_options import CheckpointKind
+
+__all__ = ["Books", "Dispatcher", "NoBooks"]
+
+_LOSSES_TOLD = 3
+"""Lost workers that an error names: the last ones, of a cluster that has run for long."""
+
+Send = Callable[[str, Message], None]
+"""(worker id, message); a worker that is gone is the sender's matter."""
+
+
+Keep = Callable[[JobRecord, AttemptRecord, Complete | Discard], None]
+"""Complete a checkpoint of an attempt where it is kept, or remove what is left of one."""
+
+
+def _keep_nothing(record: JobRecord, attempt: AttemptRecord, order: Complete | Discard) -> None:
+    """For jobs without checkpoints."""
+
+
+Seek = Callable[[JobRecord], None]
+"""Find the last checkpoint of a job whose files are good."""
+
+
+def _seek_nothing(record: JobRecord) -> None:
+    """For jobs without checkpoints."""
+
+
+class Books(Protocol):
+    """Where jobs are written down for a coordinator that comes after this one."""
+
+    def write_down(self, record: JobRecord) -> str | None:
+        """Write down how a job stands; return why that failed, None if it has not."""
+
+    def forget(self, job_id: str) -> None:
+        """Nobody asks for the job any more."""
+
+
+class NoBooks:
+    """The jobs of a coordinator that has no successor."""
+
+    def write_down(self, record: JobRecord) -> None:
+        """Nothing."""
+
+    def forget(self, job_id: str) -> None:
+        """Nothing."""
+
+
+class Dispatcher:
+    """Registers workers, runs jobs on them, and knows how each of both stands."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        now: float,
+        send: Send,
+        keep: Keep = _keep_nothing,
+        seek: Seek = _seek_nothing,
+        books: Books | None = None,
+        wall: WallClock | None = None,
+    ) -> None:
+        """``keep`` completes checkpoints, and says how that went by ``checkpoint_kept``; ``seek``
+        answers by ``checkpoint_found``; ``wall`` knows the time of day."""
+        self._keep = keep
+        self._seek = seek
+        self._books = books or NoBooks()
+        self._phases: dict[str, tuple[object, ...]] = {}
+        """Of each job, as it is written down."""
+        self._wall = wall or WallClock()
+        self._config = config
+        self._send = send
+        self._stopping = False
+        self.workers = WorkerRegistry(
+            now=now,
+            heartbeat_interval_s=config.heartbeat_interval_ms / 1000,
+            heartbeat_timeout_s=config.heartbeat_timeout_ms / 1000,
+            stuck_timeout_s=config.task_stuck_timeout_ms / 1000,
+            lost_retained=config.lost_workers_remembered,
+        )
+        self._jobs: dict[str, JobRecord] = {}
+
+    def wall_ms(self, at: float) -> int:
+        """A time of the coordinator's clock in milliseconds since 1970."""
+        return self._wall.ms(at)
+
+    # -- jobs, as clients see them
+
+    def jobs(self) -> tuple[JobRecord, ...]:
+        """Every job that is not forgotten, oldest first."""
+        return tuple(self._jobs.values())
+
+    def job(self, job_id: str) -> JobRecord | None:
+        """One job, or None."""
+        return self._jobs.get(job_id)
+
+    def submit(
+        self,
+        submission: Submission,
+        now: float,
+        restored: RestorePoint | None = None,
+        job_id: str | None = None,
+    ) -> JobRecord:
+        """Start a job, or continue it from what was ``restored``; InsufficientSlotsError if it does
+        not fit the free slots. If there is a job of that id, this is it: its client has asked
+        twice."""
+        if job_id is not None and job_id in self._jobs:
+            return self._jobs[job_id]
+        record = JobRecord(
+            job_id or uuid.uuid4().hex,
+            submission,
+            self._config,
+            submitted_at=now,
+            wall=self._wall,
+            restored=restored,
+        )
+        self.begin_attempt(record, now)
+        self._jobs[record.job_id] = record
+        self._forget_oldest()
+        return record
+
+    def begin_attempt(self, record: JobRecord, now: float) -> AttemptRecord:
+        """Start the next attempt of a job whose present one has ended, or its first.
+
+        InsufficientSlotsError if it does not fit the free slots; LocalProtocolError if the job has
+        ended, or is at an attempt that has not.
+        """
+        try:
+            attempt = record.begin_attempt(self.workers.registered(), now)
+        except InsufficientSlotsError as error:
+            raise InsufficientSlotsError(f"{error}{self._slots_missing()}") from error
+        for worker_id, slots in attempt.placement.slots.items():
+            self.workers.occupy(worker_id, (record.job_id, attempt.number), slots)
+        commands = attempt.execution.start()
+        failure = self._write_down(record)
+        if failure is not None:
+            # No worker may work for an attempt whose number might be given again.
+            why = f"cannot write down that attempt {attempt.number} begins: {failure}"
+            cause = FailureCause.of_coordinator(os.getpid(), why)
+            commands = attempt.execution.fail(cause, now)
+        self._carry_out(record, attempt, commands, now)
+        return attempt
+
+    def resume(
+        self, record: JobRecord, state: JobState, cause: FailureCause | None, now: float
+    ) -> None:
+        """Go on with a job of the coordinator before this one, whose last attempt had come to this
+        state; of one that has ended keep the story."""
+        self._jobs[record.job_id] = record
+        commands = record.resume_execution(state, cause, now)
+        if state.is_terminal:
+            record.present.end(now if record.ended_at is None else record.ended_at)
+            _tell_savepoints(record, record.present)
+            record.restart_at = now if record.ended_at is None else None
+        self._phases[record.job_id] = record.phase
+        self._carry_out(record, record.present, commands, now)
+        self._forget_oldest()
+
+    @property
+    def waits_to_restart(self) -> bool:
+        """Whether a job, or a part of one, is between two attempts, for which lost workers are
+        missed."""
+        return any((one.restart_at, one.regions_at) != (None, None) for one in self.jobs())
+
+    def may_fit_soon(self, submission: Submission, coming: int = 0) -> bool:
+        """Whether the job does not fit the free slots, but those as well that are on their way
+        back, and ``coming`` ones of workers that are on their way."""
+        returning: Counter[str] = Counter()
+        for record in self.jobs():
+            if record.execution.is_ending:
+                for worker_id, number in record.execution.held_subtasks():
+                    key = record.job_id, number
+                    returning[worker_id] += self.workers.slots_of(worker_id, key)
+        required = submission.shape.slots_required()
+        return self._slots_free(Counter()) < required <= self._slots_free(returning) + coming
+
+    def _slots_free(self, returning: Counter[str]) -> int:
+        return sum(
+            worker.free_slots + returning[worker.worker_id] for worker in self.workers.registered()
+        )
+
+    def _slots_missing(self) -> str:
+        """What to say of slots that jobs hold which have ended, and of lost workers."""
+        losses = [worker.loss for worker in self.workers.workers() if worker.loss is not None]
+        reasons = [
+            f'worker {worker_id} holds slots of job "{record.submission.name}", which has ended, '
+            "because a function of it has not returned"
+            for record in self.jobs()
+            for attempt in record.attempts
+            if attempt.ended_at is not None
+            for worker_id in attempt.execution.holders
+        ]
+        reasons += [loss.describe() for loss in losses[-_LOSSES_TOLD:]]
+        before = len(losses[:-_LOSSES_TOLD]) + self.workers.forgotten
+        if before:
+            reasons.append(f"{before} were lost before")
+        return "".join(f"; {reason}" for reason in reasons)
+
+    def cancel(self, record: JobRecord, now: float) -> None:
+        """Stop a job on request; nothing happens to one that has ended or is ending."""
+        if record.restart_at is not None:
+            record.end(now, cancelled=True)
+            self._write_down(record)
+            return
+        self._carry_out(record, record.present, record.execution.cancel(now), now)
+
+    def stop(self, cause: FailureCause, now: float) -> None:
+        """The coordinator ends, which is the cause of all that this breaks."""
+        self._stopping = True
+        for record in self.jobs():
+            if record.restart_at is not None:
+                record.end(now)
+                continue
+            commands = record.execution.fail(cause, now)
+            self._carry_out(record, record.present, commands, now)
+
+    def take_result(
+        self,
+        record: JobRecord,
+        attempt: AttemptRecord,
+        subtask: SubtaskKey,
+        result: dict[str, Any],
+        now: float,
+    ) -> None:
+        """A subtask has finished with ``result``; JobError if the job collects too many bytes.
+
+        Nothing happens if the attempt has ended.
+        """
+        if attempt.ended_at is not None:
+            return
+        check_collected_bytes(
+            attempt.collected_bytes + len(result["collected"]), self._config.collect_bytes_max
+        )
+        taken = result.pop("checkpoint_taken")
+        before = record.result_before(subtask)
+        attempt.note_result(subtask, result if before is None else before)
+        attempt.finished_at[subtask] = now
+        self._order(record, attempt, record.checkpoints.subtask_finished(subtask, taken), now)
+        self._carry_out(record, attempt, attempt.execution.finished(subtask, now), now)
+
+    # -- workers, as their connections and the launcher see them
+
+    def register(self, message: Register, now: float) -> WorkerRecord:
+        """A worker joins; ConfigurationError says why it must not."""
+        return self.workers.register(message, now)
+
+    def receive(self, worker_id: str, message: Message, now: float) -> None:
+        """A registered worker said something; RemoteProtocolError if it must not say that."""
+        self.workers.heard(worker_id, now)
+        match message:
+            case Heartbeat():
+                self.workers.is_at_step(worker_id, message.step_of, message.step_s)
+                self._send(worker_id, Heartbeat())
+            case StatisticsReport():
+                pass  # a sign of life; the rest is the metric store's
+            case Progress() | Opened() | Failed() | Released() | Settled():
+                if isinstance(message, Released) and not message.subtasks:
+                    # Also when the job is forgotten: its slots must not be.
+                    self.workers.release(worker_id, (message.job_id, message.attempt))
+                record = self._jobs.get(message.job_id)
+                attempt = None if record is None else record.attempt(message.attempt)
+                if record is not None and attempt is not None:
+                    commands = _apply(attempt, worker_id, message, now)
+                    if isinstance(message, Released):
+                        self._occupy_again(record, attempt)
+                    self._carry_out(record, attempt, commands, now)
+            case AcknowledgeCheckpoint() | DeclineCheckpoint() | AwaitCheckpoint():
+                self._take_checkpoint_answer(worker_id, message, now)
+            case _:
+                raise RemoteProtocolError(
+                    f"worker {worker_id} sent {type(message).__name__}, which it must not"
+                )
+        for record in self.jobs():
+            commands = record.execution.offer(worker_id, now)
+            if commands:
+                self._carry_out(record, record.present, commands, now)
+        self._restart_jobs(now)
+
+    def connection_closed(self, worker_id: str, now: float) -> None:
+        """The control connection of a worker is gone."""
+        self._lose(self.workers.connection_closed(worker_id), now)
+
+    def worker_exited(self, worker_id: str, how: str, now: float) -> None:
+        """The launcher saw the worker's process end."""
+        self._lose(self.workers.exited(worker_id, how), now)
+
+    # -- time
+
+    @property
+    def deadline(self) -> float:
+        """When ``tick`` must be called at the latest."""
+        deadlines = [record.execution.deadline for record in self._jobs.values()]
+        deadlines += [self._restart_deadline(record) for record in self.jobs()]
+        deadlines += [record.checkpoints.deadline for record in self.jobs()]
+        return min([self.workers.next_tick, *(time for time in deadlines if time is not None)])
+
+    def tick(self, now: float) -> None:
+        """Act on what time has brought."""
+        if now >= self.workers.next_tick:
+            for cause in self.workers.tick(now):
+                self._lose(cause, now)
+        for record in self.jobs():
+            self._carry_out(record, record.present, record.execution.tick(now), now)
+            self._order(record, record.present, record.checkpoints.tick(now), now)
+        self._restart_jobs(now)
+
+    # -- checkpoints
+
+    def trigger_savepoint(
+        self,
+        record: JobRecord,
+        kind: CheckpointKind,
+        directory: str,
+        now: float,
+        request_id: str | None = None,
+    ) -> SavepointRequest:
+        """Have a savepoint written to ``directory``, a whole path or URL; with some kinds the job
+        ends. ``request_id`` is made up if it is not given. LocalProtocolError if not all subtasks
+        of the job run."""
+        trigger = record.checkpoints.trigger_savepoint(kind, now)
+        request = SavepointRequest(
+            request_id or uuid.uuid4().hex, trigger.checkpoint_id, kind, directory
+        )
+        record.note_savepoint(request)
+        self._write_down(record)
+        self._order(record, record.present, [trigger], now)
+        return request
+
+    def checkpoint_kept(
+        self,
+        record: JobRecord,
+        attempt: AttemptRecord,
+        checkpoint_id: int,
+        failure: CheckpointFailure | None,
+        now: float,
+    ) -> None:
+        """A checkpoint is complete, or could not be completed because of ``failure``."""
+        books = record.checkpoints
+        if failure is not None:
+            self._order(record, attempt, books.completion_failed(checkpoint_id, failure, now), now)
+            return
+        finished = [one.finished for one in books.pending if one.checkpoint_id == checkpoint_id]
+        orders = books.completed(checkpoint_id, now)
+        request = record.savepoints.get(checkpoint_id)
+        if request is not None:
+            place = f"{request.directory}/{record.job_id}"
+            directory = CheckpointDirectory(True, checkpoint_id, attempt.number)
+            request.written(place, directory)
+            commits = request.kind.stops and record.submission.shape.checkpointing is not None
+            if finished and commits:
+                # Sinks commit with it: what continues from before it would do that again.
+                record.continue_from(
+                    RestorePoint(f"{place}/{directory}", frozenset(*finished)), is_savepoint=True
+                )
+        latest = books.latest
+        if latest is not None and latest.checkpoint_id == checkpoint_id:
+            directory = CheckpointDirectory(False, checkpoint_id, attempt.number)
+            record.continue_from(RestorePoint(str(directory), frozenset(latest.finished)))
+        self._write_down(record)
+        self._order(record, attempt, orders, now)
+
+    def checkpoint_found(
+        self,
+        record: JobRecord,
+        found: RestorePoint | None,
+        failure: str | None,
+        now: float,
+        damage: str = "",
+    ) -> None:
+        """``found``, or None, is the newest checkpoint that can be restored, and ``damage`` what is
+        wrong with later ones; or their place failed with ``failure``. Nothing happens if the job
+        has ended meanwhile."""
+        was_sought, record.seeks_checkpoint = record.seeks_checkpoint, False
+        if not was_sought or (record.restart_at, record.regions_at) == (None, None):
+            # All of the attempt fails meanwhile: the checkpoint is sought again when it has failed.
+            return
+        record.checkpoint_is_sought = True
+        if record.restart_at is not None:
+            record.restart_at = max(record.restart_at, now)
+        elif record.regions_at is not None:
+            record.regions_at = max(record.regions_at, now)
+        if failure is None:
+            failure = record.take_found(found, damage)
+        record.restore_failure = failure
+        self._restart_jobs(now)
+
+    def _take_checkpoint_answer(
+        self,
+        worker_id: str,
+        message: AcknowledgeCheckpoint | DeclineCheckpoint | AwaitCheckpoint,
+        now: float,
+    ) -> None:
+        record = self._jobs.get(message.job_id)
+        if record is None:
+            return
+        attempt, books = record.present, record.checkpoints
+        subtask = message.vertex, message.index
+        if attempt.execution.number_of(subtask) != message.attempt:
+            return
+        _check_runs(attempt, worker_id, subtask)
+        orders: list[Order] = []
+        try:
+            if isinstance(message, AcknowledgeCheckpoint):
+                report = SubtaskReport(message.handle, *message.metrics)
+                report = report._replace(acknowledged_ms=self.wall_ms(now))
+                order = books.acknowledge(message.checkpoint_id, subtask, report)
+                orders = [] if order is None else [order]
+            elif isinstance(message, AwaitCheckpoint):
+                orders = books.subtask_awaits(subtask, message.taken)
+            else:
+                reason = CheckpointFailureReason[message.reason]
+                explanation = f"subtask {subtask}: {message.explanation}"
+                orders = books.decline(message.checkpoint_id, reason, explanation, now)
+        except (KeyError, TypeError) as error:
+            raise RemoteProtocolError(
+                f"malformed {type(message).__name__} message: {error}"
+            ) from error
+        self._order(record, attempt, orders, now)
+
+    def _order(
+        self, record: JobRecord, attempt: AttemptRecord, orders: Iterable[Order], now: float
+    ) -> None:
+        job_id, execution = record.job_id, attempt.execution
+        for order in orders:
+            match order:
+                case Trigger():
+                    self._trigger(record, attempt, order)
+                case NotifyAborted(checkpoint_id):
+                    request = record.savepoints.get(checkpoint_id)
+                    if request is not None:
+                        request.failed(record.checkpoints.history.why_failed(checkpoint_id))
+                        self._write_down(record)
+                    for worker_id, number in execution.parts:
+                        self._send(worker_id, AbortCheckpoint(job_id, number, checkpoint_id))
+                case Complete() | Discard():
+                    self._keep(record, attempt, order)
+                case FailJob(explanation):
+                    cause = FailureCause.of_coordinator(os.getpid(), explanation)
+                    self._carry_out(record, attempt, execution.fail(cause, now), now)
+                case NotifyCompleted(checkpoint_id, kind):
+                    commits = kind.stops or not kind.is_savepoint
+                    for worker_id, number in execution.parts:
+                        message = CompleteCheckpoint(job_id, number, checkpoint_id, commits)
+                        self._send(worker_id, message)
+
+    def _trigger(self, record: JobRecord, attempt: AttemptRecord, order: Trigger) -> None:
+        execution = attempt.execution
+        roots: dict[Part, list[SubtaskKey]] = {}
+        directory = ""
+        if order.kind.is_savepoint:
+            # Everybody who writes a part of it must know where.
+            roots = {part: [] for part in execution.parts}
+            directory = record.savepoints[order.checkpoint_id].directory
+        for subtask in order.subtasks:
+            part = execution.worker_of(subtask), execution.number_of(subtask)
+            roots.setdefault(part, []).append(subtask)
+        for (worker_id, number), subtasks in roots.items():
+            rows = [list(subtask) for subtask in subtasks]
+            self._send(
+                worker_id,
+                TriggerCheckpoint(
+                    record.job_id,
+                    number,
+                    order.checkpoint_id,
+                    order.timestamp_ms,
+                    int(order.kind),
+                    rows,
+                    directory,
+                ),
+            )
+
+    def _follow_checkpoints(self, record: JobRecord, attempt: AttemptRecord, now: float) -> None:
+        """Checkpoints are taken while all subtasks of the present attempt run."""
+        books, execution = record.checkpoints, attempt.execution
+        if attempt is not record.present:
+            return
+        all_run = execution.all_run
+        if all_run and books.is_suspended:
+            books.resume(now)
+        elif all_run and not books.is_running:
+            books.attempt_runs(execution.subtask_states(), attempt.restored_finished, now)
+        elif books.is_running and not all_run:
+            goes_on = execution.state is JobState.RUNNING
+            orders = books.suspend(now) if goes_on else books.attempt_ends(now)
+            self._order(record, attempt, orders, now)
+        elif books.is_suspended and execution.state is not JobState.RUNNING:
+            self._order(record, attempt, books.attempt_ends(now), now)
+
+    def _restart_jobs(self, now: float) -> None:
+        """Begin the attempts whose time has come, as far as there are slots."""
+        for record in self.jobs():
+            self._restart_regions(record, now)
+            if record.waits_for_workers and self.workers.registered():
+                record.waits_for_workers = False
+                record.restart_at = record.restart_at and now
+            if record.waits_for_workers or record.restart_at is None or now < record.restart_at:
+                continue
+            if record.must_seek:
+                if not record.seeks_checkpoint:
+                    record.seeks_checkpoint = True
+                    self._seek(record)
+                continue
+            failure = record.restore_failure
+            with suppress(InsufficientSlotsError):
+                attempt = self.begin_attempt(record, now)
+                if failure is not None:
+                    cause = FailureCause.of_coordinator(os.getpid(), failure)
+                    self._carry_out(record, attempt, attempt.execution.fail(cause, now), now)
+                continue
+            record.waits_for_slots = True
+            if now >= record.restart_at + self._config.restart_slots_timeout_ms / 1000:
+                record.end(now)
+                self._write_down(record)
+
+    def _restart_regions(self, record: JobRecord, now: float) -> None:
+        """Begin the regions anew that were given up, if their time has come and there are slots."""
+        attempt = record.present
+        if record.regions_at is None or now < record.regions_at:
+            return
+        if not attempt.execution.failover.is_released:
+            return
+        if record.must_seek:
+            if not record.seeks_checkpoint:
+                record.seeks_checkpoint = True
+                self._seek(record)
+            return
+        why = record.take_restore_failure()
+        commands: Commands = []
+        if why is None:
+            try:
+                commands = record.restart_regions(self.workers.registered(), now)
+            except InsufficientSlotsError as error:
+                record.waits_for_slots = True
+                timeout_s = self._config.restart_slots_timeout_ms / 1000
+                if now < record.regions_at + timeout_s:
+                    return
+                why = f"{error}{self._slots_missing()}"
+        if why is None:
+            why = self._write_down(record)
+        if why is not None:
+            cause = FailureCause.of_coordinator(os.getpid(), why)
+            commands = attempt.execution.fail(cause, now)
+        self._occupy_again(record, attempt)
+        self._carry_out(record, attempt, commands, now)
+
+    def _occupy_again(self, record: JobRecord, attempt: AttemptRecord) -> None:
+        """Count the slots of an attempt of which regions were restarted: these may share slots with
+        those that go on, and have them when they have gone."""
+        if not attempt.failures:
+            return
+        groups = [vertex.slot_sharing_group for vertex in record.submission.shape.vertices]
+        counted: set[tuple[str, str, int]] = set()
+        for (worker_id, number), subtasks in attempt.execution.held_subtasks().items():
+            slots = {(worker_id, groups[vertex], index) for vertex, index in subtasks} - counted
+            counted |= slots
+            self.workers.reoccupy(worker_id, (record.job_id, number), len(slots))
+
+    def _give_up_regions(
+        self, record: JobRecord, attempt: AttemptRecord, commands: Commands, now: float
+    ) -> Commands:
+        """Decide what becomes of regions that have failed, while others go on."""
+        execution = attempt.execution
+        while (failure := execution.failover.take_failure()) is not None:
+            if not record.regions_failed(failure, now):
+                commands = [*commands, *execution.fail(failure.cause, now)]
+        return commands
+
+    def _restart_deadline(self, record: JobRecord) -> float | None:
+        if record.seeks_checkpoint or record.waits_for_workers:
+            return None
+        at = record.restart_at
+        if at is None and record.execution.failover.is_released:
+            at = record.regions_at
+        if at is None or not record.waits_for_slots:
+            return at
+        return at + self._config.restart_slots_timeout_ms / 1000
+
+    def _lose(self, cause: FailureCause | None, now: float) -> None:
+        if cause is None:
+            return
+        for record in self.jobs():
+            for attempt in record.attempts:
+                if cause.worker_id in attempt.execution.workers:
+                    commands = attempt.execution.worker_lost(cause, now)
+                    self._carry_out(record, attempt, commands, now)
+
+    def _carry_out(
+        self, record: JobRecord, attempt: AttemptRecord, commands: Commands, now: float
+    ) -> None:
+        commands = self._give_up_regions(record, attempt, commands, now)
+        state = attempt.execution.state
+        if attempt is record.present and not attempt.execution.failover.given_up:
+            # The attempt ends as a whole: there are no regions left to begin again.
+            record.regions_at = None
+        self._follow_checkpoints(record, attempt, now)
+        if attempt.ended_at is None and state.is_terminal:
+            record.keep_results()
+            attempt.end(now)
+            _tell_savepoints(record, attempt)
+            if state is JobState.FAILED and not self._stopping:
+                record.restart_at = record.attempt_failed(now)
+            if record.restart_at is None:
+                record.end(now)
+        record.note_state(now)
+        self._write_down(record)
+        for worker_id, message in commands:
+            self._send(worker_id, message)
+
+    def _write_down(self, record: JobRecord) -> str | None:
+        """Write down how a job stands, if a successor must know; return why that failed."""
+        phase = record.phase
+        if self._stopping or self._phases.get(record.job_id) == phase:
+            return None
+        self._phases[record.job_id] = phase
+        return self._books.write_down(record)
+
+    def _forget_oldest(self) -> None:
+        ended = [record for record in self.jobs() if record.ended_at is not None]
+        for record in ended[: max(0, len(ended) - self._config.jobs_retained)]:
+            del self._jobs[record.job_id]
+            self._phases.pop(record.job_id, None)
+            self._books.forget(record.job_id)
+
+
+def _tell_savepoints(record: JobRecord, attempt: AttemptRecord) -> None:
+    """Say how the attempt has ended to the requests for savepoints that wait for that."""
+    state, cause = attempt.execution.state, attempt.execution.cause
+    how = state.value if cause is None else cause.describe()
+    for request in record.savepoints.values():
+        request.job_ended(finished=state is JobState.FINISHED, how=how)
+
+
+def _apply(
+    attempt: AttemptRecord,
+    worker_id: str,
+    message: Progress | Opened | Failed | Released | Settled,
+    now: float,
+) -> Commands:
+    execution = attempt.execution
+    match message:
+        case Progress():
+            try:
+                attempt.note_progress(message.rows, message.attempt)
+            except (TypeError, ValueError) as error:
+                raise RemoteProtocolError(f"malformed Progress message: {error}") from error
+        case Opened():
+            return execution.opened(worker_id, message.attempt)
+        case Failed(vertex=-1):
+            return execution.open_failed(worker_id, message.attempt, _cause_of(message), now)
+        case Failed():
+            subtask = (message.vertex, message.index)
+            if execution.number_of(subtask) != message.attempt:
+                return []
+            _check_runs(attempt, worker_id, subtask)
+            return execution.failed(subtask, _cause_of(message), now)
+        case Released():
+            return execution.released(worker_id, message.attempt, _subtasks_of(message), now)
+        case Settled():
+            cause = _cause_of(message) if message.cause else None
+            return execution.settled(worker_id, cause, now)
+    return []
+
+
+def _check_runs(attempt: AttemptRecord, worker_id: str, subtask: SubtaskKey) -> None:
+    if attempt.execution.worker_of(subtask) != worker_id:
+        raise RemoteProtocolError(f"worker {worker_id} does not run subtask {subtask}")
+
+
+def _subtasks_of(message: Released) -> list[SubtaskKey]:
+    try:
+        return [(vertex, index) for vertex, index in message.subtasks]
+    except (TypeError, ValueError) as error:
+        raise RemoteProtocolError(f"malformed Released message: {error}") from error
+
+
+def _cause_of(message: Failed | Settled) -> FailureCause:
+    try:
+        return FailureCause.from_dict(message.cause)
+    except (KeyError, TypeError) as error:
+        raise RemoteProtocolError(f"malformed {type(message).__name__} message: {error}") from error

@@ -1,0 +1,115 @@
+"""Whether a job goes on from the checkpoint that was found for it, and what it knows of its own.
+
+Theory of operation
+-------------------
+Functions and sinks that are told of a completed checkpoint make output visible that no state
+undoes. So the *newest* checkpoint that they may have been told of is remembered, here and by the
+coordinator that comes after this one. Before an attempt, or some regions of one, begins again, the
+newest is compared with the checkpoint that was found where they are kept:
+
+    newest  found    outputs                          continuation
+    0       none     any                              START
+    n       none     any                              LOST: never from the start in silence
+    n       n        any                              NEWEST; also if a later one was found
+    n       f < n    each can withdraw, or none       OLDER
+    n       f < n    one cannot, repetition allowed   REPEAT
+    n       f < n    one cannot                       REFUSED
+
+An older one is the job's past from then on. Checkpoints behind it that were *passed over* are never
+gone on from, even if they turn up again: their output was withdrawn. Numbers of checkpoints are
+never given twice, so a range of numbers says which those are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from flinknet.graph.graph import CheckpointedOutput
+
+__all__ = ["CompletedCheckpoints", "Continuation", "continuation", "refusal"]
+
+
+class Continuation(Enum):
+    """What a job does with the checkpoint that was found, or with none."""
+
+    START = "it begins at its start: it has completed no checkpoint"
+    NEWEST = "it goes on from the newest checkpoint"
+    OLDER = "it goes back to an older one, and what was made visible since is taken back"
+    REPEAT = "it goes back to an older one, and what was made visible since comes again"
+    LOST = "it has completed checkpoints, and none is there"
+    REFUSED = "it must not go back: what was made visible since would come again"
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the job cannot go on."""
+        return self in (Continuation.LOST, Continuation.REFUSED)
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether checkpoints are passed over."""
+        return self in (Continuation.OLDER, Continuation.REPEAT)
+
+
+def continuation(
+    newest: int,
+    found: int | None,
+    outputs: Iterable[CheckpointedOutput],
+    *,
+    may_repeat: bool,
+) -> Continuation:
+    """Return what a job does whose ``newest`` checkpoint, 0 for none, may have been told to
+    ``outputs``, those of what begins again, and of which ``found`` is there, None for none."""
+    if found is None:
+        return Continuation.LOST if newest else Continuation.START
+    if found >= newest:
+        return Continuation.NEWEST
+    if all(one.can_withdraw for one in outputs):
+        return Continuation.OLDER
+    return Continuation.REPEAT if may_repeat else Continuation.REFUSED
+
+
+def refusal(newest: int, found: str, outputs: Iterable[CheckpointedOutput], damage: str) -> str:
+    """Return why a job must not go back from its ``newest`` checkpoint to the ``found`` one."""
+    names = sorted({f'"{one.name}"' for one in outputs if not one.can_withdraw})
+    return (
+        f"found {found} as the newest checkpoint of the job that can be restored, but had told "
+        f"{', '.join(names)} that checkpoint {newest} is complete; what was given out since then "
+        f"cannot be taken back, and would come again{damage and ': '}{damage}. Bring checkpoint "
+        f"{newest} back and continue the job from it, or allow repeated output "
+        "(CheckpointConfig.set_allow_repeated_output, "
+        f"execution.checkpointing.allow-repeated-output) and continue it from {found}"
+    )
+
+
+@dataclass(slots=True)
+class CompletedCheckpoints:
+    """What a job knows of its completed checkpoints; numbers begin with 1."""
+
+    newest: int = 0
+    """The last one that functions and sinks may have been told of; 0 for none."""
+    passed_over: list[tuple[int, int]] = field(default_factory=list)
+    """``(older, next)``: the job went back to ``older`` when ``next`` was its next number. Both
+    grow from one to the next."""
+
+    def note(self, number: int) -> None:
+        """Functions and sinks are about to be told of a checkpoint, or may have been."""
+        self.newest = max(self.newest, number)
+
+    def is_passed_over(self, number: int) -> bool:
+        """Whether the job has gone back behind this checkpoint."""
+        return any(older < number < until for older, until in self.passed_over)
+
+    def go_back(self, older: int, until: int, *, all_of_it: bool) -> None:
+        """The job, or without ``all_of_it`` some regions, go back to an ``older`` checkpoint; the
+        next one is numbered ``until``."""
+        kept = [one for one in self.passed_over if one[0] < older]
+        self.passed_over = [*kept, (older, until)]
+        if all_of_it:
+            self.newest = older
+
+    def restore(self, newest: int, passed_over: Sequence[Sequence[int]]) -> None:
+        """Know what the coordinator before this one has known."""
+        self.newest = newest
+        self.passed_over = [(older, until) for older, until in passed_over]

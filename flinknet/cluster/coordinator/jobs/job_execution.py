@@ -1,0 +1,508 @@
+"""One attempt to run a job: its state machine, without I/O and without a clock.
+
+Theory of operation
+-------------------
+The states are those of ``control/job_state.py`` and ``control/subtask_state.py``::
+
+    CREATED -> DEPLOYING -> RUNNING -> FINISHING --> FINISHED
+                   |           |           |
+                   +-----------+-----------+> FAILING ----> FAILED      (a cause was settled)
+                   +-----------+-----> CANCELLING -> CANCELED    (the user asked)
+
+- DEPLOYING: every worker was told to open its subtasks; RUNNING once all have.
+- Each subtask is *pending* until it has finished, failed, or its worker has released the attempt or
+  is lost; each worker *holds* its slots until it has released the attempt or is lost.
+- The end of a job means that its slots are free. FINISHING (every subtask has finished), FAILING
+  and CANCELLING end when nothing is pending and nobody holds slots. A user function that never
+  returns can keep both for ever: after the cancel timeout the job ends without them, and
+  ``holders`` says who has not let go.
+- Then, if the job has two-phase sinks, one worker is told to commit what they have prepared, or to
+  abort it if the job has not finished: the *settler*. If it is lost, another one is told the same.
+  A commit that fails makes the job fail; an abort that fails, or that nobody is left to do, changes
+  nothing more.
+- A failure report is *settled* at once if it is a CAUSE; a lighter one waits for a heavier one
+  until the cause grace ends (``failure.py`` tells why). Meanwhile nothing is cancelled, because
+  cancelling could silence the very subtask that knows the origin. After a cause is settled it never
+  changes.
+- The loss of a worker that has nothing pending is no failure: what it produced has been
+  acknowledged.
+- An execution of a coordinator that has ended is ``resumed`` by its successor: nobody runs or holds
+  anything of it any more. What was FINISHING still is, and has its sinks committed by the first
+  worker that offers itself; what was not finished has failed.
+
+Inputs are the methods; each returns the messages to send, as (worker id, message). ``deadline``
+says when to call ``tick``. Inputs that come too late (after the end, for a subtask that is done)
+change nothing. Flink: ExecutionGraph.
+
+An execution runs all pipelined regions of the job, which are deployed and run together. If a
+failure concerns some of them only (``region_failover.py``), those are *given up*, and the others go
+on: their subtasks alone are cancelled, and when these are released the dispatcher has them
+``redeployed``, under a number of their own: what is still said under the one before is late. If
+they are not released within the cancel timeout, all of the attempt fails.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from flinknet.cluster.control import job_state, subtask_state
+from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.job_state import JobEvent, JobState
+from flinknet.cluster.control.messages import Cancel, Deploy, Message, Run, Settle
+from flinknet.cluster.control.subtask_state import SubtaskEvent, SubtaskState
+from flinknet.cluster.coordinator.jobs.pipelined_region import PipelinedRegion
+from flinknet.cluster.coordinator.jobs.region_failover import RegionFailover
+from flinknet.errors import JobFailedError, RemoteProtocolError
+
+__all__ = ["Commands", "JobExecution", "Part", "SubtaskKey"]
+
+SubtaskKey: TypeAlias = tuple[int, int]
+"""(vertex, index)"""
+
+Part: TypeAlias = tuple[str, int]
+"""(worker id, number under which it has subtasks of the job)"""
+
+Commands: TypeAlias = list[tuple[str, Message]]
+"""(worker id, message to send to it)"""
+
+
+class JobExecution:
+    """The states of one job attempt and of its subtasks."""
+
+    def __init__(
+        self,
+        job_id: str,
+        attempt: int,
+        regions: Sequence[PipelinedRegion],
+        assignment: Mapping[str, Sequence[SubtaskKey]],
+        *,
+        cause_grace_s: float,
+        cancel_timeout_s: float,
+        commit_timeout_s: float | None = None,
+        by_region: bool = False,
+    ) -> None:
+        """``assignment`` says which subtasks of the regions each worker runs; without a
+        ``commit_timeout_s`` there is nothing to commit. ``by_region`` says whether regions may be
+        given up and redeployed alone."""
+        assert any(assignment.values()), "a job has at least one subtask"
+        self.job_id = job_id
+        self.attempt = attempt
+        self.regions = {region.name: region for region in regions}
+        """The pipelined regions of the job, by name."""
+        self.failover = RegionFailover(regions, enabled=by_region)
+        self.state = JobState.CREATED
+        self.cause: FailureCause | None = None
+        self._deadline: float | None = None
+        self._cause_grace = cause_grace_s
+        self._cancel_timeout = cancel_timeout_s
+        self._worker_of = {key: worker for worker, keys in assignment.items() for key in keys}
+        self._numbers = dict.fromkeys(self._worker_of, attempt)
+        self._by_part: dict[Part, list[SubtaskKey]]
+        """The subtasks of each part: an index of the two above."""
+        self._index_parts()
+        self._states = dict.fromkeys(self._worker_of, SubtaskState.DEPLOYING)
+        self._counts = Counter(self._states.values())
+        """The number of subtasks in each state, so that the end of one looks at no other."""
+        self._failed: set[SubtaskKey] = set()
+        """The subtasks that have failed since regions were given up last."""
+        self._unopened: set[Part] = {
+            (worker, attempt) for worker, keys in assignment.items() if keys
+        }
+        self._holders: set[Part] = set(self._unopened)
+        self._commit_timeout = commit_timeout_s
+        self._settler: str | None = None
+        self._unfit: set[str] = set()
+        self._is_resumed = False
+        self._helpers: list[str] = []
+        """Those that came after it was resumed."""
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """The workers that have part in this attempt."""
+        return tuple(dict.fromkeys([*(worker for worker, _ in self._by_part), *self._helpers]))
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """The workers that have not released the attempt, nor are lost: their slots are taken."""
+        holders = {worker for worker, _ in self._holders}
+        return tuple(worker for worker in self.workers if worker in holders)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Which workers have part in it, under which numbers."""
+        return tuple(self._by_part)
+
+    @property
+    def deadline(self) -> float | None:
+        """When ``tick`` must be called at the latest; None for as long as nothing else happens."""
+        times = [at for at in (self._deadline, self.failover.deadline) if at is not None]
+        return min(times, default=None)
+
+    @property
+    def all_run(self) -> bool:
+        """Every subtask runs, or has finished."""
+        runs = self.state is JobState.RUNNING and not self.failover.given_up
+        return runs and not self._counts[SubtaskState.DEPLOYING]
+
+    @property
+    def is_ending(self) -> bool:
+        """Nothing is deployed any more, and the end comes within the time-outs."""
+        return self.state.is_ending or self._waits_for_cause
+
+    def subtask_states(self) -> dict[SubtaskKey, SubtaskState]:
+        """The state of every subtask now."""
+        return dict(self._states)
+
+    def region_states(self) -> dict[str, dict[str, int]]:
+        """How many subtasks of each region are in which state."""
+        return {
+            name: Counter(self._states[subtask].value for subtask in sorted(region.subtasks))
+            for name, region in self.regions.items()
+        }
+
+    def worker_of(self, subtask: SubtaskKey) -> str:
+        """Where a subtask was deployed; RemoteProtocolError if the job has no such subtask."""
+        if subtask not in self._worker_of:
+            raise RemoteProtocolError(f"job {self.job_id} has no subtask {subtask}")
+        return self._worker_of[subtask]
+
+    def number_of(self, subtask: SubtaskKey) -> int:
+        """Under which number a subtask was deployed last: that of the attempt, or of a restart of
+        its region; RemoteProtocolError if the job has no such subtask."""
+        self.worker_of(subtask)
+        return self._numbers[subtask]
+
+    def held_subtasks(self) -> dict[Part, list[SubtaskKey]]:
+        """The subtasks that take slots, by where and under which number they are."""
+        held: dict[Part, list[SubtaskKey]] = {part: [] for part in sorted(self._holders)}
+        for key, worker in self._worker_of.items():
+            part = worker, self._numbers[key]
+            if part in held and not self.failover.has_let_go(key):
+                held[part].append(key)
+        return held
+
+    def resume(
+        self, state: JobState, cause: FailureCause | None, lost: FailureCause, now: float
+    ) -> Commands:
+        """Go on where the coordinator before this one has come to, instead of ``start``; ``lost``
+        says how that has ended, and is the failure of what was not finished."""
+        finished = state in (JobState.FINISHING, JobState.FINISHED)
+        for key in self._states:
+            self._move(key, SubtaskEvent.FINISH if finished else SubtaskEvent.RELEASE)
+        self._is_resumed = True
+        self._unopened.clear()
+        self._holders.clear()
+        self._unfit.update(self.workers)
+        self.state, self.cause = state, cause
+        return self.fail(lost, now) if self._may_be_cancelled else self._advance(now)
+
+    def offer(self, worker_id: str, now: float) -> Commands:
+        """A worker is there; it may be of use to an attempt that was resumed."""
+        if not self._is_resumed or self.state is not JobState.FINISHING:
+            return []
+        if worker_id not in self._helpers:
+            self._helpers.append(worker_id)
+            self._unfit.discard(worker_id)
+        return self._settle_sinks(now) if self._settler is None else []
+
+    def start(self) -> Commands:
+        """Tell every worker to open its subtasks."""
+        self._become(JobEvent.DEPLOY)
+        return [(worker, Deploy(self.job_id, self.attempt)) for worker in self.workers]
+
+    def redeploy(
+        self,
+        regions: frozenset[str],
+        number: int,
+        assignment: Mapping[str, Sequence[SubtaskKey]],
+    ) -> Commands:
+        """Have regions that were given up, and are released, opened again under another number."""
+        self.failover.redeployed(regions)
+        for worker, keys in assignment.items():
+            for key in keys:
+                self._worker_of[key], self._numbers[key] = worker, number
+                self._set_state(key, SubtaskState.DEPLOYING)
+            self._unopened.add((worker, number))
+            self._holders.add((worker, number))
+        self._index_parts()
+        return [(worker, Deploy(self.job_id, number)) for worker in assignment]
+
+    def opened(self, worker_id: str, number: int) -> Commands:
+        """A worker has opened all its subtasks."""
+        part = worker_id, number
+        if part not in self._unopened or self.state not in (JobState.DEPLOYING, JobState.RUNNING):
+            return []
+        self._unopened.discard(part)
+        if any(other == number for _, other in self._unopened):
+            return []
+        if self.state.takes(JobEvent.OPEN):
+            self._become(JobEvent.OPEN)
+        for key in self._subtasks_of(number=number):
+            self._move(key, SubtaskEvent.RUN)
+        return [
+            (worker, Run(self.job_id, number)) for worker, other in self.parts if other == number
+        ]
+
+    def finished(self, subtask: SubtaskKey, now: float) -> Commands:
+        """A subtask has come to its end and its result has been taken in."""
+        if not self._move(subtask, SubtaskEvent.FINISH):
+            return []
+        return self._advance(now)
+
+    def failed(self, subtask: SubtaskKey, cause: FailureCause, now: float) -> Commands:
+        """A subtask has failed."""
+        if not self._move(subtask, SubtaskEvent.FAIL):
+            return []
+        return self._advance(now) if self.failover.is_given_up(subtask) else self._weigh(cause, now)
+
+    def open_failed(self, worker_id: str, number: int, cause: FailureCause, now: float) -> Commands:
+        """A worker could not open its subtasks; it will run none of them."""
+        mine = self._by_part.get((worker_id, number), [])
+        self._move_all(mine, SubtaskEvent.FAIL)
+        if all(map(self.failover.is_given_up, mine)):
+            return self._advance(now)
+        return self._weigh(cause, now)
+
+    def released(
+        self, worker_id: str, number: int, subtasks: Sequence[SubtaskKey], now: float
+    ) -> Commands:
+        """A worker holds nothing any more of this attempt, also after its end, or of some subtasks
+        which it was to cancel alone.
+
+        RemoteProtocolError if it dropped subtasks that nobody asked it to cancel.
+        """
+        mine = self._by_part.get((worker_id, number), [])
+        if subtasks:
+            asked = set(subtasks)
+            mine = [key for key in mine if key in asked]
+        else:
+            self._holders.discard((worker_id, number))
+        if self._may_be_cancelled and any(map(self._runs_unasked, mine)):
+            raise RemoteProtocolError(f"worker {worker_id} dropped subtasks nobody cancelled")
+        self._move_all(mine, SubtaskEvent.RELEASE)
+        self.failover.released(mine)
+        return self._advance(now)
+
+    def settled(self, worker_id: str, cause: FailureCause | None, now: float) -> Commands:
+        """The settler has committed or aborted, or could not because of ``cause``."""
+        if worker_id != self._settler or self.state.is_terminal:
+            return []
+        if cause is None or self.state is not JobState.FINISHING:
+            self._end()
+            return []
+        return self._fail_commit(cause, now)
+
+    def worker_lost(self, cause: FailureCause, now: float) -> Commands:
+        """A worker is lost, or it became known why it was."""
+        self._holders = {part for part in self._holders if part[0] != cause.worker_id}
+        self._unfit.add(cause.worker_id)
+        if self._settler == cause.worker_id and not self.state.is_terminal:
+            return self._settle_sinks(now, cause)
+        mine = self._subtasks_of(cause.worker_id)
+        news = self._move_all(mine, SubtaskEvent.FAIL)
+        self.failover.released(mine)
+        if news or self._waits_for_cause:
+            return self._weigh(cause, now)
+        return self._advance(now)
+
+    def fail(self, cause: FailureCause, now: float) -> Commands:
+        """Something has failed that concerns all of the job, the coordinator for one; nothing
+        happens to a job that has ended or is ending."""
+        if not self._may_be_cancelled:
+            return []
+        self.failover.enabled = False
+        return self._weigh(cause, now)
+
+    def cancel(self, now: float) -> Commands:
+        """The user wants the job to stop."""
+        if not self._may_be_cancelled:
+            return []
+        self._become(JobEvent.CANCEL)
+        self.cause = None
+        return self._cancel_pending(now)
+
+    def tick(self, now: float) -> Commands:
+        """Act on a deadline that has passed."""
+        if self.failover.deadline is not None and now >= self.failover.deadline:
+            self.cause = self.failover.cause
+            return self._fail_all(now)
+        if self._deadline is None or now < self._deadline:
+            return []
+        if self._waits_for_cause:
+            return self._settle(now)
+        if self._settler is None:
+            return self._settle_sinks(now)
+        if self.state is not JobState.FINISHING:
+            self._end()
+            return []
+        self._unfit.add(self._settler)
+        return self._fail_commit(self._commit_timed_out(self._settler), now)
+
+    @property
+    def _waits_for_cause(self) -> bool:
+        return self.cause is not None and self._may_be_cancelled
+
+    @property
+    def _may_be_cancelled(self) -> bool:
+        """Subtasks are deployed or run, and nothing has decided yet how that ends."""
+        return self.state.takes(JobEvent.CANCEL)
+
+    def _weigh(self, cause: FailureCause, now: float) -> Commands:
+        if not self._may_be_cancelled:
+            return self._advance(now)
+        if self.cause is None:
+            self._deadline = now + self._cause_grace
+        if self.cause is None or cause.gravity > self.cause.gravity:
+            self.cause = cause
+        return self._settle(now) if self.cause.gravity is Gravity.CAUSE else []
+
+    def _settle(self, now: float) -> Commands:
+        assert self.cause is not None, "it is settled now"
+        regions = self._broken() if self.state is JobState.RUNNING else frozenset()
+        if not self.failover.concerns_some(regions):
+            return self._fail_all(now)
+        held = [key for key in self.failover.subtasks_of(regions) if self._is_held(key)]
+        self.failover.give_up(regions, held, self.cause, now, now + self._cancel_timeout)
+        self._failed.clear()
+        self.cause = self._deadline = None
+        return [*self._cancels_of(held), *self._advance(now)]
+
+    def _fail_all(self, now: float) -> Commands:
+        self._become(JobEvent.FAIL)
+        return self._cancel_pending(now)
+
+    def _broken(self) -> frozenset[str]:
+        """The regions that cannot go on. What was deployed together begins together, so that as
+        long as it is not open one of them takes the others with it."""
+        regions = self.failover.regions_of(self._failed)
+        unopened = {number for _, number in self._unopened}
+        for number in unopened & {self._numbers[key] for key in self._failed}:
+            regions |= self.failover.regions_of(self._subtasks_of(number=number))
+            self._unopened = {part for part in self._unopened if part[1] != number}
+        return regions
+
+    def _is_held(self, key: SubtaskKey) -> bool:
+        return (self._worker_of[key], self._numbers[key]) in self._holders
+
+    def _cancels_of(self, subtasks: Sequence[SubtaskKey]) -> Commands:
+        """Have subtasks cancelled alone, or all of a worker's part if nothing else is in it."""
+        by_part: dict[Part, list[SubtaskKey]] = {}
+        for key in subtasks:
+            by_part.setdefault((self._worker_of[key], self._numbers[key]), []).append(key)
+        cancels: Commands = []
+        for (worker, number), keys in by_part.items():
+            is_all = len(keys) == len(self._by_part[worker, number])
+            rows = [] if is_all else [list(key) for key in keys]
+            cancels.append((worker, Cancel(self.job_id, number, rows)))
+        return cancels
+
+    def _cancel_pending(self, now: float) -> Commands:
+        self.failover.end()
+        self._deadline = now + self._cancel_timeout
+        cancels: Commands = [
+            (worker, Cancel(self.job_id, number))
+            for (worker, number), keys in self._by_part.items()
+            if any(self._states[key].is_pending for key in keys)
+        ]
+        return cancels + self._advance(now)
+
+    def _subtasks_of(
+        self, worker_id: str | None = None, number: int | None = None
+    ) -> list[SubtaskKey]:
+        """The subtasks on a worker, or under a number, or both."""
+        return [
+            key
+            for (worker, other), keys in self._by_part.items()
+            if worker_id in (None, worker) and number in (None, other)
+            for key in keys
+        ]
+
+    def _index_parts(self) -> None:
+        self._by_part = {}
+        for key, worker in self._worker_of.items():
+            self._by_part.setdefault((worker, self._numbers[key]), []).append(key)
+
+    def _runs_unasked(self, key: SubtaskKey) -> bool:
+        return self._states[key].is_pending and not self.failover.is_given_up(key)
+
+    def _move(self, subtask: SubtaskKey, event: SubtaskEvent) -> bool:
+        """Whether the event still changed the subtask."""
+        state = self._states[subtask]
+        if not state.takes(event):
+            return False
+        self._set_state(subtask, subtask_state.TRANSITIONS[state, event])
+        return True
+
+    def _set_state(self, subtask: SubtaskKey, state: SubtaskState) -> None:
+        self._counts[self._states[subtask]] -= 1
+        self._counts[state] += 1
+        self._states[subtask] = state
+        if state is SubtaskState.FAILED:
+            self._failed.add(subtask)
+        else:
+            self._failed.discard(subtask)
+
+    def _move_all(self, subtasks: Sequence[SubtaskKey], event: SubtaskEvent) -> bool:
+        """Whether the event still changed any of them that was not given up."""
+        news = [key for key in subtasks if self._move(key, event)]
+        return not all(map(self.failover.is_given_up, news))
+
+    def _advance(self, now: float) -> Commands:
+        """Go on to the end as far as subtasks and workers let it."""
+        if self._waits_for_cause or self.failover.given_up:
+            return []
+        if any(count and state.is_pending for state, count in self._counts.items()):
+            return []
+        if self.state.takes(JobEvent.FINISH):
+            self._become(JobEvent.FINISH)
+            self._deadline = now + self._cancel_timeout
+        if not self.state.is_ending or self._holders or self._settler is not None:
+            return []
+        return [] if self._awaits_offer else self._settle_sinks(now)
+
+    @property
+    def _awaits_offer(self) -> bool:
+        """Its sinks are to be committed, and no worker is known that could do it."""
+        commits = self.state is JobState.FINISHING and self._commit_timeout is not None
+        return self._is_resumed and commits and not self._helpers
+
+    def _settle_sinks(self, now: float, loss: FailureCause | None = None) -> Commands:
+        """Have a worker commit or abort, another one after a ``loss``; end if there is no need."""
+        fit = [worker for worker in self.workers if worker not in self._unfit]
+        commit = self.state is JobState.FINISHING
+        if self._commit_timeout is None or not (fit or commit):
+            self._end()
+            return []
+        if not fit:
+            return self._fail_commit(loss or self._nobody_commits(), now)
+        self._settler = fit[0]
+        self._deadline = now + self._commit_timeout
+        return [(fit[0], Settle(self.job_id, self.attempt, commit))]
+
+    def _fail_commit(self, cause: FailureCause, now: float) -> Commands:
+        self.cause = cause
+        self._become(JobEvent.FAIL)
+        return self._settle_sinks(now)
+
+    def _commit_timed_out(self, worker_id: str) -> FailureCause:
+        return FailureCause(
+            Gravity.CAUSE,
+            worker_id,
+            0,
+            JobFailedError.__name__,
+            f"committing the sinks took longer than {self._commit_timeout:g} s "
+            "(cluster.commit_timeout_ms)",
+        )
+
+    def _nobody_commits(self) -> FailureCause:
+        reason = "it was the last worker that could have committed the sinks"
+        return FailureCause.of_lost_worker(self.workers[-1], 0, reason)
+
+    def _end(self) -> None:
+        self._become(JobEvent.END)
+        self._deadline = None
+
+    def _become(self, event: JobEvent) -> None:
+        self.state = job_state.TRANSITIONS[self.state, event]

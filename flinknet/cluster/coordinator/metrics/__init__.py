@@ -1,0 +1,1 @@
+"""The numbers and stacks that a coordinator collects from its workers."""

@@ -1,0 +1,1 @@
+"""The routes of a coordinator's HTTP server."""

@@ -1,0 +1,45 @@
+"""How the coordinator and a job are set up, as Flink's REST tells of it: plain JSON types."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import fields
+from typing import Any
+
+from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.compiled_modules import INTERPRETER
+from flinknet.config import ClusterConfig
+
+__all__ = ["coordinator_configuration", "coordinator_environment", "job_configuration"]
+
+
+def coordinator_configuration(config: ClusterConfig) -> list[dict[str, str]]:
+    """Flink's ConfigurationInfo: each option of the cluster and what it is."""
+    return [
+        {"key": f"cluster.{field.name}", "value": str(getattr(config, field.name))}
+        for field in fields(config)
+    ]
+
+
+def coordinator_environment() -> dict[str, Any]:
+    """Flink's EnvironmentInfo: where it names the JVM stands the interpreter."""
+    return {
+        "jvm": {"version": INTERPRETER, "arch": platform.machine(), "options": []},
+        "classpath": [],
+    }
+
+
+def job_configuration(record: JobRecord) -> dict[str, Any]:
+    """Flink's JobConfigInfo. Operators of a chain hand on the same objects."""
+    shape = record.submission.shape
+    return {
+        "jid": record.job_id,
+        "name": shape.name,
+        "execution-config": {
+            "execution-mode": "PIPELINED",
+            "restart-strategy": str(shape.restart),
+            "job-parallelism": max(vertex.parallelism for vertex in shape.vertices),
+            "object-reuse-mode": True,
+            "user-config": {},
+        },
+    }

@@ -1,0 +1,80 @@
+"""What Prometheus asks of the coordinator.
+
+::
+
+    GET  /metrics                    the coordinator's own; those of workers are at the workers
+    GET  /metrics/targets            where to scrape all of them: HTTP service discovery
+
+Both take the cluster token, as each worker's /metrics does: names of jobs and workers are in them.
+Prometheus sends it with ``authorization: credentials_file``, see ``deploy/prometheus.yml``.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+from aiohttp import web
+
+from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.metrics.coordinator_families import coordinator_families
+from flinknet.cluster.coordinator.metrics.metric_store import MetricStore
+from flinknet.config import ClusterConfig
+from flinknet.metrics.build_info import build_info
+from flinknet.metrics.exporter import CONTENT_TYPE, render
+from flinknet.metrics.process_families import ProcessFamilies
+from flinknet.metrics.turns import Turns
+from flinknet.net.address import join_address
+
+__all__ = ["Measured", "MetricsRoutes"]
+
+
+class Measured(Protocol):
+    """What these routes need of the coordinator."""
+
+    config: ClusterConfig
+    dispatcher: Dispatcher
+    metrics: MetricStore
+
+    def now(self) -> float: ...
+
+
+class MetricsRoutes:
+    """The routes, bound to one coordinator."""
+
+    def __init__(self, coordinator: Measured) -> None:
+        self._coordinator = coordinator
+        self._process = ProcessFamilies("jobmanager", coordinator.now, time.process_time_ns)
+
+    def routes(self) -> list[web.RouteDef]:
+        """What to add to an application: nothing if metrics are off."""
+        if not self._coordinator.config.metrics:
+            return []
+        return [
+            web.get("/metrics", self._metrics),
+            web.get("/metrics/targets", self._targets),
+        ]
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        coordinator = self._coordinator
+        labels = {"host": coordinator.config.host}
+        families = coordinator_families(
+            labels, coordinator.dispatcher, coordinator.metrics, coordinator.now()
+        )
+        everything = [build_info(labels), *self._process.families(labels), *families]
+        text = render(everything, Turns())
+        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
+
+    async def _targets(self, request: web.Request) -> web.Response:
+        assert request.transport is not None
+        mine = join_address(*request.transport.get_extra_info("sockname")[:2])
+        workers = self._coordinator.dispatcher.workers.registered()
+        addresses = {"coordinator": mine} | {
+            worker.worker_id: worker.metrics_address for worker in workers if worker.metrics_address
+        }
+        return web.json_response(
+            [
+                {"targets": [address], "labels": {"process": process}}
+                for process, address in addresses.items()
+            ]
+        )

@@ -1,0 +1,158 @@
+"""Where programs that embed the exchange say what they produce, and ask who produces what.
+
+::
+
+    POST   /api/v1/names             {"id", "job", "name", "worker_id", "address"}: says that a
+                                     worker produces a partition, for as long as the answer is not
+                                     at its end, to which the coordinator does not come
+    DELETE /api/v1/names/{id}        takes that back, before the connection is closed; with {"code",
+                                     "text", "unread", "remembered_ms"}: because it has failed
+                                     before the readers of the subpartitions "unread" had come
+    GET    /api/v1/names?job=J&name=N            {"addresses": [...], "failure": null}, in the order
+                                     of the workers' ids; with &producers=K&wait_ms=N: when there
+                                     are so many, or a failure was left for the reader of
+                                     &subpartition=S, {"code", "text"}, or after N ms
+
+The connection is the lease: a producer that is killed has closed it, and its name is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from contextlib import suppress
+from typing import Any
+
+from aiohttp import web
+
+from flinknet.cluster.coordinator.rest.http_requests import WAIT_MS_MAX, read_body, whole_number
+from flinknet.cluster.coordinator.rest.published_names import (
+    LeftFailure,
+    PublishedName,
+    PublishedNames,
+)
+from flinknet.config import ClusterConfig
+from flinknet.errors import ConfigurationError
+from flinknet.net.address import split_address
+
+__all__ = ["NameRoutes"]
+
+_ID = re.compile(r"[0-9a-f]{32}")
+
+_TEXT_CHARACTERS_MAX = 1_000
+"""Of each text: more than any name has, which must fit into a handshake."""
+
+
+class NameRoutes:
+    """The routes, with the names that they tell."""
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._timeout_ms = config.http_request_timeout_ms
+        self._names = PublishedNames(config.failed_names_remembered_max)
+        self._changed = asyncio.Event()
+        """Set, and replaced, after every change."""
+        self._closed = asyncio.Event()
+
+    def routes(self) -> list[web.RouteDef]:
+        """What to add to an application."""
+        return [
+            web.post("/api/v1/names", self._publish),
+            web.delete("/api/v1/names/{id}", self._withdraw),
+            web.get("/api/v1/names", self._addresses),
+        ]
+
+    async def close(self, application: web.Application) -> None:
+        """End every answer that would not end: the coordinator is about to."""
+        self._closed.set()
+
+    async def _publish(self, request: web.Request) -> web.StreamResponse:
+        publication_id, published = _said(await read_body(request, self._timeout_ms))
+        answer = web.StreamResponse()
+        try:
+            self._names.publish(publication_id, published)
+            self._change()
+            await answer.prepare(request)
+            # Cancelled when the connection is gone.
+            await self._closed.wait()
+            return answer
+        finally:
+            self._names.withdraw(publication_id, published)
+            self._change()
+
+    async def _withdraw(self, request: web.Request) -> web.Response:
+        publication_id, body = request.match_info["id"], await read_body(request, self._timeout_ms)
+        if body:
+            self._names.leave(
+                publication_id, _failure_said(body, asyncio.get_running_loop().time())
+            )
+        self._names.withdraw(publication_id)
+        self._change()
+        return web.json_response({})
+
+    async def _addresses(self, request: web.Request) -> web.Response:
+        job, name = request.query.get("job", ""), request.query.get("name", "")
+        producers = whole_number(request, "producers")
+        wait_ms = min(whole_number(request, "wait_ms"), WAIT_MS_MAX)
+        subpartition = whole_number(request, "subpartition")
+        loop = asyncio.get_running_loop()
+        failure = self._names.take_failure(job, name, subpartition, loop.time())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_ms / 1000):
+                while failure is None and len(self._names.addresses(job, name)) < producers:
+                    await self._changed.wait()
+                    failure = self._names.take_failure(job, name, subpartition, loop.time())
+        said = None if failure is None else {"code": failure.code, "text": failure.text}
+        return web.json_response({"addresses": self._names.addresses(job, name), "failure": said})
+
+    def _change(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+def _failure_said(body: bytes, now: float) -> LeftFailure:
+    """Return the failure that a producer leaves. Raises ConfigurationError for a wrong body."""
+    fields = _fields(body, {"code", "text", "unread", "remembered_ms"})
+    code, text, remembered_ms = fields["code"], fields["text"], fields["remembered_ms"]
+    unread = fields["unread"]
+    if (
+        not isinstance(code, int)
+        or not isinstance(text, str)
+        or not isinstance(remembered_ms, int | float)
+        or not (unread is None or (isinstance(unread, list) and set(map(type, unread)) <= {int}))
+    ):
+        raise ConfigurationError(
+            "the request's body is no failure: give code as a number, text as text, unread as null "
+            "or a list of subpartitions, remembered_ms as a number of milliseconds"
+        )
+    until = now + remembered_ms / 1000
+    return LeftFailure(
+        code, text[:_TEXT_CHARACTERS_MAX], None if unread is None else set(unread), until
+    )
+
+
+def _fields(body: bytes, named: set[str]) -> dict[str, Any]:
+    try:
+        fields = json.loads(body)
+    except ValueError as error:
+        raise ConfigurationError(f"the request's body is no JSON: {error}") from error
+    if not isinstance(fields, dict) or fields.keys() != named:
+        raise ConfigurationError(
+            f"the request's body has not the fields {', '.join(sorted(named))}"
+        )
+    return fields
+
+
+def _said(body: bytes) -> tuple[str, PublishedName]:
+    """Return what a producer publishes. Raises ConfigurationError for a wrong body."""
+    fields = _fields(body, {"id", "job", "name", "worker_id", "address"})
+    for field, text in fields.items():
+        if not isinstance(text, str) or len(text) > _TEXT_CHARACTERS_MAX:
+            raise ConfigurationError(
+                f"{field} is no text of at most {_TEXT_CHARACTERS_MAX} characters"
+            )
+    publication_id = fields.pop("id")
+    if not _ID.fullmatch(publication_id):
+        raise ConfigurationError("the id is not 32 hexadecimal digits")
+    split_address(fields["address"])
+    return publication_id, PublishedName(**fields)

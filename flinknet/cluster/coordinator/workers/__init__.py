@@ -1,0 +1,1 @@
+"""The workers that a coordinator knows, and its connections to them."""

@@ -1,0 +1,1 @@
+"""PyFlink's names, and how flinknet differs from them."""

@@ -1,0 +1,1 @@
+"""The classes that programs subclass or pass: functions, windows, triggers, types, strategies."""

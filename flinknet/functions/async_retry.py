@@ -1,0 +1,197 @@
+"""Whether, and how soon, an asynchronous request is made again: PyFlink's retry strategies."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from flinknet.compatibility.subscripted import Subscripted
+from flinknet.errors import ConfigurationError
+
+__all__ = [
+    "NO_RETRY_STRATEGY",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "ExponentialBackoffDelayRetryStrategy",
+    "FixedDelayRetryStrategy",
+    "NoRetryStrategy",
+    "RetryPredicate",
+]
+
+ResultPredicate = Callable[[list[Any]], bool]
+ExceptionPredicate = Callable[[Exception], bool]
+
+
+class AsyncRetryPredicate(Subscripted, ABC):
+    """After which results, and after which errors, a request is made again."""
+
+    @abstractmethod
+    def result_predicate(self) -> ResultPredicate | None:
+        """Return what says so of the list of results; None for after none."""
+
+    @abstractmethod
+    def exception_predicate(self) -> ExceptionPredicate | None:
+        """Return what says so of an error; None for after none."""
+
+
+class RetryPredicate(AsyncRetryPredicate):
+    """The two predicates, as they were given."""
+
+    def __init__(
+        self,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> None:
+        for predicate in (result_predicate, exception_predicate):
+            if predicate is not None and not callable(predicate):
+                raise ConfigurationError(
+                    f"a retry predicate is {predicate!r}: choose a function, or None"
+                )
+        self._result_predicate = result_predicate
+        self._exception_predicate = exception_predicate
+
+    def result_predicate(self) -> ResultPredicate | None:
+        return self._result_predicate
+
+    def exception_predicate(self) -> ExceptionPredicate | None:
+        return self._exception_predicate
+
+
+class AsyncRetryStrategy(Subscripted, ABC):
+    """How often a request is made, and how long to wait in between.
+
+    One strategy serves all requests of a subtask, so it keeps nothing of any of them.
+    """
+
+    @abstractmethod
+    def can_retry(self, current_attempts: int) -> bool:
+        """Whether a request that was made so often may be made again."""
+
+    @abstractmethod
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """Return how many milliseconds to wait before that."""
+
+    @abstractmethod
+    def get_retry_predicate(self) -> AsyncRetryPredicate:
+        """Return what says after what it is."""
+
+    @staticmethod
+    def no_restart() -> AsyncRetryStrategy:
+        """Return the strategy that makes each request once."""
+        return NO_RETRY_STRATEGY
+
+    @staticmethod
+    def fixed_delay(
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> AsyncRetryStrategy:
+        """Return a strategy that waits equally long each time."""
+        return FixedDelayRetryStrategy(
+            max_attempts, backoff_time_millis, result_predicate, exception_predicate
+        )
+
+    @staticmethod
+    def exponential_backoff(
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> AsyncRetryStrategy:
+        """Return a strategy that waits ``multiplier`` times as long each time."""
+        return ExponentialBackoffDelayRetryStrategy(
+            max_attempts,
+            initial_delay,
+            max_retry_delay,
+            multiplier,
+            result_predicate,
+            exception_predicate,
+        )
+
+
+class NoRetryStrategy(AsyncRetryStrategy):
+    """Each request is made once."""
+
+    def can_retry(self, current_attempts: int) -> bool:
+        return False
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        return -1
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate:
+        return RetryPredicate(None, None)
+
+
+class FixedDelayRetryStrategy(AsyncRetryStrategy):
+    """A request is made again up to ``max_attempts`` times, ``backoff_time_millis`` after the last
+    one came back."""
+
+    def __init__(
+        self,
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> None:
+        _require_positive("max_attempts", max_attempts)
+        _require_positive("backoff_time_millis", backoff_time_millis)
+        self._max_attempts = max_attempts
+        self._backoff_time_millis = backoff_time_millis
+        self._predicate = RetryPredicate(result_predicate, exception_predicate)
+
+    def can_retry(self, current_attempts: int) -> bool:
+        return current_attempts <= self._max_attempts
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        return self._backoff_time_millis
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate:
+        return self._predicate
+
+
+class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
+    """A request is made again up to ``max_attempts`` times: after ``initial_delay`` milliseconds,
+    then each time ``multiplier`` times as many, at most ``max_retry_delay``."""
+
+    def __init__(
+        self,
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> None:
+        _require_positive("max_attempts", max_attempts)
+        _require_positive("initial_delay", initial_delay)
+        _require_positive("max_retry_delay", max_retry_delay)
+        _require_positive("multiplier", multiplier)
+        self._max_attempts = max_attempts
+        self._initial_delay = initial_delay
+        self._max_retry_delay = max_retry_delay
+        self._multiplier = multiplier
+        self._predicate = RetryPredicate(result_predicate, exception_predicate)
+
+    def can_retry(self, current_attempts: int) -> bool:
+        return current_attempts <= self._max_attempts
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        delay: float = self._initial_delay
+        for _ in range(current_attempts - 1):
+            delay = min(delay * self._multiplier, self._max_retry_delay)
+        return int(delay)
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate:
+        return self._predicate
+
+
+def _require_positive(name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise ConfigurationError(f"{name} is {value!r}: choose a number greater than 0")
+
+
+NO_RETRY_STRATEGY: AsyncRetryStrategy = NoRetryStrategy()

@@ -1,0 +1,196 @@
+"""Calls of a user's functions, and the results that they return.
+
+A function may be a plain one, a coroutine function, a generator or an async generator. Its results
+are detached (``records/detached.py``) when it gives them away. Those of a generator are taken in
+pieces, so that one record may become millions in bounded memory. The chain may run in the thread of
+its subtask: then the event loop runs whatever has to be awaited.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import aclosing
+from itertools import islice
+from types import CodeType
+from typing import Any, TypeVar
+
+from flinknet.environment.task_thread import close_on_loop, is_in_task_thread, on_loop
+from flinknet.errors import ConfigurationError
+from flinknet.records.detached import Detachment, all_detached, detached, each_detached
+
+__all__ = [
+    "BATCH_RECORDS",
+    "are_serialised_next",
+    "bound_function",
+    "each_of",
+    "in_pieces",
+    "is_awaiting",
+    "is_columns",
+    "of_chain",
+    "pieces_of",
+    "records_in",
+    "results_of",
+    "value_of",
+]
+
+BATCH_RECORDS = 1024
+"""Records in a batch of a source, and at which growing results are emitted: enough that the cost of
+a batch vanishes beside its records, few enough that other subtasks of the worker get their turn."""
+
+_CODE_OF_CHAIN: set[CodeType] = set()
+
+
+async def pieces_of(
+    detachment: Detachment, call: Callable[..., Any], *arguments: Any, are_emitted: bool = False
+) -> AsyncGenerator[list[Any], None]:
+    """Generate the results of one call of any kind of function, in pieces that are not empty;
+    ``are_emitted`` says that each piece is emitted before the next is asked for.
+
+    Raises TypeError if what it returned is one record, which would be taken for several.
+    """
+    returned = call(*arguments)
+    if not inspect.isasyncgen(returned):
+        results = records_in(await value_of(returned))
+        if not (are_emitted and are_serialised_next(results, detachment)):
+            results = all_detached(results, detachment)
+        del returned  # while it refers to a list, the records in that are not the list's alone
+        for piece in in_pieces(results):
+            yield piece
+        return
+    async with aclosing(_generated(returned)) as generated:
+        piece = []
+        async for result in generated:
+            piece.append(detached(result, detachment))
+            if len(piece) >= _records_of_piece(piece[0]):
+                yield piece
+                piece = []
+        if piece:
+            yield piece
+
+
+def are_serialised_next(values: Iterable[Any], detachment: Detachment) -> bool:
+    """Whether values that are emitted at once need not be detached: they are in a list, and only
+    writers take them, so they are serialised before the function runs again."""
+    return type(values) is list and detachment is Detachment.IF_POSSIBLE
+
+
+async def each_of(call: Callable[..., Any], *arguments: Any) -> AsyncGenerator[Any, None]:
+    """Generate the results of one call of any kind of function, one by one as it gives them away.
+
+    Raises TypeError if what it returned is one record, which would be taken for several.
+    """
+    returned = call(*arguments)
+    if not inspect.isasyncgen(returned):
+        for result in records_in(await value_of(returned)):
+            yield result
+        return
+    async with aclosing(_generated(returned)) as generated:
+        async for result in generated:
+            yield result
+
+
+Generator = TypeVar("Generator", bound=Callable[..., AsyncGenerator[Any, None]])
+
+
+def of_chain(function: Generator) -> Generator:
+    """Decorate an async generator function of flinknet's that wraps a user's function: it runs
+    where the chain runs, and asks for the loop itself."""
+    _CODE_OF_CHAIN.add(function.__code__)
+    return function
+
+
+def _generated(results: Any) -> AsyncGenerator[Any, None]:
+    """Return what generates the results of an async generator where the chain runs."""
+    if is_in_task_thread() and results.ag_code not in _CODE_OF_CHAIN:
+        return _generated_on_loop(results)
+    generated: AsyncGenerator[Any, None] = results
+    return generated
+
+
+async def _generated_on_loop(results: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+    end = object()
+    try:
+        while (result := await on_loop(anext, results, end)) is not end:
+            yield result
+    finally:
+        await close_on_loop(results.aclose)
+
+
+def in_pieces(records: Iterable[Any]) -> Iterator[list[Any]]:
+    """Cut records into lists of at most ``BATCH_RECORDS``; Arrow record batches come one by one."""
+    if isinstance(records, list | tuple):
+        there = list(records) if isinstance(records, tuple) else records
+        start = 0
+        while start < len(there):
+            end = start + _records_of_piece(there[start])
+            yield there[start:end]
+            start = end
+        return
+    rest = iter(records)
+    # On one line: a sampled stack must not tell the first record of a piece from the others.
+    yield from ([first, *islice(rest, _records_of_piece(first) - 1)] for first in rest)
+
+
+def _records_of_piece(first: Any) -> int:
+    return 1 if is_columns(first) else BATCH_RECORDS
+
+
+def is_columns(value: Any) -> bool:
+    """Whether it is an Arrow record batch or table; to find out is not worth an import."""
+    return hasattr(value, "num_rows")
+
+
+def records_in(returned: Any) -> Iterable[Any]:
+    """Return the results in what a function returned; None counts as nothing.
+
+    Raises TypeError if it is one record, which would be taken for several.
+    """
+    if returned is None:
+        return ()
+    if isinstance(returned, str | bytes | dict) or is_columns(returned):
+        kind = type(returned).__name__
+        instead = "table.to_batches()" if kind == "Table" else "[record] for a single one"
+        raise TypeError(f"it returned a {kind}, not an iterable of records: return {instead}")
+    results: Iterable[Any] = returned
+    return results
+
+
+async def results_of(returned: Any, detachment: Detachment) -> list[Any]:
+    """Return the results in what any kind of function returned, detached; none for None."""
+    if inspect.isasyncgen(returned):
+        return [detached(value, detachment) async for value in _generated(returned)]
+    results = await value_of(returned)
+    return [] if results is None else list(each_detached(results, detachment))
+
+
+def bound_function(function: Any, method: str) -> Callable[..., Any]:
+    """Return what to call per record: the method of a function class, or the callable itself.
+
+    Raises ConfigurationError for anything else.
+    """
+    if isinstance(function, type) and hasattr(function, method):
+        raise ConfigurationError(
+            f"{function.__name__} is a class: pass an instance, {function.__name__}(...)"
+        )
+    call = getattr(function, method, function)
+    if not callable(call):
+        raise ConfigurationError(
+            f"{method} needs a callable or an object with a {method} method, not "
+            f"{type(function).__name__}"
+        )
+    bound: Callable[..., Any] = call
+    return bound
+
+
+def is_awaiting(call: Callable[..., Any]) -> bool:
+    """Whether calling it returns something to be awaited, or an async generator."""
+    return any(
+        inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate)
+        for candidate in (call, getattr(call, "__call__", None))  # noqa: B004
+    )
+
+
+async def value_of(returned: Any) -> Any:
+    """Return the value, waited for on the event loop if it is awaitable."""
+    return await on_loop(lambda: returned) if inspect.isawaitable(returned) else returned

@@ -1,0 +1,190 @@
+"""Where a function runs, and what it may ask of its subtask."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from flinknet.compatibility.pyflink_differences import PyFlinkNames
+from flinknet.environment.processing_time import ProcessingTimeService
+from flinknet.errors import ConfigurationError
+from flinknet.metrics.latency_statistics import LatencyStatistics
+from flinknet.records.cooperative_budget import yield_to_loop
+from flinknet.records.serialization.record_types import RecordTypes
+from flinknet.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from flinknet.state.folding_state import AggregatingState, ReducingState
+from flinknet.state.keyed_state import KeyedState
+from flinknet.state.list_state import ListState
+from flinknet.state.map_state import MapState
+from flinknet.state.state_handler import BackendFactory, StateHandler
+from flinknet.state.timer_service import TimeDomain, TimerService
+from flinknet.state.value_state import ValueState
+from flinknet.wire.events import MIN_WATERMARK
+
+__all__ = ["OnTimerContext", "ProcessContext", "RuntimeContext"]
+
+
+class ProcessContext:
+    """What a process function sees beside the record; valid during the call."""
+
+    __slots__ = ("channel", "current_key", "current_timestamp", "current_watermark", "timers")
+
+    def __init__(self) -> None:
+        self.channel = 0
+        """Index of the input channel that the record came through, over all inputs of the subtask.
+        With one hash, rebalance or broadcast input it is the index of the producing subtask."""
+        self.current_key: Any = None
+        self.current_timestamp: int | None = None
+        self.current_watermark = MIN_WATERMARK
+        self.timers: TimerService | None = None
+
+    def get_current_key(self) -> Any:
+        """Return the key of the record; None on a stream that is not keyed."""
+        return self.current_key
+
+    def timestamp(self) -> int | None:
+        """Return the event time of the record in milliseconds; None if it has none. In ``on_timer``
+        it is the timer's."""
+        return self.current_timestamp
+
+    def timer_service(self) -> TimerService:
+        """Return what timers of the current key are registered with; ConfigurationError where a
+        function has no key, or no ``on_timer``."""
+        if self.timers is None:
+            raise ConfigurationError(
+                "only a function with a key and on_timer has timers: use key_by(...).process(...) "
+                "with a KeyedProcessFunction, or a KeyedCoProcessFunction on connected streams"
+            )
+        return self.timers
+
+
+class OnTimerContext(ProcessContext):
+    """What ``on_timer`` sees; valid during the call."""
+
+    __slots__ = ("domain",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.domain = TimeDomain.EVENT_TIME
+
+    def time_domain(self) -> TimeDomain:
+        """Return by which time the timer fires."""
+        return self.domain
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeContext(PyFlinkNames):
+    """One operator's place in a running job."""
+
+    operator_name: str
+    task_name: str
+    index: int
+    parallelism: int
+    max_parallelism: int
+    processing_time: ProcessingTimeService
+    """The subtask's clock and timers."""
+    operator_uid: str = ""
+    auto_watermark_interval_ms: int = 200
+    latency_interval_ms: int = 0
+    """Pause between two latency markers of a source; 0 for none."""
+    latency: LatencyStatistics = field(default_factory=LatencyStatistics)
+    """How long those take that come to the operator."""
+    channels_of_first_input: int = 0
+    """How many of the subtask's input channels belong to the first of two inputs."""
+    job_id: str = "embedded"
+    attempt: int = 0
+    metrics: dict[str, Any] = field(default_factory=dict)
+    """Plain JSON values that the function leaves for the subtask's result, under the operator's
+    name."""
+    collected: dict[str, list[Any]] = field(default_factory=dict)
+    """Records that the subtask's collect sinks bring back, by operator name."""
+    committables: list[Any] = field(default_factory=list)
+    """What the operator's two-phase sink has prepared to be committed."""
+    collect_records_max: int | None = None
+    """Most records that each of them may keep; None for any number."""
+    process_context: ProcessContext = field(default_factory=ProcessContext)
+    """What a process function gets beside each record. ``channel`` is also that of the batch which
+    any other function is called for."""
+    types: RecordTypes = field(default_factory=RecordTypes)
+    """The classes whose objects may be in records and state."""
+    state_backends: BackendFactory | None = None
+    """Makes what keeps the keyed state of each operator; None for the heap."""
+    state: StateHandler = field(default_factory=StateHandler)
+    """All state of the operator in this subtask."""
+    checkpointed: bool = False
+    """Whether the job has checkpoints."""
+    allows_repeated_output: bool = False
+    """Whether the job may give out again what it has given out before
+    (``JobCheckpointingConfig.allow_repeated_output``)."""
+    keyed_state: KeyedState | None = None
+    """The part of it that its function may ask for."""
+    interrupt: Callable[[], Awaitable[None]] = yield_to_loop
+    """Awaited in the middle of long work where all that has come of it is emitted, and state stands
+    for the rest: others get their turn, and a checkpoint may be taken."""
+    idle: Callable[[], AbstractContextManager[None]] = nullcontext
+    """``with context.idle():`` around what a source awaits for want of records; otherwise that time
+    counts as busy."""
+
+    def get_task_name(self) -> str:
+        """Return the name of the chain, ``"Source: flights -> Map"``."""
+        return self.task_name
+
+    def get_task_name_with_subtasks(self) -> str:
+        """Return the name that errors use, ``"Source: flights -> Map (1/4)"``."""
+        return f"{self.task_name} ({self.index + 1}/{self.parallelism})"
+
+    def get_index_of_this_subtask(self) -> int:
+        """Return this subtask's index, from 0."""
+        return self.index
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        """Return how many subtasks run this operator."""
+        return self.parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """Return the max parallelism, which is the number of key groups."""
+        return self.max_parallelism
+
+    def get_attempt_number(self) -> int:
+        """Return how often the job was started before, from 0."""
+        return self.attempt
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState:
+        """Return a value kept per key; ConfigurationError where a function has no keyed state, as
+        in all of these."""
+        return self._keyed_state().get_state(state_descriptor, self.process_context)
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState:
+        """Return a list kept per key."""
+        return self._keyed_state().get_list_state(state_descriptor, self.process_context)
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState:
+        """Return a map kept per key."""
+        return self._keyed_state().get_map_state(state_descriptor, self.process_context)
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState:
+        """Return a value kept per key, to which others are reduced."""
+        return self._keyed_state().get_reducing_state(state_descriptor, self.process_context)
+
+    def get_aggregating_state(
+        self, state_descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState:
+        """Return an accumulator kept per key."""
+        return self._keyed_state().get_aggregating_state(state_descriptor, self.process_context)
+
+    def _keyed_state(self) -> KeyedState:
+        if self.keyed_state is None:
+            raise ConfigurationError(
+                f'operator "{self.operator_name}" asks for keyed state, which the functions of '
+                "map, flat_map, filter, process and process_batch have on a keyed stream: call "
+                "key_by before one of them"
+            )
+        return self.keyed_state

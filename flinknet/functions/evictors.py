@@ -1,0 +1,177 @@
+"""Which records leave a window before its function is called, or after (Flink's Evictor).
+
+A window with an evictor keeps every record, also where it is reduced or aggregated: that is done
+when it speaks, with the records that are left.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from flinknet.errors import ConfigurationError
+from flinknet.functions.durations import Time
+from flinknet.functions.window_functions import ElementContents, WindowContents
+from flinknet.functions.windows import Window, span_ms
+
+__all__ = [
+    "CountEvictor",
+    "DeltaEvictor",
+    "EvictingContents",
+    "Evictor",
+    "EvictorContext",
+    "TimeEvictor",
+    "TimestampedValue",
+]
+
+
+class TimestampedValue(NamedTuple):
+    """A record of a window; the timestamp, in milliseconds, is None on a stream without."""
+
+    timestamp: int | None
+    value: Any
+
+
+class EvictorContext(Protocol):
+    """What an evictor may ask for."""
+
+    def get_current_processing_time(self) -> int:
+        """Return milliseconds since 1970."""
+
+    def get_current_watermark(self) -> int:
+        """Return how far event time has come."""
+
+
+class Evictor(ABC):
+    """Removes records from a window that speaks, out of ``elements``, a list in the order in which
+    they came. Both methods are plain functions."""
+
+    def evict_before(
+        self, elements: list[TimestampedValue], window: Window, ctx: EvictorContext
+    ) -> None:
+        """Remove what the window function shall not see."""
+        if not self._evicts_after:
+            self.evict(elements)
+
+    def evict_after(
+        self, elements: list[TimestampedValue], window: Window, ctx: EvictorContext
+    ) -> None:
+        """Remove what the window shall not keep, though its function has seen it."""
+        if self._evicts_after:
+            self.evict(elements)
+
+    _evicts_after = False
+
+    @abstractmethod
+    def evict(self, elements: list[TimestampedValue]) -> None:
+        """Remove what has to go, whichever of the two asks."""
+
+
+class CountEvictor(Evictor):
+    """Keeps the last ``max_count`` records."""
+
+    def __init__(self, max_count: int, do_evict_after: bool = False) -> None:
+        if isinstance(max_count, bool) or not isinstance(max_count, int) or max_count < 1:
+            raise ConfigurationError(f"max_count is {max_count!r}: choose 1 or more records")
+        self._max_count = max_count
+        self._evicts_after = do_evict_after
+
+    @staticmethod
+    def of(max_count: int, do_evict_after: bool = False) -> CountEvictor:
+        """Keep the last ``max_count``, before the function is called or after."""
+        return CountEvictor(max_count, do_evict_after)
+
+    def evict(self, elements: list[TimestampedValue]) -> None:
+        del elements[: -self._max_count]
+
+
+class TimeEvictor(Evictor):
+    """Keeps what is younger, by less than ``window_size``, than the latest record; without
+    timestamps it keeps everything."""
+
+    def __init__(self, window_size: int | Time, do_evict_after: bool = False) -> None:
+        self._span_ms = span_ms("window_size", window_size)
+        if self._span_ms < 1:
+            raise ConfigurationError(f"window_size is {self._span_ms} ms: choose 1 or more")
+        self._evicts_after = do_evict_after
+
+    @staticmethod
+    def of(window_size: int | Time, do_evict_after: bool = False) -> TimeEvictor:
+        """Keep the last ``window_size`` milliseconds, before the function is called or after."""
+        return TimeEvictor(window_size, do_evict_after)
+
+    def evict(self, elements: list[TimestampedValue]) -> None:
+        latest = max((one.timestamp for one in elements if one.timestamp is not None), default=None)
+        if latest is not None:
+            until = latest - self._span_ms
+            elements[:] = [
+                one for one in elements if one.timestamp is None or one.timestamp > until
+            ]
+
+
+class DeltaEvictor(Evictor):
+    """Keeps what differs from the last record by less than ``threshold``."""
+
+    def __init__(
+        self,
+        threshold: float,
+        delta_function: Callable[[Any, Any], float],
+        do_evict_after: bool = False,
+    ) -> None:
+        if not callable(delta_function):
+            raise ConfigurationError(
+                f"delta_function is a {type(delta_function).__name__}, not callable"
+            )
+        self._threshold = threshold
+        self._delta = delta_function
+        self._evicts_after = do_evict_after
+
+    @staticmethod
+    def of(
+        threshold: float,
+        delta_function: Callable[[Any, Any], float],
+        do_evict_after: bool = False,
+    ) -> DeltaEvictor:
+        """Keep what ``delta_function(value, last_value)`` says is nearer than ``threshold``."""
+        return DeltaEvictor(threshold, delta_function, do_evict_after)
+
+    def evict(self, elements: list[TimestampedValue]) -> None:
+        if elements:
+            last = elements[-1].value
+            elements[:] = [
+                one for one in elements if self._delta(one.value, last) < self._threshold
+            ]
+
+
+class EvictingContents(ElementContents):
+    """All records with their timestamps, of which an evictor takes some when the window speaks;
+    ``contents`` is what the window makes of those that are left."""
+
+    keeps_timestamps = True
+
+    def __init__(self, contents: WindowContents, evictor: Evictor) -> None:
+        self._contents = contents
+        self._evictor = evictor
+        self.function = contents.function
+
+    def fire(self, kept: list[Any], window: Window, context: EvictorContext) -> list[Any] | None:
+        elements = [TimestampedValue(*one) for one in kept[0]]
+        self._evictor.evict_before(elements, window, context)
+        said = self._made_of(elements)
+        self._evictor.evict_after(elements, window, context)
+        kept[:] = [[tuple(one) for one in elements]] if elements else []
+        return said
+
+    def _made_of(self, elements: list[TimestampedValue]) -> list[Any] | None:
+        """Return what the function gets; None if there is nothing to make a result of."""
+        contents = self._contents
+        if isinstance(contents, ElementContents):
+            return [one.value for one in elements]
+        if not elements:
+            return None
+        first, *others = elements
+        made = contents.first(first.value)
+        for one in others:
+            made = contents.add(made, one.value)
+        return contents.elements(made)

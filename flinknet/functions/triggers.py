@@ -1,0 +1,338 @@
+"""When windows speak: triggers (Flink's Trigger and its kinds).
+
+A trigger has no memory of its own: one object serves all windows of a subtask. What it remembers of
+a window it keeps in ``ctx.state``, a dict that is kept and merged with the window, or in states,
+which are views of that dict (``trigger_state.py``), and in timers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Self, TypeAlias
+
+from flinknet.compatibility.subscripted import Subscripted
+from flinknet.errors import ConfigurationError
+from flinknet.functions import trigger_context
+from flinknet.functions.durations import Duration, Time
+from flinknet.functions.trigger_context import (
+    MergedWindow,
+    OnMergeContext,
+    TriggerContext,
+    TriggeredWindow,
+)
+
+__all__ = [
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
+    "CountTrigger",
+    "EventTimeTrigger",
+    "NeverTrigger",
+    "ProcessingTimeTrigger",
+    "PurgingTrigger",
+    "Trigger",
+    "TriggerContext",
+    "TriggerResult",
+]
+
+
+_FIRE_AT = "fire_at"
+"""In the state of a window: when a continuous trigger fires next."""
+
+
+class TriggerResult(Enum):
+    """What becomes of a window; the value is whether it speaks, and whether it is emptied."""
+
+    CONTINUE = (False, False)
+    FIRE = (True, False)
+    PURGE = (False, True)
+    FIRE_AND_PURGE = (True, True)
+
+    def is_fire(self) -> bool:
+        """Whether the window speaks."""
+        return self.value[0]
+
+    def is_purge(self) -> bool:
+        """Whether it is emptied."""
+        return self.value[1]
+
+
+class Trigger(Subscripted, ABC):
+    """Decides when a window speaks."""
+
+    TriggerContext: TypeAlias = trigger_context.TriggerContext
+    OnMergeContext: TypeAlias = trigger_context.OnMergeContext
+
+    @abstractmethod
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        """A record was added."""
+
+    def on_event_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        """Event time has come to a timer of the window."""
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        """The clock has come to a timer of the window."""
+        return TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        """Whether it knows what to do when windows become one."""
+        return False
+
+    def on_merge(self, window: MergedWindow, ctx: OnMergeContext) -> None:
+        """Windows have become this one; ``ctx.state`` has the states of all, numbers added up."""
+
+    def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        """The window goes: delete its timers."""
+
+
+class EventTimeTrigger(Trigger):
+    """Fires when event time has come to the window's end; for a late record at once."""
+
+    @classmethod
+    def create(cls) -> EventTimeTrigger:
+        """Return it."""
+        return cls()
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        end = window.max_timestamp()
+        if end <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        ctx.register_event_time_timer(end)
+        return TriggerResult.CONTINUE
+
+    def on_event_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: MergedWindow, ctx: OnMergeContext) -> None:
+        end = window.max_timestamp()
+        if end > ctx.get_current_watermark():
+            ctx.register_event_time_timer(end)
+
+    def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        ctx.delete_event_time_timer(window.max_timestamp())
+
+
+class ProcessingTimeTrigger(Trigger):
+    """Fires when the clock has come to the window's end."""
+
+    @classmethod
+    def create(cls) -> ProcessingTimeTrigger:
+        """Return it."""
+        return cls()
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        ctx.register_processing_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        return TriggerResult.FIRE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: MergedWindow, ctx: OnMergeContext) -> None:
+        ctx.register_processing_time_timer(window.max_timestamp())
+
+    def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        ctx.delete_processing_time_timer(window.max_timestamp())
+
+
+class ContinuousTrigger(Trigger):
+    """What triggers have in common that fire at every whole ``interval`` of their clock, as long as
+    a window is there, and at its end.
+
+    Which of these times comes next is remembered, so that a record does not ask for one of its own.
+    Where windows become one it is found again: the first that is to come, behind the first record.
+    """
+
+    def __init__(self, interval: int) -> None:
+        if isinstance(interval, bool) or not isinstance(interval, int) or interval < 1:
+            raise ConfigurationError(
+                f"a trigger's interval is {interval!r} ms: choose 1 or more, as in Time.seconds(10)"
+            )
+        self._interval = interval
+
+    @classmethod
+    def of(cls, interval: Time | Duration) -> Self:
+        """Return one that fires so often."""
+        return cls(interval.milliseconds_count)
+
+    def can_merge(self) -> bool:
+        return True
+
+    def _fire_behind(
+        self,
+        time: int,
+        window: TriggeredWindow,
+        ctx: TriggerContext,
+        register: Callable[[int], Any],
+    ) -> None:
+        """Fire at the first whole interval behind ``time``, or at the window's end."""
+        following = time - time % self._interval + self._interval
+        ctx.state[_FIRE_AT] = min(following, window.max_timestamp())
+        register(ctx.state[_FIRE_AT])
+
+
+class ContinuousEventTimeTrigger(ContinuousTrigger):
+    """Fires whenever event time has come to a whole interval, and at the window's end; for a late
+    record at once."""
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        end = window.max_timestamp()
+        if end <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        ctx.register_event_time_timer(end)
+        if _FIRE_AT not in ctx.state:
+            assert timestamp is not None, "windows of event time are of records with timestamps"
+            self._fire_behind(timestamp, window, ctx, ctx.register_event_time_timer)
+        return TriggerResult.CONTINUE
+
+    def on_event_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        if time == window.max_timestamp():
+            return TriggerResult.FIRE
+        if time != ctx.state.get(_FIRE_AT):
+            return TriggerResult.CONTINUE
+        self._fire_behind(time, window, ctx, ctx.register_event_time_timer)
+        return TriggerResult.FIRE
+
+    def on_merge(self, window: MergedWindow, ctx: OnMergeContext) -> None:
+        end, watermark = window.max_timestamp(), ctx.get_current_watermark()
+        if end > watermark:
+            ctx.register_event_time_timer(end)
+            behind = max(watermark, window.start)
+            self._fire_behind(behind, window, ctx, ctx.register_event_time_timer)
+
+    def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        ctx.delete_event_time_timer(window.max_timestamp())
+        if (fire_at := ctx.state.pop(_FIRE_AT, None)) is not None:
+            ctx.delete_event_time_timer(fire_at)
+
+
+class ContinuousProcessingTimeTrigger(ContinuousTrigger):
+    """Fires whenever the clock has come to a whole interval, and at the window's end."""
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        if _FIRE_AT not in ctx.state:
+            self._fire_next(window, ctx)
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        if time != ctx.state.get(_FIRE_AT):
+            return TriggerResult.CONTINUE
+        if time < window.max_timestamp():
+            self._fire_behind(time, window, ctx, ctx.register_processing_time_timer)
+        return TriggerResult.FIRE
+
+    def on_merge(self, window: MergedWindow, ctx: OnMergeContext) -> None:
+        self._fire_next(window, ctx)
+
+    def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        if (fire_at := ctx.state.pop(_FIRE_AT, None)) is not None:
+            ctx.delete_processing_time_timer(fire_at)
+
+    def _fire_next(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        now = ctx.get_current_processing_time()
+        self._fire_behind(now, window, ctx, ctx.register_processing_time_timer)
+
+
+class CountTrigger(Trigger):
+    """Fires whenever so many more records have been added."""
+
+    def __init__(self, count: int) -> None:
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ConfigurationError(f"a trigger's count is {count!r}: choose 1 or more")
+        self._count = count
+
+    @classmethod
+    def of(cls, window_size: int) -> CountTrigger:
+        """Return one that counts to ``window_size``."""
+        return cls(window_size)
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        count = ctx.state.get("count", 0) + 1
+        ctx.state["count"] = 0 if count >= self._count else count
+        return TriggerResult.FIRE if count >= self._count else TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+
+class PurgingTrigger(Trigger):
+    """Another trigger, after which a window that has spoken is empty."""
+
+    def __init__(self, nested: Trigger) -> None:
+        self._nested = nested
+
+    @classmethod
+    def of(cls, nested_trigger: Trigger) -> PurgingTrigger:
+        """Return one around ``nested_trigger``."""
+        return cls(nested_trigger)
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        return _purging(self._nested.on_element(element, timestamp, window, ctx))
+
+    def on_event_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        return _purging(self._nested.on_event_time(time, window, ctx))
+
+    def on_processing_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        return _purging(self._nested.on_processing_time(time, window, ctx))
+
+    def can_merge(self) -> bool:
+        return self._nested.can_merge()
+
+    def on_merge(self, window: MergedWindow, ctx: OnMergeContext) -> None:
+        self._nested.on_merge(window, ctx)
+
+    def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        self._nested.clear(window, ctx)
+
+
+def _purging(result: TriggerResult) -> TriggerResult:
+    return TriggerResult.FIRE_AND_PURGE if result.is_fire() else result
+
+
+class NeverTrigger(Trigger):
+    """Never fires."""
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        return True

@@ -1,0 +1,316 @@
+"""Requests to others while records go on: asynchronous functions (Flink's AsyncWaitOperator).
+
+Theory of operation. Each record starts a *request*, an asyncio task in which the user's function
+is awaited, again if it is to be retried, until it has results or its time is over. At most
+``capacity`` elements are in the queue (``stream_element_queue.py``), from when their request starts
+until their results are emitted. What finds it full *waits*: no more than a batch, and event time
+behind it. Until that has begun there is no ``room``, which the subtask waits for before the next
+batch, and looks up meanwhile (``record_slices.py``): this is the backpressure, and so no barrier
+has to wait for requests. What may leave is emitted in the subtask's own turn only: behind a batch,
+or in a mail that a completed request posts. So nothing is emitted in the middle of a checkpoint.
+
+State are the records whose results have not been emitted, requested or not: whoever continues from
+the checkpoint requests them again, before anything new.
+
+The first error of a request, or of what is said when its time is over, fails the subtask.
+
+Owned: the queue, the requests, and the threads of a function that blocks. All requests are
+cancelled in ``close``; a thread that a function blocks cannot be, and ends when the function does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+from flinknet.buffer.availability import Availability
+from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.functions.async_retry import AsyncRetryStrategy
+from flinknet.functions.calls import each_of, in_pieces, is_awaiting, of_chain, records_in, value_of
+from flinknet.functions.context import RuntimeContext
+from flinknet.functions.functions import AsyncFunction, Function, fail_timed_out
+from flinknet.operators.operators import FunctionOperator, on_records
+from flinknet.operators.stream_element_queue import QueueEntry, StreamElementQueue
+from flinknet.records.detached import each_detached
+from flinknet.state.descriptors import ListStateDescriptor
+from flinknet.state.operator_state import OperatorListState
+from flinknet.wire.events import Watermark, WatermarkElement, WatermarkStatus
+
+__all__ = ["AsyncWaitOperator"]
+
+_IN_FLIGHT = ListStateDescriptor("_async_wait_operator_state_")
+
+
+class AsyncWaitOperator(FunctionOperator):
+    """Replaces each record by the results of a request.
+
+    Args:
+        function: an AsyncFunction, or a function in its place.
+        timeout_ms: after which a request is over, with all its attempts; 0 for never.
+        capacity: most elements in the queue.
+        retries: whether a request is made again.
+        ordered: whether results leave in the order of the records.
+        in_thread: whether the function blocks, and is called in a thread.
+        stamped: whether records have timestamps, which their results get.
+    """
+
+    takes_timestamps = True
+
+    def __init__(
+        self,
+        function: Any,
+        timeout_ms: int,
+        capacity: int,
+        retries: AsyncRetryStrategy,
+        *,
+        ordered: bool,
+        in_thread: bool = False,
+        stamped: bool = False,
+    ) -> None:
+        super().__init__(function, "async_invoke")
+        _require_kind(function, self._call, in_thread=in_thread)
+        self.needs_loop = True
+        self._timeout_s = timeout_ms / 1000 if timeout_ms else None
+        self._capacity = capacity
+        self._retries = retries
+        predicate = retries.get_retry_predicate()
+        self._retries_result = predicate.result_predicate()
+        self._retries_exception = predicate.exception_predicate()
+        is_class = isinstance(function, AsyncFunction)
+        self._timeout: Callable[[Any], Any] = function.timeout if is_class else fail_timed_out
+        self._in_thread = in_thread
+        self._stamped = stamped
+        self._queue = StreamElementQueue(capacity, ordered=ordered)
+        self._waiting: deque[tuple[Any, WatermarkElement | None]] = deque()
+        """What is to be put into the queue: a record, or event time if that is not None."""
+        self._room = self.room = Availability()
+        self._requests: set[asyncio.Task[list[Any]]] = set()
+        self._failure: tuple[Any, BaseException] | None = None
+        """The first record whose request has failed, and how."""
+        self._news = asyncio.Event()
+        self._has_posted = False
+        self._is_closed = False
+        self._threads: ThreadPoolExecutor | None = None
+        self._in_flight: OperatorListState | None = None
+        self.process = self._process
+
+    # -- life -------------------------------------------------------------------------------------
+
+    async def open(self, context: RuntimeContext) -> None:
+        await super().open(context)
+        if self._in_thread:
+            self._threads = ThreadPoolExecutor(self._capacity, context.operator_name)
+        self._in_flight = context.state.operator.get_list_state(_IN_FLIGHT)
+        self._waiting.extend((record, None) for record in self._in_flight.get())
+        self._begin_waiting()
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        assert self._in_flight is not None, "an operator is open when its state is captured"
+        waiting = [record for record, event_time in self._waiting if event_time is None]
+        self._in_flight.update([*self._queue.records(), *waiting])
+
+    async def end_of_input(self) -> None:
+        await self._until(lambda: not len(self._queue) and not self._waiting)
+        await self._emit_results(lambda: "in finish()", self._finish)
+
+    def _finish(self) -> Any:
+        """Return what the function has to say at the end of its input, which has no time."""
+        last = self._function.finish() if isinstance(self._function, Function) else None
+        return last if last is None or not self._stamped else _without_time(last)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        requests = list(self._requests)
+        for request in requests:
+            request.cancel()
+        await asyncio.gather(*requests, return_exceptions=True)
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        await super().close()
+
+    # -- in the subtask's turn --------------------------------------------------------------------
+
+    async def _process(self, records: list[Any]) -> None:
+        await self._until_none_waits()
+        self._waiting.extend((record, None) for record in records)
+        self._begin_waiting()
+        await self._emit_completed()
+
+    async def process_event_time(self, element: WatermarkElement) -> None:
+        if self._waiting and isinstance(element, Watermark):
+            if isinstance(self._waiting[-1][1], Watermark):
+                self._waiting.pop()  # What comes now says more.
+        else:
+            await self._until_none_waits()
+        self._waiting.append((None, element))
+        self._begin_waiting()
+        await self._emit_completed()
+
+    async def _until_none_waits(self) -> None:
+        await self._until(lambda: not self._waiting)
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        """Emit what comes until something is so."""
+        while not is_so():
+            self._news.clear()
+            await self._emit_completed()
+            if not is_so():
+                await self._news.wait()
+
+    async def _emit_completed(self) -> None:
+        """Emit what may leave, and let begin what waits; raise the first failure."""
+        if self._failure is not None:
+            record, error = self._failure
+            self._fail_request(record, error)
+        while self._queue.has_completed:
+            batch: list[Any] = []
+            for record, results, event_time in self._queue.take_completed():
+                if event_time is None:
+                    batch += [(record[0], one) for one in results] if self._stamped else results
+                    continue
+                await self._emit_batch(batch)
+                batch = []
+                await self._pass_event_time(event_time)
+            await self._emit_batch(batch)
+            self._begin_waiting()
+
+    async def _emit_batch(self, batch: list[Any]) -> None:
+        for piece in in_pieces(batch):
+            await self._emit(piece)
+
+    async def _pass_event_time(self, element: Watermark | WatermarkStatus) -> None:
+        await super().process_event_time(element)
+
+    async def _on_mail(self) -> None:
+        self._has_posted = False
+        await self._emit_completed()
+
+    def _fail_request(self, record: Any, error: BaseException) -> None:
+        value = self._value(record)
+        if not isinstance(error, asyncio.CancelledError):
+            self.fail(error, on_records((value,)))
+        raise JobFailedError(
+            f'operator "{self._context.operator_name}" failed {on_records((value,))}: its '
+            "request was cancelled, by none who has to do with the job"
+        ) from error
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def _begin_waiting(self) -> None:
+        while self._waiting and not self._queue.is_full:
+            record, event_time = self._waiting.popleft()
+            if event_time is not None:
+                self._queue.put_event_time(event_time)
+                continue
+            request = asyncio.create_task(self._request(self._value(record)))
+            self._requests.add(request)
+            request.add_done_callback(partial(self._end, self._queue.put(record)))
+        self._room.set(not self._queue.is_full)
+
+    def _end(self, entry: QueueEntry, request: asyncio.Task[list[Any]]) -> None:
+        """A request has come back."""
+        self._requests.discard(request)
+        if self._is_closed:
+            return
+        error = asyncio.CancelledError() if request.cancelled() else request.exception()
+        if error is None:
+            self._queue.complete(entry, request.result())
+        elif self._failure is None:
+            self._failure = entry.record, error
+        self._news.set()
+        if not self._has_posted:
+            self._has_posted = True
+            self._context.processing_time.post(self._on_mail)
+
+    async def _request(self, value: Any) -> list[Any]:
+        """Return the results of a record."""
+        time = asyncio.timeout(self._timeout_s)
+        try:
+            async with time:
+                return await self._attempts(value)
+        except TimeoutError:
+            if not time.expired():
+                raise
+        try:
+            return self._given(await value_of(self._timeout(value)))
+        except (SystemExit, KeyboardInterrupt) as error:
+            self.fail(error, on_records((value,)))
+
+    async def _attempts(self, value: Any) -> list[Any]:
+        """Call the function until what it returned, or raised, is final.
+
+        A request that was cancelled, because its time is over or the operator is closed, has
+        neither a result nor another attempt, whatever the function makes of its cancellation.
+        """
+        request = asyncio.current_task()
+        assert request is not None, "a request is a task"
+        attempts = 1
+        while True:
+            try:
+                results = await self._attempt(value)
+            except (SystemExit, KeyboardInterrupt) as error:
+                # In a task of its own either would end the event loop.
+                self.fail(error, on_records((value,)))
+            except Exception as error:
+                if request.cancelling():
+                    raise asyncio.CancelledError from error
+                if not self._is_retried(self._retries_exception, error, attempts):
+                    raise
+            else:
+                if request.cancelling():
+                    raise asyncio.CancelledError
+                if not self._is_retried(self._retries_result, results, attempts):
+                    return results
+            await asyncio.sleep(self._retries.get_backoff_time_millis(attempts) / 1000)
+            attempts += 1
+
+    def _is_retried(
+        self, predicate: Callable[[Any], bool] | None, outcome: Any, attempts: int
+    ) -> bool:
+        retries = predicate is not None and predicate(outcome)
+        return retries and self._retries.can_retry(attempts)
+
+    async def _attempt(self, value: Any) -> list[Any]:
+        if self._threads is None:
+            return self._given(await self._call(value))
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, copy_context().run, lambda: self._given(self._call(value))
+        )
+
+    def _given(self, returned: Any) -> list[Any]:
+        """Return the results in what the function returned, which may change them once another
+        request runs."""
+        return list(each_detached(records_in(returned), self.detachment))
+
+    def _value(self, record: Any) -> Any:
+        return record[1] if self._stamped else record
+
+
+@of_chain
+async def _without_time(last: Any) -> AsyncGenerator[Any, None]:
+    async with aclosing(each_of(lambda: last)) as values:
+        async for value in values:
+            yield None, value
+
+
+def _require_kind(function: Any, call: Callable[..., Any], *, in_thread: bool) -> None:
+    """Raise ConfigurationError for a function that would block all others, or cannot be called in
+    a thread."""
+    if in_thread is not is_awaiting(call):
+        return
+    name = getattr(function, "__name__", type(function).__name__)
+    if in_thread:
+        raise ConfigurationError(
+            f"async_invoke of {name} is a coroutine function, which runs in no thread: leave "
+            "in_thread out"
+        )
+    raise ConfigurationError(
+        f"async_invoke of {name} is no coroutine function, so it would block all others: declare "
+        "it with async def, or have it called in a thread by in_thread=True"
+    )

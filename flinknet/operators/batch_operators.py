@@ -1,0 +1,87 @@
+"""Operators whose function takes many records at once: those of a batch, or of a key in a batch.
+
+What a batch is, nobody promises: what came in one network buffer, or at once from the operator
+before. So the results of all batches together should not depend on where one ends. Results are
+taken in pieces, as in ``operators.py``, whatever kind of iterable they come in.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from flinknet.functions.calls import records_in
+from flinknet.operators.keyed_operators import StatefulOperator
+from flinknet.operators.operators import FunctionOperator, on_records
+from flinknet.records.key_forms import comparable_key
+from flinknet.records.record_iterator import ArrivedRecords
+
+__all__ = ["MapBatchOperator", "ProcessBatchOperator"]
+
+Groups = dict[Any, list[Any]]
+"""The records of a batch by key, both in order."""
+
+
+class MapBatchOperator(FunctionOperator):
+    """The records of a batch in, any number out."""
+
+    iterates_once = False
+    takes_whole_batches = True
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function, "map_batch")
+        self.process = self._process_whole
+
+    async def _process_whole(self, records: list[Any]) -> None:
+        await self._emit_results(partial(on_records, records), self._call, records)
+
+
+class ProcessBatchOperator(StatefulOperator):
+    """The records of a key in a batch in, any number out, with keyed state.
+
+    The results of a plain function for several keys are emitted together, those of a coroutine
+    function as soon as they are there.
+    """
+
+    takes_whole_batches = True
+
+    def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
+        super().__init__(function, "process_batch", key_of)
+
+    async def _process_batch(self, records: list[Any] | ArrivedRecords) -> None:
+        groups = self._by_key(records)
+        await self._emit_results(partial(self._on_key, groups), self._results, groups)
+
+    async def _process_each(self, records: list[Any]) -> None:
+        groups = self._by_key(records)
+        view = self._context.process_context
+        for key, group in groups.items():
+            view.current_key = key
+            await self._emit_results(partial(self._on_key, groups), self._call, key, group)
+
+    def _by_key(self, records: Iterable[Any]) -> Groups:
+        key_of = self._key_of
+        groups: Groups = {}
+        for record in records:
+            try:
+                key = key_of(record)
+                try:
+                    group = groups[key]
+                except (KeyError, TypeError):
+                    group = groups.setdefault(comparable_key(key), [])
+                group.append(record)
+            except BaseException as error:
+                self.fail(error, on_records((record,)))
+        return groups
+
+    def _results(self, groups: Groups) -> Iterator[Any]:
+        call, view = self._call, self._context.process_context
+        for key, group in groups.items():
+            view.current_key = key
+            yield from records_in(call(key, group))
+
+    def _on_key(self, groups: Groups) -> str:
+        key = self._context.process_context.current_key
+        return f"{on_records(groups[key])} with the key {reprlib.repr(key)}"

@@ -1,0 +1,286 @@
+"""Operators on a keyed stream: every record meets the state of its key.
+
+The key selector has already run in the producer, to find the subtask; here it runs again, to find
+the state. Keys are compared as Python compares them, so 1, 1.0 and True are one key; but NaN is
+one, too, and a list is the tuple of its parts (``comparable_key``), for which is looked when a key
+is not found as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+from flinknet.errors import ConfigurationError
+from flinknet.functions.calls import in_pieces, results_of
+from flinknet.functions.context import OnTimerContext, RuntimeContext
+from flinknet.functions.functions import AggregateFunction, find_attributes_fast
+from flinknet.operators.operators import (
+    FilterOperator,
+    FlatMapOperator,
+    FunctionOperator,
+    MapOperator,
+)
+from flinknet.operators.timer_calls import TimerCalls
+from flinknet.records.detached import each_detached, each_result
+from flinknet.records.key_forms import comparable_key
+from flinknet.state.descriptors import StateKind
+from flinknet.state.keyed_state import KeyedState
+from flinknet.wire.events import MAX_WATERMARK, Watermark
+
+__all__ = [
+    "AggregateOperator",
+    "EmitMode",
+    "FoldOperator",
+    "KeyedFilterOperator",
+    "KeyedFlatMapOperator",
+    "KeyedMapOperator",
+    "KeyedOperator",
+    "KeyedProcessOperator",
+    "ReduceOperator",
+    "StatefulOperator",
+]
+
+EmitMode = Literal["every_record", "end_of_input"]
+"""When a fold speaks: after every record, as a stream does, or once per key, as a batch job
+does; what None is for says the runtime mode, and an operator takes it for every record."""
+
+
+class KeyedOperator(FunctionOperator):
+    """An operator with keyed state."""
+
+    state: KeyedState
+    """Known when the operator is opened."""
+
+    def __init__(self, function: Any, method: str, key_of: Callable[[Any], Any]) -> None:
+        super().__init__(function, method)
+        find_attributes_fast(key_of)
+        self._key_of = key_of
+
+
+class StatefulOperator(KeyedOperator):
+    """A keyed operator whose function may ask for state of its own, of the current key."""
+
+    async def open(self, context: RuntimeContext) -> None:
+        self.state = context.state.keyed
+        await super().open(replace(context, keyed_state=self.state))
+
+
+class RecordByRecord(StatefulOperator):
+    """What does to each record what an operator without a key does, of which its classes are, too:
+    its function may ask for state of the record's key."""
+
+    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+        return super()._apply(self._with_keys(records))
+
+    async def _apply_awaiting(self, record: Any) -> list[Any]:
+        self._context.process_context.current_key = self._key_of(record)
+        return await super()._apply_awaiting(record)
+
+    def _with_keys(self, records: Iterator[Any]) -> Iterator[Any]:
+        """Generate the records; a record's key is the current one until the next is asked for."""
+        key_of, view = self._key_of, self._context.process_context
+        for record in records:
+            view.current_key = key_of(record)
+            yield record
+
+
+class KeyedMapOperator(RecordByRecord, MapOperator):
+    """As map, with keyed state."""
+
+    def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
+        MapOperator.__init__(self, function)
+        self._key_of = key_of
+
+
+class KeyedFlatMapOperator(RecordByRecord, FlatMapOperator):
+    """As flat_map, with keyed state."""
+
+    def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
+        FlatMapOperator.__init__(self, function)
+        self._key_of = key_of
+
+
+class KeyedFilterOperator(RecordByRecord, FilterOperator):
+    """As filter, with keyed state."""
+
+    def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
+        FilterOperator.__init__(self, function)
+        self._key_of = key_of
+
+
+class KeyedProcessOperator(StatefulOperator):
+    """As process, with keyed state and timers."""
+
+    def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
+        super().__init__(function, "process_element", key_of)
+        self._on_timer: Callable[..., Any] | None = getattr(function, "on_timer", None)
+        self._timers: TimerCalls | None = None
+
+    async def open(self, context: RuntimeContext) -> None:
+        if self._on_timer is not None:
+            self._timers = TimerCalls(
+                self._on_timer, context, self._emit_results, view=OnTimerContext()
+            )
+        await super().open(context)
+        if self._timers is not None:
+            self._timers.start()
+
+    async def process_watermark(self, watermark: Watermark) -> None:
+        if self._timers is not None:
+            await self._timers.advance_watermark(watermark.timestamp_ms)
+        await super().process_watermark(watermark)
+
+    async def end_of_input(self) -> None:
+        if self._timers is not None:
+            await self._timers.end_of_input()
+        await super().end_of_input()
+
+    async def close(self) -> None:
+        if self._timers is not None:
+            self._timers.close()
+        await super().close()
+
+    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+        return in_pieces(each_result(self._results(records), self.detachment))
+
+    def _results(self, records: Iterator[Any]) -> Iterator[Any]:
+        call, key_of, view = self._call, self._key_of, self._context.process_context
+        for record in records:
+            view.current_key = key_of(record)
+            yield call(record, view)
+
+    async def _apply_awaiting(self, record: Any) -> list[Any]:
+        view = self._context.process_context
+        view.current_key = self._key_of(record)
+        return await results_of(self._call(record, view), self.detachment)
+
+
+class FoldOperator(KeyedOperator):
+    """What reduce and aggregate share: one value per key, and when results are emitted.
+
+    A value is changed by a plain function only, so that a batch is folded in one loop. Which dict
+    the values are in may change from one batch to the next (``state_table.py``).
+    """
+
+    awaits = False
+    kind: StateKind
+
+    def __init__(
+        self, function: Any, method: str, key_of: Callable[[Any], Any], emit_mode: EmitMode | None
+    ) -> None:
+        super().__init__(function, method, key_of)
+        if emit_mode is not None and emit_mode not in get_args(EmitMode):
+            raise ConfigurationError(
+                f'emit is {emit_mode!r}: choose "every_record" or "end_of_input"'
+            )
+        self._every_record = emit_mode != "end_of_input"
+
+    async def open(self, context: RuntimeContext) -> None:
+        self.state = context.state.keyed
+        self._table = self.state.table("value", self.kind)
+        await super().open(context)
+
+    async def process_watermark(self, watermark: Watermark) -> None:
+        if watermark.timestamp_ms == MAX_WATERMARK and not self._every_record:
+            # In front of it: behind the end of event time, they would be late. They are state no
+            # more, so that a restart from here does not emit them again.
+            await self._emit_final_results()
+            values = self._table.live
+            for key in [key for key, _ in self._table.entries()]:
+                values.pop(key, None)
+        await super().process_watermark(watermark)
+
+    async def end_of_input(self) -> None:
+        if not self._every_record:
+            await self._emit_final_results()
+        await super().end_of_input()
+
+    async def _emit_final_results(self) -> None:
+        await self._emit_results(lambda: "at the end of its input", self._results)
+
+    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+        yield list(each_detached(self._folded(records), self.detachment))
+
+    def _folded(self, records: Iterator[Any]) -> Iterator[Any]:
+        """Fold the records, and generate the result of each, if it is to be emitted."""
+        raise NotImplementedError
+
+    def _results(self) -> Iterator[Any]:
+        """Generate the final result of every key."""
+        raise NotImplementedError
+
+
+class ReduceOperator(FoldOperator):
+    """Reduces the records of a key to one record."""
+
+    kind = StateKind.REDUCING
+
+    def __init__(
+        self, function: Any, key_of: Callable[[Any], Any], emit_mode: EmitMode | None = None
+    ) -> None:
+        super().__init__(function, "reduce", key_of, emit_mode)
+
+    def _folded(self, records: Iterator[Any]) -> Iterator[Any]:
+        reduce, key_of, values = self._call, self._key_of, self._table.live
+        every_record = self._every_record
+        for record in records:
+            key = key_of(record)
+            try:
+                before = values[key]
+            except (KeyError, TypeError):
+                key = comparable_key(key)
+                after = reduce(values[key], record) if key in values else record
+            else:
+                after = reduce(before, record)
+            values[key] = after
+            if every_record:
+                yield after
+
+    def _results(self) -> Iterator[Any]:
+        for _, value in self._table.entries():
+            yield value
+
+
+class AggregateOperator(FoldOperator):
+    """Folds the records of a key into an accumulator; a result is emitted as (key, result)."""
+
+    kind = StateKind.AGGREGATING
+
+    def __init__(
+        self,
+        function: AggregateFunction,
+        key_of: Callable[[Any], Any],
+        emit_mode: EmitMode | None = None,
+    ) -> None:
+        if not isinstance(function, AggregateFunction):
+            raise ConfigurationError(
+                f"aggregate needs an AggregateFunction, not {type(function).__name__}"
+            )
+        super().__init__(function, "add", key_of, emit_mode)
+        self._create = function.create_accumulator
+        self._result_of = function.get_result
+
+    def _folded(self, records: Iterator[Any]) -> Iterator[Any]:
+        add, key_of, values = self._call, self._key_of, self._table.live
+        result_of, every_record = self._result_of, self._every_record
+        for record in records:
+            key = key_of(record)
+            try:
+                before = values[key]
+            except (KeyError, TypeError):
+                key = comparable_key(key)
+                if key not in values:
+                    values[key] = self._create()
+                before = values[key]
+            after = add(record, before)
+            if after is not before:
+                values[key] = after
+            if every_record:
+                yield key, result_of(after)
+
+    def _results(self) -> Iterator[Any]:
+        result_of = self._result_of
+        for key, accumulator in self._table.entries():
+            yield key, result_of(accumulator)

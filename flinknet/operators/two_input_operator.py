@@ -1,0 +1,202 @@
+"""An operator with two inputs: a method of the user's function for each.
+
+Theory of operation. Which input a batch belongs to says its channel: those of the first input come
+first. The two are never in one task with what is before them. Event time is the lowest of both
+inputs; one whose records have no timestamps does not hold it back, and its results have none.
+
+Where a stream has a key the function may have ``on_timer``: what that returns has the time of the
+timer, if it is one of event time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+from flinknet.functions.broadcast_context import BroadcastContext, OnTimerBroadcastContext
+from flinknet.functions.calls import BATCH_RECORDS, bound_function, pieces_of, value_of
+from flinknet.functions.context import OnTimerContext, RuntimeContext
+from flinknet.functions.functions import Function, find_attributes_fast
+from flinknet.operators.operators import FunctionOperator, on_records
+from flinknet.operators.stamps import stamped_timer
+from flinknet.operators.timer_calls import TimerCalls
+from flinknet.records.detached import each_detached
+from flinknet.state.descriptors import MapStateDescriptor
+from flinknet.wire.events import Watermark
+
+__all__ = [
+    "BroadcastProcessOperator",
+    "CoFlatMapOperator",
+    "CoMapOperator",
+    "CoProcessOperator",
+    "TwoInputOperator",
+]
+
+KeyOf = Callable[[Any], Any]
+
+
+class TwoInputOperator(FunctionOperator):
+    """What operators with two inputs share; ``methods`` are called with what ``_arguments`` says.
+
+    ``keys`` are the key selectors of the inputs, None for one without key; ``stamped`` says which
+    of them have timestamps.
+    """
+
+    takes_timestamps = True
+    methods = ("", "")
+
+    def __init__(
+        self,
+        function: Any,
+        keys: tuple[KeyOf | None, KeyOf | None] = (None, None),
+        *,
+        stamped: tuple[bool, bool] = (False, False),
+    ) -> None:
+        super().__init__(function, self.methods[0])
+        self._calls = [bound_function(function, method) for method in self.methods]
+        for key_of in keys:
+            find_attributes_fast(key_of)
+        self._keys = keys
+        self._stamped = stamped
+        self._out: list[Any] = []
+        self._timers: TimerCalls | None = None
+        self.process = self._process_one_input
+
+    async def open(self, context: RuntimeContext) -> None:
+        if any(self._keys):
+            context = replace(context, keyed_state=context.state.keyed)
+            self._timers = self._timers_of(context)
+        await super().open(context)
+        if self._timers is not None:
+            self._timers.start()
+
+    def _timers_of(self, context: RuntimeContext) -> TimerCalls | None:
+        """Return the timers of a function that has ``on_timer``."""
+        on_timer = getattr(self._function, "on_timer", None)
+        if on_timer is None:
+            return None
+        view = OnTimerContext()
+        return TimerCalls(
+            stamped_timer(on_timer) if any(self._stamped) else on_timer,
+            context,
+            self._emit_results,
+            view=view,
+            shown=self._timer_view(view),
+        )
+
+    def _timer_view(self, view: OnTimerContext) -> Any:
+        """Return what ``on_timer`` sees."""
+        return view
+
+    async def process_watermark(self, watermark: Watermark) -> None:
+        if self._timers is not None:
+            await self._timers.advance_watermark(watermark.timestamp_ms)
+        await super().process_watermark(watermark)
+
+    async def close(self) -> None:
+        if self._timers is not None:
+            self._timers.close()
+        await super().close()
+
+    async def end_of_input(self) -> None:
+        if self._timers is not None:
+            await self._timers.end_of_input()
+        if isinstance(self._function, Function):
+            try:
+                await self._take(None, pieces_of(self.detachment, self._function.finish))
+            except BaseException as error:
+                self.fail(error, "in finish()")
+        await self._emit_out()
+
+    def _pieces(self, side: int, value: Any) -> AsyncGenerator[list[Any], None]:
+        """Call the side's method on a record, and generate its results in pieces."""
+        return pieces_of(self.detachment, self._calls[side], value)
+
+    async def _process_one_input(self, records: list[Any]) -> None:
+        view = self._context.process_context
+        side = int(view.channel >= self._context.channels_of_first_input)
+        key_of, stamped = self._keys[side], self._stamped[side]
+        for record in records:
+            stamp, value = record if stamped else (None, record)
+            view.current_timestamp = stamp
+            try:
+                view.current_key = None if key_of is None else key_of(value)
+                await self._take(stamp, self._pieces(side, value))
+            except BaseException as error:
+                self.fail(error, on_records((value,)))
+        await self._emit_out()
+
+    async def _take(self, stamp: int | None, pieces: AsyncGenerator[list[Any], None]) -> None:
+        stamps = any(self._stamped)
+        async with aclosing(pieces):
+            async for piece in pieces:
+                self._out += [(stamp, one) for one in piece] if stamps else piece
+                if len(self._out) >= BATCH_RECORDS:
+                    await self._emit_out()
+
+    async def _emit_out(self) -> None:
+        out, self._out = self._out, []
+        if out:
+            await self._emit(out)
+
+
+class CoMapOperator(TwoInputOperator):
+    """One record in, one record out."""
+
+    methods = ("map1", "map2")
+
+    async def _pieces(self, side: int, value: Any) -> AsyncGenerator[list[Any], None]:
+        result = [await value_of(self._calls[side](value))]
+        yield list(each_detached(result, self.detachment))
+
+
+class CoFlatMapOperator(TwoInputOperator):
+    """One record in, any number out."""
+
+    methods = ("flat_map1", "flat_map2")
+
+
+class CoProcessOperator(TwoInputOperator):
+    """As CoFlatMapOperator, with a view of where the record came from."""
+
+    methods = ("process_element1", "process_element2")
+
+    def _pieces(self, side: int, value: Any) -> AsyncGenerator[list[Any], None]:
+        return pieces_of(self.detachment, self._calls[side], value, self._context.process_context)
+
+
+class BroadcastProcessOperator(TwoInputOperator):
+    """The first input is a stream, the second one is there for all subtasks, and has the state."""
+
+    methods = ("process_element", "process_broadcast_element")
+
+    def __init__(
+        self,
+        function: Any,
+        keys: tuple[KeyOf | None, KeyOf | None],
+        descriptors: tuple[MapStateDescriptor, ...],
+        *,
+        stamped: tuple[bool, bool] = (False, False),
+    ) -> None:
+        super().__init__(function, keys, stamped=stamped)
+        self._descriptors = descriptors
+
+    async def open(self, context: RuntimeContext) -> None:
+        store = context.state.operator
+        self._states = {one.name: store.get_broadcast_state(one) for one in self._descriptors}
+        self._clock = context.processing_time
+        self._views = [
+            BroadcastContext(
+                context.process_context, self._clock, self._states, read_only=read_only
+            )
+            for read_only in (True, False)
+        ]
+        await super().open(context)
+
+    def _timer_view(self, view: OnTimerContext) -> Any:
+        return OnTimerBroadcastContext(view, self._clock, self._states)
+
+    def _pieces(self, side: int, value: Any) -> AsyncGenerator[list[Any], None]:
+        return pieces_of(self.detachment, self._calls[side], value, self._views[side])

@@ -1,0 +1,521 @@
+"""Windows at work (Flink's WindowOperator).
+
+Theory of operation. For every key and window there is a *pane*: what the window keeps of its
+records, and what its trigger remembers. A record is added to the panes of its windows, and the
+trigger is asked after each; it is asked again when one of the window's timers is due. A window that
+fires hands what it keeps to the window function, in the order in which windows fired; the results
+have the timestamp of the window's end. All that a watermark lets happen has been emitted when the
+watermark goes on. As many windows may be due as there are keys: they speak in slices, between which
+others have their turn, and a checkpoint may be taken.
+
+A window is there until its *cleanup time*: of event time, its end and the allowed lateness; of
+processing time, its end. A record all of whose windows are gone is *late*: it goes to the side
+output for late data, or is counted (``late_records_dropped`` in the subtask's metrics) and dropped.
+One that has no window, as there are between windows that slide by more than their size, is dropped
+as the assigner says, and is late only if its own time is over.
+
+Session windows merge before the record is added: what touches its window becomes one window, with
+one pane, and the timers of those that are gone are deleted.
+
+Windows of processing time whose end has not come when the input ends do not fire, as in Flink.
+
+What is kept per key is state, in a form that can be written to a checkpoint: a dict from windows,
+as tuples, to panes, and a pane is a list (``Pane``). Which timer is due next is not: it is found
+out anew from the panes when the operator is opened.
+
+Owned: panes and timers. Invariant: each key that is kept has a pane, each timer stands in its pane.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import aclosing
+from typing import Any, Literal
+
+from flinknet.environment.processing_time import ScheduledTimer
+from flinknet.functions.calls import BATCH_RECORDS, bound_function, pieces_of, value_of
+from flinknet.functions.context import RuntimeContext
+from flinknet.functions.functions import Function, find_attributes_fast
+from flinknet.functions.triggers import Trigger, TriggerResult
+from flinknet.functions.window_functions import WindowContents, WindowContext
+from flinknet.functions.windows import CountWindow, GlobalWindow, TimeWindow, Window, WindowAssigner
+from flinknet.net.task_clock import task_time
+from flinknet.operators.operators import Operator, on_records
+from flinknet.operators.record_slices import SliceSize
+from flinknet.operators.side_outputs import OutputTag
+from flinknet.operators.window_timers import WindowTimers
+from flinknet.records.detached import detached, each_detached
+from flinknet.records.key_forms import comparable_key
+from flinknet.state.descriptors import StateDescriptor, StateKind
+from flinknet.state.timer_service import check_time
+from flinknet.state.trigger_state import merged_memory, merged_state, state_in
+from flinknet.state.window_state import GlobalStateStore, WindowStateStore
+from flinknet.wire.events import MAX_WATERMARK, Watermark
+
+__all__ = ["WindowOperator"]
+
+WindowMethod = Literal["process", "apply"]
+
+Pane = list[Any]
+"""What a window of a key keeps (a list of that, empty for nothing), its trigger's memory, and the
+times of its timers of event time and of the clock."""
+
+KEPT, STATE, EVENT_TIMERS, PROCESSING_TIMERS = range(4)
+
+_SPOKEN = "windows spoken"
+"""Key in a trigger's memory for the number of count windows that have been handed out."""
+
+Panes = dict[tuple[int, ...], Pane]
+
+
+def _new_pane() -> Pane:
+    return [[], {}, [], []]
+
+
+def _time_window(place: tuple[int, ...]) -> TimeWindow:
+    return TimeWindow(*place)
+
+
+def _window_of(place: tuple[int, ...]) -> Window:
+    return TimeWindow(*place) if place else GlobalWindow()
+
+
+class PaneContext:
+    """A pane as its trigger sees it."""
+
+    def __init__(self, operator: WindowOperator) -> None:
+        self._operator = operator
+        self.state: dict[str, Any] = {}
+        self.key: Any = None
+        self.window: Window = TimeWindow(0, 0)
+        self.pane: Pane = _new_pane()
+        self.merged: Sequence[dict[str, Any]] = ()
+        """What the trigger remembered of the windows that have just become this one."""
+
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+        return state_in(self.state, state_descriptor)
+
+    def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+        kept = merged_state(self.merged, state_descriptor)
+        if kept is not None:
+            self.state[state_descriptor.name] = kept
+
+    def get_current_watermark(self) -> int:
+        return self._operator.watermark
+
+    def get_current_processing_time(self) -> int:
+        return self._operator.now_ms()
+
+    def register_event_time_timer(self, time: int) -> None:
+        check_time(time)
+        if time not in self.pane[EVENT_TIMERS]:
+            self.pane[EVENT_TIMERS].append(time)
+            self._operator.event_timers.register(time, self.key, self.window)
+
+    def register_processing_time_timer(self, time: int) -> None:
+        check_time(time)
+        if time not in self.pane[PROCESSING_TIMERS]:
+            self.pane[PROCESSING_TIMERS].append(time)
+            self._operator.register_processing_timer(time, self.key, self.window)
+
+    def delete_event_time_timer(self, time: int) -> None:
+        check_time(time)
+        if time in self.pane[EVENT_TIMERS]:
+            self.pane[EVENT_TIMERS].remove(time)
+            self._operator.event_timers.delete(time, self.key, self.window)
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        check_time(time)
+        if time in self.pane[PROCESSING_TIMERS]:
+            self.pane[PROCESSING_TIMERS].remove(time)
+            self._operator.processing_timers.delete(time, self.key, self.window)
+
+
+class WindowOperator(Operator):
+    """The windows of one subtask.
+
+    ``function`` has the ``method`` that is called with the key (if the stream is ``keyed``), with
+    the context or the window, and with the elements; None emits the elements themselves.
+    """
+
+    iterates_once = True
+    takes_timestamps = True
+
+    def __init__(
+        self,
+        assigner: WindowAssigner,
+        trigger: Trigger,
+        contents: WindowContents,
+        function: Any,
+        method: WindowMethod,
+        key_of: Callable[[Any], Any],
+        *,
+        keyed: bool = True,
+        lateness_ms: int = 0,
+        late_tag: OutputTag | None = None,
+        stamped: bool = False,
+    ) -> None:
+        self._assigner = assigner
+        self._trigger = trigger
+        self._contents = contents
+        self._call = None if function is None else bound_function(function, method)
+        self._gets_window = method == "apply"
+        self._clear: Callable[..., Any] | None = (
+            None if self._gets_window else getattr(function, "clear", None)
+        )
+        self._key_of = key_of
+        self._keyed = keyed
+        self._lateness_ms = lateness_ms
+        self._late_tag = late_tag
+        self._late_records_dropped = 0
+        self._stamped = stamped
+        self._functions = [one for one in (contents.function, function) if one is not None]
+        for one in (*self._functions, key_of):
+            find_attributes_fast(one)
+        self._entries: dict[Any, Panes] = {}
+        """What is live in the state table, which sets it anew."""
+        self.event_timers = WindowTimers()
+        self.processing_timers = WindowTimers()
+        self._alarm: ScheduledTimer | None = None
+        self._fired: list[tuple[Any, Window, list[Any]]] = []
+        self._results: list[Any] = []
+        self._slice = SliceSize()
+        self._pane_context = PaneContext(self)
+        self.process = self._process
+
+    # -- life -------------------------------------------------------------------------------------
+
+    async def open(self, context: RuntimeContext) -> None:
+        await super().open(context)
+        self._clock = context.processing_time
+        keyed, view = context.state.keyed, context.process_context
+        self._window_state = WindowStateStore(keyed, view, merges=self._assigner.merges)
+        self._global_state = GlobalStateStore(keyed, view)
+        self._table = keyed.table("_windows", StateKind.MAP)
+        self._table.attach(self)
+        self._restore_timers()
+        for function in self._functions:
+            try:
+                context.state.initialize(function)
+            except BaseException as error:
+                self.fail(error, "in initialize_state()")
+            if isinstance(function, Function):
+                try:
+                    await value_of(function.open(context))
+                except BaseException as error:
+                    self.fail(error, "in open()")
+
+    def _restore_timers(self) -> None:
+        for key, panes in self._table.entries():
+            for place, pane in panes.items():
+                window = _window_of(place)
+                for time_ms in pane[EVENT_TIMERS]:
+                    self.event_timers.register(time_ms, key, window)
+                for time_ms in pane[PROCESSING_TIMERS]:
+                    self.processing_timers.register(time_ms, key, window)
+        self._set_alarm()
+
+    async def end_of_input(self) -> None:
+        for function in self._functions:
+            if isinstance(function, Function):
+                try:
+                    await self._emit_each(None, function.finish)
+                except BaseException as error:
+                    self.fail(error, "in finish()")
+        await self._emit_results()
+
+    async def close(self) -> None:
+        if self._alarm is not None:
+            self._clock.cancel(self._alarm)
+        failure: BaseException | None = None
+        for function in self._functions:
+            if isinstance(function, Function):
+                try:
+                    await value_of(function.close())
+                except BaseException as error:
+                    failure = failure or error
+        if failure is not None:
+            self.fail(failure, "in close()")
+
+    # -- records ----------------------------------------------------------------------------------
+
+    async def _process(self, records: list[Any]) -> None:
+        for record in records:
+            stamp, value = record if self._stamped else (None, record)
+            try:
+                late = self._add(stamp, value)
+            except BaseException as error:
+                self.fail(error, on_records((value,)))
+            if late:
+                self._on_late(stamp, value)
+            if self._fired:
+                await self._speak()
+        await self._emit_results()
+
+    def _add(self, stamp: int | None, value: Any) -> bool:
+        """Add a record to its windows; return whether it is in none because it is too late."""
+        assigner, contents = self._assigner, self._contents
+        if not assigner.is_event_time:
+            time_ms = self.now_ms()
+        elif stamp is None:
+            raise ValueError("it has no timestamp: functions' finish() gives none to what it emits")
+        else:
+            time_ms = stamp
+        key, panes = self._panes_of(self._key_of(value))
+        # A record of no window, between two that slide by more than their size, is none's: it is
+        # late only if its own time is over (Flink: WindowOperator.isElementLate).
+        late = assigner.is_event_time and time_ms + self._lateness_ms <= self.watermark
+        is_kept = False
+        kept_of_it = (stamp, value) if contents.keeps_timestamps else value
+        windows = assigner.assign_windows(value, time_ms)
+        shares = [kept_of_it]
+        if len(windows) > 1:
+            # A function may change what one window has of a record, and no other window's.
+            shares = [detached(kept_of_it, self.detachment) for _ in windows[1:]] + shares
+        for assigned, share in zip(windows, shares, strict=False):
+            window = assigned
+            if assigner.merges and isinstance(assigned, TimeWindow):
+                window = self._merged(key, panes, assigned)
+            if self._is_gone(window):
+                late = True
+                continue
+            is_kept = True
+            pane = panes.get(window)
+            if pane is None:
+                pane = panes[tuple(window)] = _new_pane()
+                self._set_cleanup(self._context_of(key, window, pane))
+            context = self._context_of(key, window, pane)
+            kept = pane[KEPT]
+            kept[:] = [contents.add(kept[0], share) if kept else contents.first(share)]
+            self._act(self._trigger.on_element(value, stamp, window, context), context)
+        if not panes:
+            self._entries.pop(key, None)
+        return late and not is_kept
+
+    def _panes_of(self, key: Any) -> tuple[Any, Panes]:
+        entries = self._entries
+        try:
+            return key, entries[key]
+        except (KeyError, TypeError):
+            key = comparable_key(key)
+            if key not in entries:
+                entries[key] = {}
+            return key, entries[key]
+
+    def _merged(self, key: Any, panes: Panes, window: TimeWindow) -> TimeWindow:
+        """Make one window of this one and of those that it touches, and return it."""
+        touched = sorted(one for one in map(_time_window, panes) if one.intersects(window))
+        for one in touched:
+            window = window.cover(one)
+        if not touched or touched == [window]:
+            return window
+        merged = _new_pane()
+        kept = merged[KEPT]
+        remembered, left = list[dict[str, Any]](), list[dict[str, Any]]()
+        for one in touched:
+            pane = panes.pop(one)
+            context = self._context_of(key, one, pane)
+            remembered.append(pane[STATE].copy())
+            self._trigger.clear(one, context)
+            self._forget_timers(context)
+            left.append(pane[STATE])
+            both = [*kept, *pane[KEPT]]
+            kept[:] = [self._contents.merge(*both)] if len(both) == 2 else both
+        merged[STATE] = merged_memory(left)
+        panes[tuple(window)] = merged
+        context = self._context_of(key, window, merged)
+        self._set_cleanup(context)
+        context.merged = remembered
+        self._trigger.on_merge(window, context)
+        context.merged = ()
+        return window
+
+    def _on_late(self, stamp: int | None, value: Any) -> None:
+        if self._late_tag is not None:
+            self._results.append((stamp, (self._late_tag, value)))
+            return
+        self._late_records_dropped += 1
+        self._context.metrics["late_records_dropped"] = self._late_records_dropped
+
+    @property
+    def late_records_dropped(self) -> int:
+        return self._late_records_dropped
+
+    # -- time -------------------------------------------------------------------------------------
+
+    @property
+    def watermark(self) -> int:
+        """How far event time has come."""
+        return self._context.process_context.current_watermark
+
+    def now_ms(self) -> int:
+        """Return the processing time."""
+        return self._clock.get_current_processing_time()
+
+    async def process_watermark(self, watermark: Watermark) -> None:
+        self._context.process_context.current_watermark = watermark.timestamp_ms
+        due = self.event_timers.due(watermark.timestamp_ms)
+        await self._run_timers(due, self._trigger.on_event_time, is_event_time=True)
+        await super().process_watermark(watermark)
+
+    def register_processing_timer(self, time_ms: int, key: Any, window: Window) -> None:
+        """Set a timer of the clock, and the subtask's alarm for the first of them."""
+        self.processing_timers.register(time_ms, key, window)
+        self._set_alarm()
+
+    async def _on_alarm(self, time_ms: int) -> None:
+        self._alarm = None
+        due = self.processing_timers.due(max(time_ms, self._clock.get_passed_time()))
+        await self._run_timers(due, self._trigger.on_processing_time, is_event_time=False)
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        next_ms = self.processing_timers.next_ms()
+        if self._alarm is not None:
+            if next_ms is not None and self._alarm.timestamp_ms <= next_ms:
+                return
+            self._clock.cancel(self._alarm)
+            self._alarm = None
+        if next_ms is not None:
+            self._alarm = self._clock.register_timer(next_ms, self._on_alarm)
+
+    async def _run_timers(
+        self,
+        due: Iterable[tuple[int, Any, Window]],
+        ask: Callable[[int, Window, PaneContext], TriggerResult],
+        *,
+        is_event_time: bool,
+    ) -> None:
+        asked, began = 0, task_time()
+        for time_ms, key, window in due:
+            panes = self._entries[key]
+            pane, is_end = panes[window], False
+            pane[EVENT_TIMERS if is_event_time else PROCESSING_TIMERS].remove(time_ms)
+            try:
+                context = self._context_of(key, window, pane)
+                self._act(ask(time_ms, window, context), context)
+                if is_event_time == self._assigner.is_event_time:
+                    is_end = time_ms == self._cleanup_ms(window)
+                if is_end:
+                    self._trigger.clear(window, context)
+                    self._forget_timers(context)
+                    del panes[window]
+                    if not panes:
+                        self._entries.pop(key, None)
+            except BaseException as error:
+                self.fail(error, f"on window {window} of the key {reprlib.repr(key)}")
+            if self._fired:
+                await self._speak()
+            if is_end:
+                await self._forget_state(key, window)
+            asked += 1
+            if asked >= self._slice.records:
+                await self._emit_results()
+                self._slice.took(asked, task_time() - began)
+                await self._context.interrupt()
+                asked, began = 0, task_time()
+        await self._emit_results()
+
+    async def _forget_state(self, key: Any, window: Window) -> None:
+        """The window has spoken for the last time: what its function kept of it goes."""
+        place = self._place_of(key, window)
+        if self._clear is not None:
+            try:
+                await value_of(self._clear(place))
+            except BaseException as error:
+                self.fail(error, f"in clear() of window {window} of the key {reprlib.repr(key)}")
+        self._window_state.remove()
+
+    def _place_of(self, key: Any, window: Window) -> WindowContext:
+        self._context.process_context.current_key = key
+        # Firings of a count window share what functions keep: nothing would ever remove it else.
+        self._window_state.enter(() if isinstance(window, CountWindow) else window)
+        return WindowContext(
+            window, self.watermark, self.now_ms(), self._window_state, self._global_state
+        )
+
+    def _cleanup_ms(self, window: Window) -> int:
+        """When the window goes; the end of time for never."""
+        end_ms = window.max_timestamp()
+        if not self._assigner.is_event_time:
+            return end_ms
+        return min(end_ms + self._lateness_ms, MAX_WATERMARK)
+
+    def _is_gone(self, window: Window) -> bool:
+        return self._assigner.is_event_time and self._cleanup_ms(window) <= self.watermark
+
+    def _set_cleanup(self, context: PaneContext) -> None:
+        time_ms = self._cleanup_ms(context.window)
+        if time_ms == MAX_WATERMARK:
+            return
+        if self._assigner.is_event_time:
+            context.register_event_time_timer(time_ms)
+        else:
+            context.register_processing_time_timer(time_ms)
+
+    def _forget_timers(self, context: PaneContext) -> None:
+        """Delete all timers of a window that goes."""
+        for time_ms in list(context.pane[EVENT_TIMERS]):
+            context.delete_event_time_timer(time_ms)
+        for time_ms in list(context.pane[PROCESSING_TIMERS]):
+            context.delete_processing_time_timer(time_ms)
+
+    # -- windows that speak -----------------------------------------------------------------------
+
+    def _context_of(self, key: Any, window: Window, pane: Pane) -> PaneContext:
+        context = self._pane_context
+        context.key, context.window, context.pane, context.state = key, window, pane, pane[STATE]
+        return context
+
+    def _act(self, result: TriggerResult, context: PaneContext) -> None:
+        kept = context.pane[KEPT]
+        if result.is_fire() and kept:
+            elements = self._contents.fire(kept, context.window, context)
+            if elements is not None:
+                self._fired.append((context.key, self._window_that_speaks(context), elements))
+        if result.is_purge():
+            kept.clear()
+
+    def _window_that_speaks(self, context: PaneContext) -> Window:
+        if not self._assigner.counts:
+            return context.window
+        spoken = context.state.get(_SPOKEN, 0)
+        context.state[_SPOKEN] = spoken + 1
+        return CountWindow(spoken)
+
+    async def _speak(self) -> None:
+        """Call the window function for what has fired, in order."""
+        fired, self._fired = self._fired, []
+        for key, window, elements in fired:
+            stamp = window.max_timestamp()
+            if self._call is None:
+                given = each_detached(elements, self.detachment)
+                self._results += [self._with(stamp, one) for one in given]
+                continue
+            place: Any = window if self._gets_window else self._place_of(key, window)
+            arguments = (key, place, elements) if self._keyed else (place, elements)
+            try:
+                await self._emit_each(stamp, self._call, *arguments)
+            except BaseException as error:
+                self.fail(error, f"on window {window} of the key {reprlib.repr(key)}")
+        if len(self._results) >= BATCH_RECORDS:
+            await self._emit_results()
+
+    async def _emit_each(
+        self, stamp: int | None, call: Callable[..., Any], *arguments: Any
+    ) -> None:
+        """Take the results of any kind of function, and emit them when they are many."""
+        async with aclosing(pieces_of(self.detachment, call, *arguments)) as pieces:
+            async for piece in pieces:
+                self._results += [self._with(stamp, one) for one in piece]
+                if len(self._results) >= BATCH_RECORDS:
+                    await self._emit_results()
+
+    def _with(self, stamp: int | None, value: Any) -> Any:
+        return (stamp, value) if self._stamped else value
+
+    async def _emit_results(self) -> None:
+        results, self._results = self._results, []
+        if results:
+            await self._emit(results)

@@ -1,0 +1,764 @@
+"""A subtask: one parallel instance of a vertex, from its gates through its chain to its partitions.
+
+Theory of operation.
+
+The states, and which may follow which, are those of ``execution_state.py``:
+
+- DEPLOYING, from ``open`` on: the result partitions are registered and the gates have requested
+  theirs, so that neighbours find each other in any order. Nothing has run yet.
+- INITIALIZING and RUNNING, in ``run``: operators are opened; then batches come from the source or
+  from the gates, one buffer each. Several gates are read as one, in turn (``UnionInputGate``). A
+  batch's buffer, and with it the producer's credit, goes back when the next batch is asked for, so
+  when the chain has taken the last one. The chain runs in the subtask's own
+  thread, several batches in a step (``task_thread.py``), or on the event loop, which then turns
+  behind each buffer and each batch of a source. Between two steps the mails are run that have come
+  (``mailbox.py``), timers among them, and the operators are told how far event time has come. In a
+  job with unaligned checkpoints, and where an operator waits for others than those behind it, a
+  long batch is interrupted for mails and barriers (``record_slices.py``).
+- At the end of the input operators emit what they held back and close, two-phase sinks prepare;
+  then every writer finishes, which waits until the consumers have processed everything: FINISHED.
+  Meanwhile checkpoints go on, and have the subtask as one that has finished. If an operator has
+  something to commit with a checkpoint, the writers finish first, and operators close when one
+  behind the end is complete. Continued from that one, operators are restored and opened, and end
+  without a record.
+- FAILED, or CANCELING: the partitions are failed with the cause before anything else, so that
+  consumers learn the first cause and not "connection closed"; then operators, gates and writers
+  close.
+
+Counters: the reader owns bytes and records in, a source the records it has read, the writers bytes
+and records out. Reader and writers share one time account: the subtask is idle until it is run, and
+while no gate has data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from inspect import isawaitable
+from itertools import accumulate
+from operator import length_hint
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from flinknet.buffer.availability import Availability, WaitReason
+from flinknet.config import MetricsConfig
+from flinknet.consumer.input_gate import InputGate
+from flinknet.consumer.union_input_gate import UnionInputGate
+from flinknet.environment.cancellation import is_cancelled
+from flinknet.environment.processing_time import ProcessingTimeService
+from flinknet.environment.savepoint_stop import SavepointStop, Stopped
+from flinknet.environment.task_thread import (
+    STEP_S,
+    ChainThread,
+    OnLoop,
+    TaskThread,
+    on_loop,
+    soon_on_loop,
+)
+from flinknet.errors import ClosedResourceError, JobCancelledError
+from flinknet.functions.context import RuntimeContext
+from flinknet.functions.own_types import record_types
+from flinknet.graph.deployment import GateDescriptor, ResultDescriptor, SubtaskDescriptor
+from flinknet.graph.graph import JobEdge, JobGraph
+from flinknet.metrics.io_metrics import IOMetrics
+from flinknet.metrics.latency_statistics import LatencyHistogram
+from flinknet.metrics.operator_totals import OperatorTotals
+from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
+from flinknet.metrics.worker_statistics import KeyGroupCount
+from flinknet.net.task_clock import task_time
+from flinknet.operators.mailbox import Mailbox, MailboxStatistics
+from flinknet.operators.operators import StreamElement
+from flinknet.operators.record_slices import SLICE_S, RecordSlices
+from flinknet.operators.source import SourceOperator
+from flinknet.operators.watermark_valve import StatusWatermarkValve
+from flinknet.partition.result_partition import ResultPartition
+from flinknet.records.cooperative_budget import yield_to_loop
+from flinknet.records.partitioner import HashPartitioner
+from flinknet.records.reader import RecordReader
+from flinknet.records.record_iterator import ArrivedRecords
+from flinknet.records.serialization.packer import RecordPacker
+from flinknet.records.serialization.serializer import RecordUnpacker
+from flinknet.runtime.chain import OperatorChain, RecordWriterOutput
+from flinknet.runtime.execution_state import ExecutionState, ExecutionStep
+from flinknet.runtime.input_events import InputEvents
+from flinknet.runtime.key_group_sample import KeyGroupOf, KeyGroupSample
+from flinknet.runtime.restored_state import RestoredState
+from flinknet.runtime.running_subtask import RUNNING_SUBTASK
+from flinknet.runtime.subtask_checkpoints import SubtaskCheckpoints
+from flinknet.state.state_handler import BackendFactory
+from flinknet.wire.events import MAX_WATERMARK, CheckpointBarrier, Watermark
+
+if TYPE_CHECKING:
+    from flinknet.net.network_environment import NetworkEnvironment
+
+__all__ = ["Subtask", "SubtaskResult", "SubtaskStatistics"]
+
+TURN_S = 0.01
+"""For about so long a chain keeps the event loop to itself, if that runs it."""
+
+BUFFERS_IN_STEP = 4
+"""Buffers that a step in the thread holds at most: with them the producer's credit comes back when
+all are processed, and it needs some to go on meanwhile. A step of so many full ones takes about two
+milliseconds, beside which its cost vanishes."""
+
+
+class SubtaskStatistics(NamedTuple):
+    """What can be seen of a subtask beside its inputs and its outputs, which are read by whoever
+    wants to see them: its counters and its times."""
+
+    state: str
+    """Name of its ``ExecutionState``."""
+    io_metrics: IOMetrics
+    mailbox: MailboxStatistics
+    times: TaskTimesStatistics
+    input_watermark: int | None
+    """Event time at its inputs, in milliseconds; None if no record there has a timestamp."""
+    key_groups: tuple[KeyGroupCount, ...]
+    """Of a keyed input, see ``KeyGroupSample``."""
+    latencies: tuple[LatencyHistogram, ...]
+    """How long latency markers have taken to come here."""
+    operators: tuple[OperatorTotals, ...]
+    """Of its chain, first to last."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskResult(IOMetrics):
+    """What a subtask leaves when it has come to its end: its counters, and what it has made."""
+
+    collected: dict[str, list[Any]] = field(repr=False)
+    """Records of the chain's collect sinks, by sink name."""
+    metrics: dict[str, Any]
+    """Plain JSON values that functions left in their ``RuntimeContext.metrics``, by operator
+    name."""
+    committables: dict[str, list[Any]] = field(default_factory=dict)
+    """What two-phase sinks have prepared to be committed, by operator uid."""
+    checkpoint_taken: int = -1
+    """The newest checkpoint for which it has captured its state; -1 for none."""
+
+
+class Subtask:
+    """One parallel instance of a vertex of ``graph``, in this worker's network environment.
+
+    A collect sink that keeps more than ``collect_records_max`` records fails it; None for any
+    number. At most ``mailbox_mails_max`` calls may wait for it to come between two batches.
+    """
+
+    def __init__(
+        self,
+        graph: JobGraph,
+        descriptor: SubtaskDescriptor,
+        environment: NetworkEnvironment,
+        *,
+        collect_records_max: int | None = None,
+        mailbox_mails_max: int = 1_000,
+        checkpoints: SubtaskCheckpoints | None = None,
+        restored: RestoredState | None = None,
+        finished: bool = False,
+        state_backends: BackendFactory | None = None,
+        metrics: MetricsConfig | None = None,
+    ) -> None:
+        """``restored`` is what its job continues from; ``finished``, that it had come to its end
+        then: it takes part in nothing but the ends of its channels, and of event time.
+        ``state_backends`` makes what keeps the keyed state of its operators; None for the heap.
+        ``metrics`` says what is measured of latency markers."""
+        self.descriptor = descriptor
+        self.state = ExecutionState.CREATED
+        self._graph = graph
+        self._vertex = graph.vertices[descriptor.vertex]
+        self._types = record_types(graph.types)
+        self._environment = environment
+        self._outputs: list[RecordWriterOutput] = []
+        self._gates: list[InputGate] = []
+        self._reader: RecordReader | None = None
+        self._chain: OperatorChain | None = None
+        self._slices: RecordSlices | None = None
+        self._looks_up = False
+        """Whether mails and barriers may have to be dealt with in the middle of a batch."""
+        self._checkpoints = checkpoints
+        self._restored = restored
+        self._has_finished = finished
+        self._mailbox = Mailbox(descriptor.name, mailbox_mails_max)
+        self._early: dict[int, CheckpointBarrier] = {}
+        """Checkpoints that were triggered here before it runs."""
+        self._notified = Availability()
+        """Something has become of a checkpoint."""
+        self._stop = SavepointStop(self._mailbox.post)
+        self._thread: ChainThread = OnLoop()
+        """Where the chain runs, once it does."""
+        self._clock = ProcessingTimeService(self._stop.post_timer)
+        """Has its timers' functions called on the event loop."""
+        self._processing_time = ProcessingTimeService(self._post_timer_of_chain)
+        """Has them called where the chain runs."""
+        edges = [(graph.edges[gate.edge], len(gate.producers)) for gate in descriptor.gates]
+        self._metrics = metrics or MetricsConfig()
+        latency_interval_ms = graph.latency_interval_ms
+        if latency_interval_ms is None:
+            latency_interval_ms = self._metrics.latency_interval_ms
+        self._has_event_time = any(edge.stamped for edge, _ in edges)
+        self._events = _event_handler(edges, has_markers=latency_interval_ms > 0)
+        self._key_groups = _key_group_sample(edges)
+        self._times = TaskTimes(descriptor.name, task_time())
+        self._times.begin_wait(WaitReason.IDLE, task_time())
+        self._context = RuntimeContext(
+            operator_name=self._vertex.name,
+            task_name=self._vertex.name,
+            index=descriptor.index,
+            parallelism=descriptor.parallelism,
+            max_parallelism=self._vertex.max_parallelism,
+            job_id=descriptor.job_id,
+            attempt=descriptor.attempt,
+            types=self._types,
+            state_backends=state_backends,
+            checkpointed=graph.checkpointing is not None,
+            allows_repeated_output=(
+                graph.checkpointing is not None and graph.checkpointing.allow_repeated_output
+            ),
+            collect_records_max=collect_records_max,
+            processing_time=self._processing_time,
+            auto_watermark_interval_ms=graph.auto_watermark_interval_ms,
+            latency_interval_ms=latency_interval_ms,
+            channels_of_first_input=sum(count for edge, count in edges if edge.input == 0),
+            interrupt=self._interrupt,
+            idle=partial(self._times.waiting, WaitReason.IDLE, task_time),
+        )
+
+    @property
+    def job_name(self) -> str:
+        """The name of its job."""
+        return self._graph.name
+
+    @property
+    def vertex_name(self) -> str:
+        """The name of its vertex."""
+        return self._vertex.name
+
+    @property
+    def gates(self) -> Sequence[InputGate]:
+        """Its inputs, once it is open."""
+        return tuple(self._gates)
+
+    @property
+    def partitions(self) -> Sequence[ResultPartition]:
+        """Its outputs, once it is open."""
+        return tuple(output.writer.partition for output in self._outputs)
+
+    def open(self) -> None:
+        """Register the result partitions and request the inputs.
+
+        On an error nothing is left behind. Raises InsufficientNetworkBuffersError, or what a user's
+        function raises when it is copied."""
+        self._take(ExecutionStep.OPEN)
+        try:
+            outputs: dict[int, list[RecordWriterOutput]] = {}
+            for result in self.descriptor.results:
+                operator = self._graph.edges[result.edge].operator
+                outputs.setdefault(operator, []).append(self._open_output(result))
+            self._chain = OperatorChain(self._vertex, self._context, outputs, self._metrics)
+            for gate in self.descriptor.gates:
+                self._gates.append(self._open_gate(gate))
+            if self._gates:
+                self._reader = self._open_reader()
+        except BaseException:
+            self._take(ExecutionStep.FAILED)
+            self.close()
+            raise
+
+    async def run(self) -> SubtaskResult:
+        """Process the whole input; to be awaited once, after ``open``.
+
+        Raises the first cause of a failure. Cancelling it releases everything, too.
+        """
+        self._take(ExecutionStep.RUN)
+        RUNNING_SUBTASK.set(self.descriptor)
+        chain = self._chain
+        assert chain is not None, "an open subtask has its chain"
+        self._times.end_wait(WaitReason.IDLE, task_time())
+        try:
+            if chain.gathered is not None and not self._has_finished:
+                self._thread = TaskThread(self.descriptor.name, chain.gathered)
+            if self._has_finished:
+                self._begin_to_run()
+                await self._pass_on_end_of_time()
+                await self._await_ends()
+            else:
+                had_ended = self._had_ended(chain)
+                await self._begin(chain)
+                self._begin_to_run()
+                try:
+                    if had_ended:
+                        await self._pass_on_end_of_time()
+                        await self._await_ends()
+                    else:
+                        await self._process_input(chain)
+                        await self._mailbox.run_mails()
+                        await self._thread.run(chain.end_of_input())
+                        await self._await_final_checkpoint(chain)
+                    self._note_end_of_input(chain)
+                except Stopped:
+                    await self._await_ends()
+                    if self._checkpoints is not None:
+                        taken = self._checkpoints.taken
+                        await self._thread.run(chain.notify_checkpoint_complete(taken))
+                self._close_timers()
+                await self._thread.run(chain.close())
+            await self._finish_outputs()
+            if self._checkpoints is not None:
+                await self._checkpoints.finish()
+            self._take(ExecutionStep.FINISHED)
+        except BaseException as error:
+            self._take(ExecutionStep.CANCEL if is_cancelled(error) else ExecutionStep.FAILED)
+            self._fail_outputs(error)
+            if chain.gathered is not None:
+                chain.gathered.discard()
+            await self._close_after(error, chain)
+            raise
+        finally:
+            self.close()
+            try:
+                if self._checkpoints is not None:
+                    await self._checkpoints.close()
+            finally:  # It may be cancelled once more.
+                self._thread.post(chain.close_state)
+                self._thread.close()
+        return SubtaskResult(
+            **asdict(self.io_metrics()),
+            collected=self._context.collected,
+            metrics=chain.metrics(),
+            committables=chain.committables(),
+            checkpoint_taken=-1 if self._checkpoints is None else self._checkpoints.taken,
+        )
+
+    async def _close_after(self, error: BaseException, chain: OperatorChain) -> None:
+        """Close the operators of a subtask that has failed. It may be cancelled meanwhile, because
+        its consumers have heard of it: that hides no cause, and waits for the step under way."""
+        try:
+            await self._thread.run(chain.close(error))
+        except asyncio.CancelledError as cancelled:
+            if not is_cancelled(cancelled):
+                raise
+            await self._thread.work(lambda: None)
+
+    def close(self) -> None:
+        """Release partitions and gates; idempotent. ``run`` does it for a subtask that is run."""
+        if self.state is ExecutionState.CANCELING:
+            self._take(ExecutionStep.CLOSED)
+        elif not self.state.is_terminal:
+            self._take(ExecutionStep.CANCEL)
+        self._close_timers()
+        self._mailbox.close()
+        if self._reader is not None:
+            self._reader.close()
+        for gate in self._gates:
+            gate.release()
+        for output in self._outputs:
+            output.writer.close()
+
+    def _close_timers(self) -> None:
+        self._clock.close()
+        self._processing_time.close()
+
+    def _post_timer_of_chain(self, action: Callable[[], Any]) -> None:
+        self._stop.post_timer(lambda: self._thread.run(_called(action)))
+
+    def _take(self, step: ExecutionStep) -> None:
+        self.state = self.state.after(step, f'subtask "{self.descriptor.name}"')
+
+    def _begin_to_run(self) -> None:
+        self._take(ExecutionStep.RUNNING)
+        early, self._early = self._early, {}
+        for barrier in early.values():
+            self.trigger_checkpoint(barrier)
+
+    def submit(self, action: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Have a function or coroutine function called between two batches; see Mailbox."""
+        return self._mailbox.submit(action)
+
+    def trigger_checkpoint(self, barrier: CheckpointBarrier) -> None:
+        """Begin a checkpoint here, once it runs: the coordinator does not wait until all state is
+        restored. One that has ended, or is about to, does not."""
+        if self.state in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING):
+            self._early[barrier.checkpoint_id] = barrier
+            return
+        if self._checkpoints is not None and barrier.options.kind.stops:
+            # With it the subtask ends: nobody else waits for what it raises.
+            action = partial(SubtaskCheckpoints.trigger_checkpoint, barrier=barrier)
+            self._mailbox.post(partial(self._unless_ended, action, self._checkpoints))
+            return
+        self._mail_checkpoints(lambda checkpoints: checkpoints.trigger_checkpoint(barrier))
+
+    def abort_checkpoint(self, checkpoint_id: int) -> None:
+        """The coordinator has given a checkpoint up."""
+        self._stop.ended(checkpoint_id, complete=False)
+        self._early.pop(checkpoint_id, None)
+        self._mail_checkpoints(lambda checkpoints: checkpoints.abort_checkpoint(checkpoint_id))
+        self._notified.set(True)
+
+    def complete_checkpoint(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete, everywhere: sinks commit what they have prepared for it, and
+        functions hear of it. What they raise fails the subtask."""
+        self._stop.ended(checkpoint_id, complete=True)
+        if self._checkpoints is not None and self.state is ExecutionState.RUNNING:
+            self._mailbox.post(partial(self._notify_complete, checkpoint_id))
+
+    async def _notify_complete(self, checkpoint_id: int) -> None:
+        if self._chain is not None and not self._has_finished:
+            await self._thread.run(self._chain.notify_checkpoint_complete(checkpoint_id))
+            self._notified.set(True)
+
+    def _mail_checkpoints(self, action: Callable[[SubtaskCheckpoints], Any]) -> None:
+        checkpoints = self._checkpoints
+        if checkpoints is not None and self.state is ExecutionState.RUNNING:
+            with suppress(ClosedResourceError):
+                self._mailbox.submit(partial(self._unless_ended, action, checkpoints))
+
+    def _unless_ended(
+        self, action: Callable[[SubtaskCheckpoints], Any], checkpoints: SubtaskCheckpoints
+    ) -> Any:
+        ended = self._has_finished and not checkpoints.input_has_ended
+        return None if ended else action(checkpoints)
+
+    def _had_ended(self, chain: OperatorChain) -> bool:
+        """Whether its input had ended in what it continues from, but for what was to be done when
+        that was complete, which opening it does."""
+        if self._restored is None or self._checkpoints is None:
+            return False
+        place = self.descriptor.index, self._vertex.parallelism
+        self._checkpoints.has_emitted_all = self._restored.has_ended(chain.uids, *place)
+        return self._checkpoints.has_emitted_all
+
+    async def _await_final_checkpoint(self, chain: OperatorChain) -> None:
+        """Wait until all that came of the input is in a checkpoint that is complete, if something
+        is to be done then."""
+        is_checkpointed = self._graph.checkpointing is not None
+        if self._checkpoints is None or not is_checkpointed or not chain.awaits_checkpoint():
+            return
+        self._checkpoints.has_emitted_all = True
+        self._close_timers()
+        await self._finish_writers()
+        await self._checkpoints.await_checkpoint()
+        with self._times.waiting(WaitReason.IDLE, task_time):
+            while chain.awaits_checkpoint():
+                self._notified.set(False)
+                await self._mailbox.until(self._notified)
+
+    def _note_end_of_input(self, chain: OperatorChain) -> None:
+        """Have checkpoints know that nothing more is emitted. Who has made something that comes
+        with its result has not finished before that has come."""
+        has_made = chain.metrics() or chain.committables() or self._context.collected
+        if self._checkpoints is not None and not has_made:
+            self._checkpoints.end_input()
+
+    def measure_latency(self) -> None:
+        """Find out, while it runs, how long a call waits for it to come between two batches."""
+        if self.state is ExecutionState.RUNNING:
+            self._mailbox.measure_latency()
+
+    def statistics(self) -> SubtaskStatistics:
+        """Say what was counted, and where the time went."""
+        chain, moved, watermark = self._chain, self.io_metrics(), self._input_watermark()
+        return SubtaskStatistics(
+            state=self.state.name,
+            mailbox=self._mailbox.statistics(),
+            io_metrics=moved,
+            times=self._times.statistics(task_time()),
+            input_watermark=watermark,
+            key_groups=() if self._key_groups is None else self._key_groups.counts(),
+            latencies=() if chain is None else chain.latency_histograms(),
+            operators=() if chain is None else chain.operator_totals(moved.records_in, watermark),
+        )
+
+    def _input_watermark(self) -> int | None:
+        if self._events is None or not self._has_event_time:
+            return None
+        return self._events.watermark
+
+    def io_metrics(self) -> IOMetrics:
+        """Return the counters now."""
+        head = self._chain.head if self._chain is not None else None
+        reader = self._reader
+        received = reader.records_in if reader is not None else 0
+        writers = [output.writer for output in self._outputs]
+        idle_ms, busy_ms, backpressured_ms = self._times.accumulated_ms(task_time())
+        return IOMetrics(
+            records_in=head.records_read if isinstance(head, SourceOperator) else received,
+            records_out=sum(writer.records_out for writer in writers),
+            bytes_in=reader.bytes_in if reader is not None else 0,
+            bytes_out=sum(writer.bytes_out for writer in writers),
+            idle_time_ms=round(idle_ms),
+            busy_time_ms=round(busy_ms),
+            backpressured_time_ms=round(backpressured_ms),
+        )
+
+    def _open_output(self, result: ResultDescriptor) -> RecordWriterOutput:
+        edge = self._graph.edges[result.edge]
+        partitioner = edge.partitioner()
+        partitioner.setup(
+            result.subpartitions,
+            subtask_index=self.descriptor.index,
+            parallelism=self.descriptor.parallelism,
+        )
+        partition = self._environment.create_result_partition(
+            result.partition_id,
+            subpartitions=result.subpartitions,
+            consumers=result.consumers,
+            exchange_mode=result.exchange_mode,
+        )
+        writer = self._environment.create_record_writer(
+            partition,
+            partitioner,
+            buffer_timeout_ms=edge.buffer_timeout_ms,
+            task_times=self._times,
+            types=self._types,
+        )
+        operator_name = self._vertex.operators[edge.operator].name
+        output = RecordWriterOutput(
+            writer,
+            edge.name,
+            operator_name,
+            edge.tag,
+            is_silent=self._graph.is_silent_beside_time(edge),
+        )
+        self._outputs.append(output)
+        return output
+
+    def _open_gate(self, gate: GateDescriptor) -> InputGate:
+        source = self._graph.vertices[self._graph.edges[gate.edge].source].name
+        return self._environment.create_input_gate(
+            gate.locations, name=f"{self.descriptor.name} <- {source}"
+        )
+
+    def _open_reader(self) -> RecordReader:
+        """Make the reader of all gates; a union numbers channels through, gate behind gate."""
+        gates = self._gates
+        reader = self._environment.create_record_reader(
+            gates[0] if len(gates) == 1 else UnionInputGate(gates),
+            task_times=self._times,
+            types=self._types,
+            interruptible=self._mailbox.interruptible,
+            event_handler=self._checkpoints or self._events,
+        )
+        # Records are unpacked where the chain runs.
+        reader.fail_gate = partial(soon_on_loop, reader.gate.fail)
+        return reader
+
+    async def _begin(self, chain: OperatorChain) -> None:
+        """Restore and open the operators, and take part in checkpoints from then on."""
+        if self._restored is not None:
+            place = self.descriptor.index, self._vertex.parallelism, self._vertex.max_parallelism
+            await self._restored.restore(chain, *place)
+        await self._thread.run(chain.open())
+        checkpointing = self._graph.checkpointing
+        unaligned = checkpointing is not None and checkpointing.unaligned
+        self._looks_up = bool(chain.rooms) or unaligned
+        self._slices = self._make_slices(chain)
+        if self._checkpoints is not None:
+            writers = [output.writer for output in self._outputs]
+            exactly_once = checkpointing is None or checkpointing.mode == "exactly_once"
+            self._checkpoints.begin(
+                chain,
+                writers,
+                self._reader,
+                exactly_once=exactly_once,
+                timers=self._clock,
+                stop=self._stop,
+                thread=self._thread,
+                others=self._events,
+                slices=self._slices,
+            )
+        if self._restored is not None and self._reader is not None:
+            await self._process_in_flight(chain, self._restored)
+
+    def _make_slices(self, chain: OperatorChain) -> RecordSlices:
+        outputs = [output.writer.partition.availability for output in self._outputs]
+        packer = RecordPacker(self._types)
+        slice_s = SLICE_S if self._looks_up else TURN_S
+        if chain.gathered is not None:
+            slice_s = STEP_S
+        return RecordSlices(
+            self._mailbox,
+            outputs,
+            self._times,
+            self._reader,
+            packer,
+            self._thread,
+            slice_s,
+            chain.rooms,
+        )
+
+    async def _process_in_flight(self, chain: OperatorChain, restored: RestoredState) -> None:
+        """Process what was in flight to this subtask, before anything that is new."""
+        descriptor, gates = self.descriptor, self._gates
+        first_channels = [0, *accumulate(len(gate.channels) for gate in gates)]
+        channels = restored.channels(self._graph)
+        unpacker = RecordUnpacker.of(self._environment.config, self._types)
+        in_flight = channels.records_of(descriptor.vertex, descriptor.index, unpacker)
+        async with aclosing(in_flight):
+            async for gate, producer, records in in_flight:
+                # Its producer of then may not be there any more; its input is.
+                place = producer % len(gates[gate].channels)
+                chain.set_channel(first_channels[gate] + place)
+                await self._thread.run(chain.head.process(records))
+                if self._mailbox.mails:
+                    await self._mailbox.run_mails()
+                await asyncio.sleep(0)
+
+    async def _pass_on_end_of_time(self) -> None:
+        """Say again that event time is over, which no checkpoint keeps: nobody is to wait for the
+        channels of a subtask that had finished (Flink: FinishedOnRestoreInput)."""
+        for result, output in zip(self.descriptor.results, self._outputs, strict=True):
+            if self._graph.edges[result.edge].stamped or output.is_silent:
+                await output.pass_on(Watermark(MAX_WATERMARK))
+
+    async def _await_ends(self) -> None:
+        """Read the ends of the channels; nothing is in front of them, as who has finished had, and
+        as nobody emits anything behind a savepoint with which the job ends."""
+        while self._reader is not None and (batch := await self._reader.next_batch()) is not None:
+            assert not len(batch), "a subtask that had finished gets no record"
+
+    async def _process_input(self, chain: OperatorChain) -> None:
+        mailbox, slices = self._mailbox, self._slices
+        assert slices is not None, "what runs has begun"
+        if isinstance(chain.head, SourceOperator):
+            await chain.head.run(
+                mailbox, slices, looks_up=self._looks_up, cuts=chain.may_cut_batches
+            )
+            return
+        assert self._reader is not None, "a vertex without a source has a gate"
+        events = self._events
+        while (number := await self._reader.begin_batch()) is not None:
+            if events is not None and events.pending:
+                await self._thread.run(_pass_on(chain, events.take()))
+            if number:
+                await self._process_batches(chain, self._reader, slices, number)
+            if mailbox.mails:
+                await mailbox.run_mails()
+
+    async def _process_batches(
+        self, chain: OperatorChain, reader: RecordReader, slices: RecordSlices, number: int
+    ) -> None:
+        """Process the records that have arrived, so many: in slices if they take long; in the
+        thread, if they do not, with those behind them."""
+        size, head = slices.size, chain.head
+        if self._looks_up or (number > size.records and chain.may_cut_batches):
+            taken = list(self._records_of(chain, reader.channel, reader.arrived))
+            chain.set_channel(reader.channel)
+            await slices.work_off(taken, head.process, reader.channel)
+            return
+        batches = [(reader.channel, reader.arrived)]
+        more = BUFFERS_IN_STEP - 1 if chain.gathered is not None else 0
+        while more and number < size.records:
+            other = reader.begin_another_batch()
+            if other is None:
+                break
+            if some := length_hint(other.arrived):  # A part of a long record has none.
+                batches.append((other.channel, other.arrived))
+            number += some
+            more -= 1
+        began = self._thread.working_time()
+        await self._thread.run(self._process(chain, batches))
+        size.took(number, self._thread.working_time() - began)
+
+    async def _process(
+        self, chain: OperatorChain, batches: Iterable[tuple[int, ArrivedRecords]]
+    ) -> None:
+        """Process batches, each with the channel that it came through."""
+        for channel, arrived in batches:
+            chain.set_channel(channel)
+            await chain.head.process(self._records_of(chain, channel, arrived))
+
+    def _records_of(self, chain: OperatorChain, channel: int, arrived: ArrivedRecords) -> Any:
+        """Return the records of a batch, unpacked as they are asked for where nothing needs all of
+        them at once."""
+        key_groups = self._key_groups
+        weight = 0 if key_groups is None else key_groups.weigh(channel, length_hint(arrived))
+        if not weight and chain.head.iterates_once:
+            return arrived
+        records = list(arrived.take_all())
+        if key_groups is not None and weight:
+            key_groups.take(channel, records, weight)
+        return records
+
+    async def _interrupt(self) -> None:
+        """Let others have their turn in the middle of long work; with unaligned checkpoints mails,
+        and barriers that have overtaken everything, too."""
+        await on_loop(self._interrupted)
+
+    async def _interrupted(self) -> None:
+        await yield_to_loop()
+        if self._slices is not None and self._looks_up:
+            await self._slices.interrupt()
+
+    async def _finish_outputs(self) -> None:
+        """Wait for the consumers to have processed everything; take no mails any more."""
+        self._has_finished = True
+        await self._finish_writers()
+        self._mailbox.quiesce()
+        await self._mailbox.run_mails()
+
+    async def _finish_writers(self) -> None:
+        """Wait for the consumers to have processed everything, and run mails meanwhile."""
+        if self._outputs:
+            finishing = _all_of([output.writer.finish for output in self._outputs])
+            await self._mailbox.run_beside(finishing)
+
+    def _fail_outputs(self, error: BaseException) -> None:
+        """Tell the consumers; the first cause stays."""
+        if isinstance(error, asyncio.CancelledError):
+            error = JobCancelledError(f'subtask "{self.descriptor.name}" was cancelled')
+        for output in self._outputs:
+            output.writer.fail(error)
+
+
+def _event_handler(
+    gates: Sequence[tuple[JobEdge, int]], *, has_markers: bool
+) -> InputEvents | None:
+    """Make the handler of gates, each with its edge and how many channels it has; None if there are
+    no markers, and no record there has a timestamp. Channels whose records have none hold back
+    nothing but the end of event time."""
+    if not has_markers and not any(edge.stamped for edge, _ in gates):
+        return None
+    stamped = [edge.stamped for edge, channels in gates for _ in range(channels)]
+    silent = [channel for channel, has_time in enumerate(stamped) if not has_time]
+    return InputEvents(StatusWatermarkValve(len(stamped), silent))
+
+
+async def _pass_on(chain: OperatorChain, elements: Iterable[StreamElement]) -> None:
+    for element in elements:
+        await chain.head.process_stream_element(element)
+
+
+async def _called(action: Callable[[], Any]) -> Any:
+    """Call a function or coroutine function of the chain, where the chain runs."""
+    returned = action()
+    return await returned if isawaitable(returned) else returned
+
+
+def _key_group_sample(gates: Sequence[tuple[JobEdge, int]]) -> KeyGroupSample | None:
+    """Make the sample of gates, each with its edge and how many channels it has; None if no record
+    there has a key."""
+    key_group_of: list[KeyGroupOf | None] = []
+    for edge, channels in gates:
+        partitioner = edge.partitioner()
+        if isinstance(partitioner, HashPartitioner):
+            key_group_of += [partitioner.key_group_of] * channels
+        else:
+            key_group_of += [None] * channels
+    return KeyGroupSample(key_group_of) if any(key_group_of) else None
+
+
+async def _all_of(parts: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
+    """Run the parts side by side; the first failure cancels the others and is raised as it is."""
+    if len(parts) == 1:
+        await parts[0]()
+        return
+    failures: tuple[BaseException, ...] = ()
+    try:
+        async with asyncio.TaskGroup() as group:
+            for part in parts:
+                group.create_task(part())
+    except BaseExceptionGroup as raised:
+        failures = raised.exceptions
+    if failures:
+        raise failures[0]

@@ -1,0 +1,255 @@
+"""State that is forgotten when it was not used for a while; see ``time_to_live.py``.
+
+Theory of operation. Each value of the user's, so each element of a list and each value of a map, is
+kept in a pair, behind the millisecond in which it was last used. Whoever reads it drops what has
+expired. What is never read again is found by ``ExpiryCleanup``: it has the keys of the table in a
+queue, each once, and each access to the state looks at a few: those that are gone leave the queue,
+the others go to its end. Of a table that is on disk the keys are not kept in memory: as many are
+looked at, where they are, some hundred at a time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flinknet.state.descriptors import StateKind
+from flinknet.state.keyed_access import KeyContext, KeyedAccess
+from flinknet.state.list_state import ListState
+from flinknet.state.map_keys import place_of
+from flinknet.state.map_state import MapState
+from flinknet.state.state_table import Entries, StateTable
+from flinknet.state.time_to_live import StateTtlConfig
+from flinknet.state.value_state import ValueState
+
+__all__ = ["Expiry", "ExpiryCleanup", "expiring_state", "unexpired"]
+
+
+SWEPT_AT_ONCE = 256
+"""Entries on disk that are looked at in one step: to begin one takes as long as to look at ten."""
+
+
+def unexpired(kind: StateKind, config: StateTtlConfig, kept: Any, now_ms: int) -> Any:
+    """Return what has not expired of what is kept of a key, itself if nothing has, None if
+    everything has."""
+    expired = config.has_expired
+    if kind is StateKind.LIST:
+        elements = [pair for pair in kept if not expired(pair[0], now_ms)]
+        return kept if len(elements) == len(kept) else elements or None
+    if kind is StateKind.MAP:
+        values = {key: pair for key, pair in kept.items() if not expired(pair[0], now_ms)}
+        return kept if len(values) == len(kept) else values or None
+    return None if expired(kept[0], now_ms) else kept
+
+
+class ExpiryCleanup:
+    """Removes what has expired from a table, a few keys at a time."""
+
+    __slots__ = ("_config", "_due", "_entries", "_kind", "_queue", "_row", "_table")
+
+    _entries: Entries
+
+    def __init__(self, table: StateTable, kind: StateKind, config: StateTtlConfig) -> None:
+        table.attach(self)
+        self._kind = kind
+        self._config = config
+        self._queue: OrderedDict[Any, None] = OrderedDict()
+        self._table = table
+        self._due = 0
+        self._row = b""
+        if not table.is_on_disk:
+            for key, _ in table.entries():
+                self.add(key)
+
+    def add(self, key: Any) -> None:
+        """Look after a key that was not in the table."""
+        if self._config.cleanup_entries and not self._table.is_on_disk:
+            self._queue[key] = None
+
+    def run(self, now_ms: int) -> None:
+        """Look at a few keys."""
+        if self._table.is_on_disk:
+            self._sweep(now_ms)
+            return
+        queue, entries = self._queue, self._entries
+        for _ in range(min(self._config.cleanup_entries, len(queue))):
+            key, _ = queue.popitem(last=False)
+            kept = entries.get(key)
+            if kept is None:
+                continue
+            left = unexpired(self._kind, self._config, kept, now_ms)
+            if left is None:
+                entries.pop(key)
+                continue
+            if left is not kept:
+                entries[key] = left
+            queue[key] = None
+
+    def _sweep(self, now_ms: int) -> None:
+        self._due += self._config.cleanup_entries
+        if self._due >= SWEPT_AT_ONCE:
+            self._due = 0
+            self._row = self._table.sweep(
+                lambda kept: unexpired(self._kind, self._config, kept, now_ms),
+                self._row,
+                SWEPT_AT_ONCE,
+            )
+
+
+class Expiry(KeyedAccess):
+    """What the kinds of expiring state have in common."""
+
+    __slots__ = ("_cleanup", "_config", "_kind", "_now_ms")
+
+    def __init__(
+        self,
+        table: StateTable,
+        context: KeyContext,
+        kind: StateKind,
+        config: StateTtlConfig,
+        now_ms: Callable[[], int],
+    ) -> None:
+        super().__init__(table, context)
+        self._kind = kind
+        self._config = config
+        self._now_ms = now_ms
+        self._cleanup = ExpiryCleanup(table, kind, config)
+
+    def _seen(self) -> Any:
+        """Return what is kept of the current key and may be seen, None if there is nothing, and
+        drop what has expired."""
+        now_ms = self._now_ms()
+        kept = self._kept()
+        if kept is not None:
+            left = unexpired(self._kind, self._config, kept, now_ms)
+            if left is not kept:
+                if left is None:
+                    self.clear()
+                else:
+                    self._keep(left)
+            if not self._config.shows_expired:
+                kept = left
+            if left is not None and self._config.is_renewed_by_reading:
+                self._keep(self._kind.mapped(lambda pair: (now_ms, pair[1]), left))
+        self._cleanup.run(now_ms)
+        return kept
+
+    def _write(self, kept: Any) -> None:
+        """Keep something of the current key."""
+        place = self._place()
+        if place not in self._entries:
+            self._cleanup.add(place)
+        self._entries[place] = kept
+        self._cleanup.run(self._now_ms())
+
+
+class ExpiringValueState(Expiry, ValueState):
+    """A value that expires."""
+
+    __slots__ = ()
+
+    def value(self) -> Any:
+        """Return the value of the current key, None if it has none or it has expired."""
+        seen = self._seen()
+        return None if seen is None else seen[1]
+
+    def update(self, value: Any) -> None:
+        """Set the value of the current key; it lives on."""
+        self._write((self._now_ms(), value))
+
+
+class ExpiringListState(Expiry, ListState):
+    """A list each of whose elements expires."""
+
+    __slots__ = ()
+
+    def get(self) -> Iterable[Any]:
+        """Return the elements that have not expired."""
+        return [element for _, element in self._seen() or ()]
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append elements, if all of them can be had."""
+        added = self._timed(values)
+        kept = self._kept()
+        if kept is not None:
+            kept.extend(added)
+            self._cleanup.run(self._now_ms())
+        elif added:
+            self._write(added)
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replace the list, if all elements can be had; all of it lives on."""
+        elements = self._timed(values)
+        if elements:
+            self._write(elements)
+        else:
+            self.clear()
+
+    def _timed(self, values: Iterable[Any]) -> list[Any]:
+        """Return elements as they are kept. They may be made of the list itself while they are
+        taken, so that is neither looked up nor changed before."""
+        elements = list(values)
+        now_ms = self._now_ms()
+        return [(now_ms, value) for value in elements]
+
+
+class ExpiringMapState(Expiry, MapState):
+    """A map each of whose values expires."""
+
+    __slots__ = ()
+
+    def get(self, key: Any) -> Any:
+        """Return the value of a key of the map, None if there is none or it has expired."""
+        pair = self._pair(key)
+        return None if pair is None else pair[1]
+
+    def contains(self, key: Any) -> bool:
+        """Whether a key of the map is there, and has not expired."""
+        return self._pair(key) is not None
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the value of a key of the map; it lives on."""
+        pair = (self._now_ms(), value)
+        kept = self._kept()
+        if kept is None:
+            self._write({place_of(key, (), tuple): pair})
+        else:
+            kept[place_of(key, kept, kept.keys)] = pair
+            self._cleanup.run(pair[0])
+
+    def _map(self) -> dict[Any, Any]:
+        return {key: value for key, (_, value) in (self._seen() or {}).items()}
+
+    def _pair(self, key: Any) -> Any:
+        """Return what is kept of one key of the map, None if it may not be seen."""
+        now_ms, kept, config = self._now_ms(), self._kept() or {}, self._config
+        key = place_of(key, kept, kept.keys)
+        pair = kept.get(key)
+        if pair is not None:
+            if config.has_expired(pair[0], now_ms):
+                self.remove(key)
+                pair = pair if config.shows_expired else None
+            elif config.is_renewed_by_reading:
+                kept[key] = (now_ms, pair[1])
+        self._cleanup.run(now_ms)
+        return pair
+
+
+def expiring_state(
+    table: StateTable,
+    context: KeyContext,
+    kind: StateKind,
+    config: StateTtlConfig,
+    now_ms: Callable[[], int],
+) -> Any:
+    """Return the ValueState, ListState or MapState of such a kind, in a table that keeps values
+    with their times."""
+    made: type[Expiry] = _KINDS.get(kind, ExpiringValueState)
+    return made(table, context, kind, config, now_ms)
+
+
+_KINDS: dict[StateKind, type[Expiry]] = {
+    StateKind.LIST: ExpiringListState,
+    StateKind.MAP: ExpiringMapState,
+}

@@ -1,0 +1,75 @@
+"""What all values of a key have become: ReducingState and AggregatingState."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flinknet.compatibility.subscripted import Subscripted
+from flinknet.errors import ConfigurationError
+from flinknet.state.value_state import ValueState
+
+__all__ = ["AggregatingState", "ReducingState"]
+
+
+_AGGREGATE_METHODS = ("create_accumulator", "add", "get_result")
+
+
+class ReducingState(Subscripted):
+    """Per key one value, of which each that is added makes another."""
+
+    __slots__ = ("_kept", "_reduce")
+
+    def __init__(self, kept: ValueState, reduce_function: Any) -> None:
+        reduce = getattr(reduce_function, "reduce", reduce_function)
+        if not callable(reduce):
+            raise ConfigurationError(
+                f"a reducing state takes a ReduceFunction or a callable, not "
+                f"{type(reduce_function).__name__}"
+            )
+        self._kept = kept
+        self._reduce: Callable[[Any, Any], Any] = reduce
+
+    def get(self) -> Any:
+        """Return what was reduced so far, None if nothing was added."""
+        return self._kept.value()
+
+    def add(self, value: Any) -> None:
+        """Combine a value with what was reduced so far."""
+        before = self._kept.value()
+        self._kept.update(value if before is None else self._reduce(before, value))
+
+    def clear(self) -> None:
+        """Forget the current key."""
+        self._kept.clear()
+
+
+class AggregatingState(Subscripted):
+    """Per key an accumulator, to which values are added."""
+
+    __slots__ = ("_function", "_kept")
+
+    def __init__(self, kept: ValueState, agg_function: Any) -> None:
+        if not all(hasattr(agg_function, name) for name in _AGGREGATE_METHODS):
+            raise ConfigurationError(
+                f"an aggregating state takes an AggregateFunction, not "
+                f"{type(agg_function).__name__}"
+            )
+        self._kept = kept
+        self._function = agg_function
+
+    def get(self) -> Any:
+        """Return what the accumulator says, None if nothing was added."""
+        accumulator = self._kept.value()
+        return None if accumulator is None else self._function.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        """Add a value to the accumulator."""
+        accumulator = self._kept.value()
+        if accumulator is None:
+            accumulator = self._function.create_accumulator()
+        self._kept.update(self._function.add(value, accumulator))
+
+    def clear(self) -> None:
+        """Forget the current key."""
+        self._kept.clear()

@@ -1,0 +1,353 @@
+"""Writing an operator's keyed state to a checkpoint, and reading it again.
+
+Theory of operation. ``KeyedSnapshot`` captures every table, which takes no time; then ``detach``
+takes down which entries these are, so that the operator soon has plain tables again, and ``slices``
+writes entry after entry. Both do so in small steps, between which the loop turns and the operator
+goes on: one of writing is SLICE_ENTRIES entries or SLICE_BYTES bytes, a fraction of a millisecond.
+Each entry goes to the bytes of its key group. Text, whole numbers and tuples of them are their own
+form, so that the bytes that are written are those that the group is made of; other keys are hashed
+as records' keys are. When all is written, the captures are closed, and the layers that they have
+left are merged in steps, too.
+
+What a backend has on disk comes after what is in memory, group by group, and is packed already. It
+may be too much for memory, so what was written of each group goes through a file then
+(``spooled_groups.py``).
+
+It is done on the event loop, not in a thread: packing holds the interpreter all the time, so a
+thread would do it no sooner, and would keep the loop from its turn for longer.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, groupby
+from mmap import mmap
+from operator import attrgetter
+from typing import Any
+
+from flinknet.errors import CheckpointCorruptedError, StateError
+from flinknet.records.key_forms import comparable_key
+from flinknet.state.entry_writer import RUN_BYTES, EntryWriter, WrittenGroup
+from flinknet.state.expiring_state import unexpired
+from flinknet.state.keyed_state import KeyedState, StateEntry
+from flinknet.state.keyed_state_backend import DiskEntry
+from flinknet.state.snapshot_format import (
+    GroupPlace,
+    KeyedHeader,
+    StateMeta,
+    parse_header,
+    runs_of,
+)
+from flinknet.state.spooled_groups import SpooledGroups
+from flinknet.state.value_serializer import ValueSerializer
+from flinknet.texts import text_of
+
+__all__ = ["KeyedPlace", "KeyedSnapshot", "restore_keyed_state"]
+
+SLICE_ENTRIES = 256
+"""Entries written in one step: half a millisecond."""
+
+SLICE_BYTES = 65_536
+"""A step ends behind so many bytes, too, for entries that are large."""
+
+SLICE_GROUPS = 256
+"""Key groups completed in one step."""
+
+DETACHED_ENTRIES = 65_536
+"""Entries taken down in one step: two milliseconds. It is so much because what takes long here is
+that the operator looks into two tables meanwhile."""
+
+MERGE_ENTRIES = 1024
+"""Entries of each state that are merged in the first step, a millisecond where state is large. Each
+step merges as many more, since the operator may write more than that between two steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedPlace:
+    """Whose keyed state it is: an operator's, and the key groups of one of its subtasks."""
+
+    operator: str
+    uid: str
+    max_parallelism: int
+    key_groups: range
+    types: tuple[tuple[int, str], ...] = ()
+    """Numbers of registered classes, with their names."""
+
+
+class CapturedState:
+    """One state, and how it was kept when it was captured: a function may ask for what was restored
+    later, with a time to live or a serializer."""
+
+    def __init__(self, entry: StateEntry) -> None:
+        self.meta = StateMeta(entry.name, entry.kind, entry.serializer_name, entry.timed)
+        self.capture = entry.table.capture()
+        self.serialised = entry.serialising()
+        """Makes the serializer's bytes of what is kept of a key; None if there is nothing to do."""
+        self._ttl_config = entry.ttl_config
+
+    @property
+    def drops_expired(self) -> bool:
+        """Whether what has expired is not to be written."""
+        return self._ttl_config is not None and self._ttl_config.cleanup_in_full_snapshot
+
+    def entries(self, now_ms: int) -> Iterable[tuple[Any, Any]]:
+        """Iterate over what is in memory and to be written."""
+        if not self.drops_expired:
+            return self.capture.entries_in_memory()
+        kept = (
+            (key, self.unexpired(value, now_ms)) for key, value in self.capture.entries_in_memory()
+        )
+        return ((key, value) for key, value in kept if value is not None)
+
+    def unexpired(self, kept: Any, now_ms: int) -> Any:
+        """Return what is to be written of what is kept of a key; None for nothing."""
+        assert self._ttl_config is not None, "state without a time to live does not expire"
+        return unexpired(self.meta.kind, self._ttl_config, kept, now_ms)
+
+
+class KeyedSnapshot:
+    """The keyed state of one operator in one subtask, as it was when this was made; to be written
+    by ``slices``, or given up by ``close``."""
+
+    def __init__(
+        self, state: KeyedState, place: KeyedPlace, serializer: ValueSerializer, now_ms: int
+    ) -> None:
+        self._state = state
+        self._place = place
+        self._serializer = serializer
+        self._writer = EntryWriter(serializer, place.max_parallelism)
+        self._now_ms = now_ms
+        self._captures = [CapturedState(entry) for entry in state.entries.values()]
+        self._spooled: SpooledGroups | None = None
+        self.entries = 0
+        """How many were written."""
+
+    def detach(self) -> Iterator[None]:
+        """Have what was captured stand apart from the tables, as far as that can be, a bit at each
+        step; it may be left out."""
+        for captured in self._captures:
+            while captured.capture.detach(DETACHED_ENTRIES):
+                yield
+        yield from self._merge()
+
+    def slices(self) -> Iterator[None]:
+        """Write a bit at each step; at the end of the iteration all is written and merged.
+
+        Raises StateError for what cannot be written; the operator can go on then."""
+        try:
+            for number, captured in enumerate(self._captures):
+                yield from self._write(number, captured)
+            on_disk = self._state.backend.disk_entries([one.capture for one in self._captures])
+            if on_disk is not None:
+                self._spooled = SpooledGroups(self._state.backend.directory)
+                yield from self._spool(on_disk, self._spooled)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._let_go()
+        yield from self._merge()
+
+    def close(self) -> None:
+        """Let go of what was captured, and of what was written; idempotent."""
+        self._let_go()
+        if self._spooled is not None:
+            self._spooled.close()
+
+    def _let_go(self) -> None:
+        for captured in self._captures:
+            captured.capture.close()
+
+    def _merge(self) -> Iterator[None]:
+        entries_max = MERGE_ENTRIES
+        while self._state.merge(entries_max):
+            entries_max += MERGE_ENTRIES
+            yield
+
+    def pieces(self) -> Iterable[bytes | bytearray]:
+        """Return what was written, to be stored one behind the other; nothing if there is no state
+        at all. To be iterated once, before ``close``."""
+        if not self._captures:
+            return []
+        if self._spooled is not None:
+            return chain([self._header(self._spooled.places)], self._spooled.pieces())
+        places = []
+        pieces: list[bytes | bytearray] = []
+        offset = 0
+        for group, written in sorted(self._writer.groups.items()):
+            places.append(GroupPlace(group, offset, written.size, written.checksum))
+            offset += written.size
+            pieces += written.pieces
+        return [self._header(places), *pieces]
+
+    def _header(self, places: Sequence[GroupPlace]) -> bytes:
+        place = self._place
+        return KeyedHeader(
+            operator=place.operator,
+            uid=place.uid,
+            max_parallelism=place.max_parallelism,
+            key_groups=place.key_groups,
+            types=place.types,
+            states=tuple(captured.meta for captured in self._captures),
+            groups=tuple(places),
+        ).to_bytes()
+
+    def _write(self, number: int, captured: CapturedState) -> Iterator[None]:
+        writer, detached = self._writer, captured.capture.detached
+        if detached is None or captured.drops_expired:
+            write = partial(writer.write, number, iter(captured.entries(self._now_ms)))
+        else:
+            write = partial(writer.write_detached, number, detached)
+        try:
+            while written := write(captured.serialised, SLICE_ENTRIES, SLICE_BYTES):
+                self.entries += written
+                yield
+        except Exception as cause:
+            raise self._unwritable(captured.meta.name, writer.key, cause) from cause
+        for count, group in enumerate(writer.groups.values(), 1):
+            group.end_run(number)
+            if count % SLICE_GROUPS == 0:
+                yield
+
+    def _spool(self, entries: Iterator[DiskEntry], spooled: SpooledGroups) -> Iterator[None]:
+        """Put all groups down, each with what is on disk of it behind what was in memory."""
+        groups = self._writer.groups
+        count = size = 0
+        for group, own in groupby(entries, attrgetter("group")):
+            yield from self._spool_below(group, spooled)
+            written = groups.pop(group, None) or WrittenGroup()
+            for number, run in groupby(own, attrgetter("capture")):
+                captured = self._captures[number]
+                for entry in run:
+                    value = entry.value
+                    if captured.drops_expired:
+                        kept = captured.unexpired(self._serializer.unpack(value), self._now_ms)
+                        if kept is None:
+                            continue
+                        value = self._serializer.pack(kept)
+                    written.begun += entry.key
+                    written.begun += value
+                    written.entries += 1
+                    if len(written.begun) >= RUN_BYTES:
+                        written.end_run(number)
+                    count += 1
+                    size += len(value)
+                    if count % SLICE_ENTRIES == 0 or size >= SLICE_BYTES:
+                        size = 0
+                        yield
+                written.end_run(number)
+            if written.size:
+                spooled.add(group, written)
+            yield
+        yield from self._spool_below(self._place.max_parallelism, spooled)
+        self.entries += count
+
+    def _spool_below(self, end: int, spooled: SpooledGroups) -> Iterator[None]:
+        """Put the groups below ``end`` down of which everything was in memory."""
+        groups = self._writer.groups
+        for count, group in enumerate(sorted(group for group in groups if group < end), 1):
+            spooled.add(group, groups.pop(group))
+            if count % SLICE_GROUPS == 0:
+                yield
+
+    def _unwritable(self, name: str, key: Any, cause: Exception) -> StateError:
+        place = self._place
+        return StateError(
+            f'state "{name}" of operator "{place.operator}" (uid {place.uid}) cannot be '
+            f"written to a checkpoint, at the key {reprlib.repr(key)} of type "
+            f"{type(key).__name__}: {text_of(cause)}; register the class, or give the state's "
+            f"descriptor a serializer"
+        )
+
+
+def restore_keyed_state(
+    state: KeyedState,
+    place: KeyedPlace,
+    serializer: ValueSerializer,
+    part: bytes | memoryview | mmap,
+) -> Iterator[None]:
+    """Read what belongs to ``place`` of the keyed state that a subtask has written, a bit at each
+    step; to be done with the parts of all subtasks whose key groups it may have.
+
+    Raises CheckpointCorruptedError for bytes that are none, StateError for the state of another
+    operator.
+    """
+    with memoryview(part) as data:
+        header, content = parse_header(data)
+        _check_place(header, place)
+        entries = [_restored_entry(state, meta) for meta in header.states]
+        try:
+            for group in header.groups:
+                if group.group in place.key_groups:
+                    for number, count, run in runs_of(group, content):
+                        with run:
+                            _read_run(entries, number, count, run, serializer)
+                        yield
+        finally:
+            content.release()
+
+
+def _check_place(header: KeyedHeader, place: KeyedPlace) -> None:
+    whose = f'operator "{place.operator}" (uid {place.uid})'
+    if header.uid != place.uid:
+        raise StateError(
+            f"the state of uid {header.uid} cannot be that of {whose}: set the operator's uid"
+        )
+    if header.max_parallelism != place.max_parallelism:
+        raise StateError(
+            f"{whose} has max parallelism {place.max_parallelism}, but its state was written with "
+            f"{header.max_parallelism}, and keys cannot change their groups: call "
+            f"set_max_parallelism({header.max_parallelism})"
+        )
+    known = dict(place.types)
+    for number, name in header.types:
+        if known.get(number, name) != name:
+            raise StateError(
+                f"class number {number} is {known[number]} now, but was {name} when the state of "
+                f"{whose} was written: register the classes in the order of then, and new ones "
+                f"behind them"
+            )
+
+
+def _restored_entry(state: KeyedState, meta: StateMeta) -> StateEntry:
+    entry = state.entries.get(meta.name)
+    if entry is None:
+        entry = state.add(meta.name, meta.kind, timed=meta.timed, written_by=meta.serializer)
+    if (entry.kind, entry.timed, entry.written_by) != (meta.kind, meta.timed, meta.serializer):
+        raise StateError(
+            f'state "{meta.name}" was written in two ways by two subtasks: the parts are not of '
+            f"one checkpoint"
+        )
+    return entry
+
+
+def _read_run(
+    entries: list[StateEntry],
+    number: int,
+    count: int,
+    run: memoryview,
+    serializer: ValueSerializer,
+) -> None:
+    if number >= len(entries):
+        raise CheckpointCorruptedError(
+            f"this is no keyed state that can be restored: there is no state {number}"
+        )
+    table = entries[number].table
+    live = table.live
+    try:
+        # An array of so many is what its elements are behind a head of five bytes.
+        flat = serializer.unpack(b"".join((b"\xdd", (2 * count).to_bytes(4, "big"), run)))
+        for key, value in zip(flat[::2], flat[1::2], strict=True):
+            plain = type(key) is str or type(key) is int
+            live[key if plain else comparable_key(key)] = value
+        table.trim()
+    except StateError:
+        raise
+    except Exception as cause:
+        raise CheckpointCorruptedError(
+            f'state "{entries[number].name}" cannot be restored: {type(cause).__name__}: '
+            f"{text_of(cause)}"
+        ) from cause

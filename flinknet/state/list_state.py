@@ -1,0 +1,46 @@
+"""A list per key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from flinknet.state.keyed_access import KeyedAccess
+
+__all__ = ["ListState"]
+
+
+class ListState(KeyedAccess):
+    """A list per key; every call is about the key of the record in progress."""
+
+    __slots__ = ()
+
+    def get(self) -> Iterable[Any]:
+        """Return the elements in order, none if the key has no list. The list may not be
+        changed."""
+        return self._kept() or ()
+
+    def add(self, value: Any) -> None:
+        """Append an element."""
+        self.add_all((value,))
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append elements, if all of them can be had."""
+        # They may be made of the list itself while they are taken, so it is looked up afterwards.
+        elements = list(values)
+        kept = self._kept()
+        if kept is not None:
+            kept.extend(elements)
+        elif elements:
+            self._keep(elements)
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replace the list, if all elements can be had; one without elements is none."""
+        elements = list(values)
+        if elements:
+            self._keep(elements)
+        else:
+            self.clear()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.get())

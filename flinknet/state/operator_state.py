@@ -1,0 +1,270 @@
+"""Operator state: what an operator remembers that belongs to no key.
+
+Theory of operation. The function has it changed as it likes; at a checkpoint its elements are
+packed at once, between two records, because nobody knows which of them will be changed next. So it
+is for what is small: positions of a source, what a sink holds back. Broadcast state may be large;
+it is a table, and written as keyed state is.
+
+What happens to it when the parallelism changes is its *mode* (Flink's OperatorStateHandle.Mode):
+the elements of a list are dealt out anew (split), or every subtask gets all of them (union); of
+broadcast state, which is the same everywhere, each gets one copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Any
+
+from flinknet.compatibility.subscripted import Subscripted
+from flinknet.errors import ConfigurationError, StateError
+from flinknet.state.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateDescriptor,
+)
+from flinknet.state.map_keys import place_of
+from flinknet.state.state_table import Entries, StateTable
+from flinknet.state.value_serializer import (
+    StateSerializer,
+    ValueSerializer,
+    serializer_name,
+)
+from flinknet.texts import text_of
+
+__all__ = [
+    "BroadcastState",
+    "OperatorListState",
+    "OperatorState",
+    "OperatorStateStore",
+    "StateMode",
+]
+
+
+class StateMode(Enum):
+    """Who gets what when state is restored; the values stand in checkpoints."""
+
+    SPLIT = "split"
+    UNION = "union"
+    BROADCAST = "broadcast"
+
+
+class OperatorListState:
+    """A list of the subtask's own."""
+
+    def __init__(self) -> None:
+        self._elements: list[Any] = []
+
+    def get(self) -> list[Any]:
+        """Return the elements, which the caller may change."""
+        return list(self._elements)
+
+    def add(self, value: Any) -> None:
+        """Append an element."""
+        self._elements.append(value)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append elements, if all of them can be had."""
+        self._elements.extend(list(values))
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replace the list."""
+        self._elements = list(values)
+
+    def clear(self) -> None:
+        """Remove all elements."""
+        self._elements = []
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.get())
+
+
+class BroadcastState(Subscripted):
+    """A map that every subtask has, and must change in the same way. Its keys are compared as the
+    keys of a stream are, so that all NaN are one."""
+
+    _entries: Entries
+
+    def __init__(self) -> None:
+        self.table = StateTable()
+        self.table.attach(self)
+
+    def get(self, key: Any) -> Any:
+        """Return the value of a key, None if there is none."""
+        return self._entries.get(self._place(key))
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the value of a key."""
+        self._entries[self._place(key)] = value
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        """Set the values of several, if all of them can be had."""
+        for key, value in list(dict_value.items()):  # it may be made of this map, which changes
+            self.put(key, value)
+
+    def remove(self, key: Any) -> None:
+        """Remove a key, if it is there."""
+        self._entries.pop(self._place(key), None)
+
+    def contains(self, key: Any) -> bool:
+        """Whether a key is there."""
+        return self._place(key) in self._entries
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        """Iterate over keys and values; the state must not be changed meanwhile."""
+        return self.table.entries()
+
+    def keys(self) -> Iterable[Any]:
+        """Iterate over the keys."""
+        return (key for key, _ in self.items())
+
+    def values(self) -> Iterable[Any]:
+        """Iterate over the values."""
+        return (value for _, value in self.items())
+
+    def is_empty(self) -> bool:
+        """Whether there is no key."""
+        return next(iter(self.items()), None) is None
+
+    def clear(self) -> None:
+        """Remove all keys."""
+        for key in list(self.keys()):
+            self.remove(key)
+
+    def _place(self, key: Any) -> Any:
+        return place_of(key, self._entries, self.keys)
+
+    def __contains__(self, key: Any) -> bool:
+        return self.contains(key)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.get(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        self.remove(key)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.keys())
+
+
+class OperatorState:
+    """One state of an operator, by whatever name and in whatever mode.
+
+    Packed elements are what a checkpoint has, and what was restored before anyone asks for it: they
+    go on into the next checkpoint if nobody does. An element of broadcast state is a pair."""
+
+    def __init__(self, name: str, mode: StateMode, written_by: str | None = None) -> None:
+        self.name = name
+        self.mode = mode
+        self.written_by = written_by
+        self.restored: list[bytes] = []
+        self.state: OperatorListState | BroadcastState | None = None
+        self.serializer: StateSerializer | None = None
+
+    @property
+    def serializer_name(self) -> str | None:
+        """How a checkpoint calls what writes the values."""
+        return self.written_by if self.state is None else serializer_name(self.serializer)
+
+
+class OperatorStateStore:
+    """The operator state of one subtask, by name."""
+
+    def __init__(self, serializer: ValueSerializer | None = None) -> None:
+        self._serializer = ValueSerializer() if serializer is None else serializer
+        self.states: dict[str, OperatorState] = {}
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> OperatorListState:
+        """Return a list whose elements are dealt out anew when the parallelism changes."""
+        return self._list_state(state_descriptor, StateMode.SPLIT)
+
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> OperatorListState:
+        """Return a list of which every subtask gets all subtasks' elements when it is restored."""
+        return self._list_state(state_descriptor, StateMode.UNION)
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState:
+        """Return a map that is the same in every subtask."""
+        state = self._registered(state_descriptor, StateMode.BROADCAST)
+        return self._broadcast_state(state, state_descriptor)
+
+    def named(self, name: str, mode: StateMode, written_by: str | None = None) -> OperatorState:
+        """Return a state, made if it is not there. Raises ConfigurationError if it is another."""
+        state = self.states.get(name)
+        if state is None:
+            state = self.states[name] = OperatorState(name, mode, written_by)
+        elif state.mode is not mode:
+            raise ConfigurationError(
+                f'operator state "{name}" is {state.mode.value} state, and cannot be {mode.value} '
+                f"state, too: choose another name"
+            )
+        return state
+
+    def pack(self, state: OperatorState, value: Any) -> bytes:
+        """Return an element's bytes. Raises SerializationError, or what its serializer does."""
+        if state.serializer is not None:
+            if state.mode is StateMode.BROADCAST:
+                value = (value[0], state.serializer.serialize(value[1]))
+            else:
+                value = state.serializer.serialize(value)
+        return self._serializer.pack(value)
+
+    def _list_state(self, descriptor: ListStateDescriptor, mode: StateMode) -> OperatorListState:
+        state = self._registered(descriptor, mode)
+        if state.state is None:
+            made = OperatorListState()
+            made.update(self._restored(state, descriptor))
+            state.state = made
+        assert isinstance(state.state, OperatorListState), "its mode is that of a list"
+        return state.state
+
+    def _broadcast_state(
+        self, state: OperatorState, descriptor: MapStateDescriptor
+    ) -> BroadcastState:
+        if state.state is None:
+            made = BroadcastState()
+            made.put_all(dict(self._restored(state, descriptor)))
+            state.state = made
+        assert isinstance(state.state, BroadcastState), "its mode is that of a map"
+        return state.state
+
+    def _registered(self, descriptor: StateDescriptor, mode: StateMode) -> OperatorState:
+        if descriptor.ttl_config is not None:
+            raise ConfigurationError(
+                f'operator state "{descriptor.name}" cannot expire: only keyed state does'
+            )
+        state = self.named(descriptor.name, mode)
+        if state.state is not None and state.serializer is not descriptor.serializer:
+            raise ConfigurationError(
+                f'operator state "{descriptor.name}" was asked for before with another '
+                f"serializer: use one descriptor"
+            )
+        return state
+
+    def _restored(self, state: OperatorState, descriptor: StateDescriptor) -> list[Any]:
+        """Return the elements that were restored, which are the state's own from now on."""
+        if state.restored and state.written_by != serializer_name(descriptor.serializer):
+            raise StateError(
+                f'operator state "{state.name}" was written by the serializer '
+                f"{state.written_by or 'of records'}: ask for it with that serializer, not with "
+                f"{serializer_name(descriptor.serializer) or 'that of records'}"
+            )
+        state.serializer = descriptor.serializer
+        try:
+            elements = [self._unpacked(state, element) for element in state.restored]
+        except Exception as cause:
+            raise StateError(
+                f'operator state "{state.name}" cannot be restored: {type(cause).__name__}: '
+                f"{text_of(cause)}"
+            ) from cause
+        state.restored = []
+        return elements
+
+    def _unpacked(self, state: OperatorState, element: bytes) -> Any:
+        value = self._serializer.unpack(element)
+        if state.mode is StateMode.BROADCAST:
+            key, value = value
+            return key, value if state.serializer is None else state.serializer.deserialize(value)
+        return value if state.serializer is None else state.serializer.deserialize(value)

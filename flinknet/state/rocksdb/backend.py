@@ -1,0 +1,82 @@
+"""The keyed state of one operator in one subtask, in a database of its own (Flink's
+RocksDBKeyedStateBackend)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from flinknet.config.state import StateConfig
+from flinknet.state.keyed_state_backend import DiskEntry
+from flinknet.state.rocksdb.database import Database
+from flinknet.state.rocksdb.table import RocksDBCapture, RocksDBTable
+from flinknet.state.state_table import StateTable, TableCapture
+from flinknet.state.value_serializer import ValueSerializer
+
+__all__ = ["RocksDBKeyedStateBackend"]
+
+
+class RocksDBKeyedStateBackend:
+    """The tables of the operator that ``whose`` names, for people, in a database in ``path``, which
+    is made when it is first needed. Raises StateError."""
+
+    is_on_disk = True
+
+    def __init__(
+        self,
+        path: Path,
+        whose: str,
+        *,
+        serializer: ValueSerializer,
+        max_parallelism: int,
+        config: StateConfig,
+    ) -> None:
+        self._path = path
+        self._whose = whose
+        self._serializer = serializer
+        self._max_parallelism = max_parallelism
+        self._config = config
+        self._database: Database | None = None
+        self._tables = 0
+
+    @property
+    def directory(self) -> str | None:
+        return str(self._open().directory)
+
+    def table(self, name: str) -> StateTable:
+        self._tables += 1
+        return RocksDBTable(
+            self._open(),
+            self._tables,
+            name,
+            serializer=self._serializer,
+            max_parallelism=self._max_parallelism,
+            cached_max=self._config.rocksdb_cached_entries_max,
+        )
+
+    def disk_entries(self, captures: Sequence[TableCapture]) -> Iterator[DiskEntry] | None:
+        places = {
+            one.number: (index, one)
+            for index, one in enumerate(captures)
+            if isinstance(one, RocksDBCapture)
+        }
+        return _disk_entries(places) if places else None
+
+    def _open(self) -> Database:
+        if self._database is None:
+            self._database = Database(self._path, self._whose, self._config)
+        return self._database
+
+    def close(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
+
+
+def _disk_entries(places: dict[int, tuple[int, RocksDBCapture]]) -> Iterator[DiskEntry]:
+    """All tables are in one database: the snapshot of one of them is that of all."""
+    _, first = next(iter(places.values()))
+    for row, value in first.rows():
+        index, capture = places[int.from_bytes(row[2:4], "big")]
+        for group, _, key, content in capture.entries_of(row, value):
+            yield DiskEntry(group, index, key, content)

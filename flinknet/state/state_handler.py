@@ -1,0 +1,174 @@
+"""All state of one operator in one subtask, its keyed state and its own (Flink's
+StreamOperatorStateHandler).
+
+Whoever runs the subtask has ``snapshot`` capture it, between two batches, and writes what was
+captured by ``OperatorSnapshot.slices``, a step at a time, while the operator goes on. What was
+written is two parts, each as pieces to be stored one behind the other; a part may be empty.
+
+When a job continues, ``restore`` reads what belongs to this subtask, before the operator is opened:
+of keyed state the key groups that it has now, so it needs the parts of those subtasks that had any
+of them; of operator state it needs the parts of all subtasks, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from mmap import mmap
+from typing import Any, NamedTuple
+
+from flinknet.records.key_groups import key_group_range
+from flinknet.records.serialization.record_types import RecordTypes
+from flinknet.state.checkpointed_function import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from flinknet.state.keyed_snapshot import KeyedPlace, KeyedSnapshot, restore_keyed_state
+from flinknet.state.keyed_state import KeyedState
+from flinknet.state.keyed_state_backend import KeyedStateBackend
+from flinknet.state.operator_snapshot import OperatorStateSnapshot, restore_operator_state
+from flinknet.state.operator_state import OperatorStateStore
+from flinknet.state.value_serializer import ValueSerializer
+
+__all__ = ["BackendFactory", "OperatorSnapshot", "RestoredCheckpoint", "StateHandler"]
+
+BackendFactory = Callable[[str, ValueSerializer, int], KeyedStateBackend]
+"""Makes the backend of an operator: for people, the operator and its uid; how values are written;
+the number of key groups."""
+
+Pieces = Iterable[bytes | bytearray]
+
+
+class RestoredCheckpoint(NamedTuple):
+    """The checkpoint that an operator was restored from."""
+
+    job_id: str
+    """The job that made it: this one, or another one that this one continues."""
+    checkpoint_id: int
+
+
+class OperatorSnapshot:
+    """The state of one operator in one subtask, captured for one checkpoint."""
+
+    def __init__(self, uid: str, keyed: KeyedSnapshot, operator: OperatorStateSnapshot) -> None:
+        self.uid = uid
+        self._keyed = keyed
+        self._operator = operator
+
+    def detach(self) -> Iterator[None]:
+        """Have it stand apart from what the operator works with, a bit at each step, so that the
+        operator is as fast as ever; before ``slices``, or not at all."""
+        return self._keyed.detach()
+
+    def slices(self) -> Iterator[None]:
+        """Write a bit at each step, about a millisecond; let the loop turn between them.
+
+        Raises StateError for what cannot be written; the operator can go on then."""
+        try:
+            yield from self._operator.slices()
+            yield from self._keyed.slices()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of what was captured, and of what was written; idempotent."""
+        self._keyed.close()
+        self._operator.close()
+
+    def keyed_pieces(self) -> Pieces:
+        """Return the keyed state, once it is written; to be iterated once, before ``close``."""
+        return self._keyed.pieces()
+
+    def operator_pieces(self) -> Pieces:
+        """Return the operator state, once it is written."""
+        return self._operator.pieces()
+
+
+class StateHandler:
+    """The state of the operator ``uid`` in subtask ``index``."""
+
+    def __init__(
+        self,
+        *,
+        operator: str = "",
+        uid: str = "",
+        index: int = 0,
+        parallelism: int = 1,
+        max_parallelism: int = 128,
+        types: RecordTypes | None = None,
+        now_ms: Callable[[], int] = lambda: 0,
+        backends: BackendFactory | None = None,
+    ) -> None:
+        """``backends`` makes what keeps the keyed state; by default it is on the heap."""
+        known = RecordTypes.of(types)
+        self._serializer = ValueSerializer(known)
+        self._place = KeyedPlace(
+            operator=operator,
+            uid=uid,
+            max_parallelism=max_parallelism,
+            key_groups=key_group_range(max_parallelism, parallelism, index),
+            types=tuple((number, kind.__qualname__) for number, kind in known.numbered.items()),
+        )
+        self._index = index
+        self._parallelism = parallelism
+        self._now_ms = now_ms
+        self.restored_from: RestoredCheckpoint | None = None
+        """None if the job begins at its start."""
+        backend = None
+        if backends is not None:
+            whose = f'operator "{operator}" (uid {uid})'
+            backend = backends(whose, self._serializer, max_parallelism)
+        self.keyed = KeyedState(now_ms, backend)
+        self.operator = OperatorStateStore(self._serializer)
+        self._functions: list[CheckpointedFunction] = []
+
+    def close(self) -> None:
+        """Let go of keyed state, when nothing of it is read or written any more; idempotent."""
+        self.keyed.backend.close()
+
+    def initialize(self, function: Any) -> None:
+        """Have a function ask for its operator state, if it is a CheckpointedFunction."""
+        function = getattr(function, "wrapped", function)
+        if isinstance(function, CheckpointedFunction):
+            self._functions.append(function)
+            restored = self.restored_from
+            function.initialize_state(
+                FunctionInitializationContext(
+                    self.operator, None if restored is None else restored.checkpoint_id
+                )
+            )
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the job continues from a checkpoint."""
+        return self.restored_from is not None
+
+    def snapshot(self, checkpoint_id: int, timestamp_ms: int) -> OperatorSnapshot:
+        """Capture everything for a checkpoint, between two batches.
+
+        Raises StateError for operator state that cannot be written, or whatever the function's
+        ``snapshot_state`` raises."""
+        for function in self._functions:
+            function.snapshot_state(FunctionSnapshotContext(checkpoint_id, timestamp_ms))
+        operator = OperatorStateSnapshot(self.operator, self._place.operator, self._place.uid)
+        keyed = KeyedSnapshot(self.keyed, self._place, self._serializer, self._now_ms())
+        return OperatorSnapshot(self._place.uid, keyed, operator)
+
+    def restore(
+        self,
+        checkpoint_id: int,
+        keyed: Sequence[bytes | mmap],
+        operator: Sequence[bytes],
+        job_id: str = "",
+    ) -> Iterator[None]:
+        """Read what belongs here of the parts of one checkpoint of job ``job_id``, a bit at each
+        step; empty parts count as subtasks without state. Raises StateError or
+        CheckpointCorruptedError."""
+        self.restored_from = RestoredCheckpoint(job_id, checkpoint_id)
+        for part in keyed:
+            if part:
+                yield from restore_keyed_state(self.keyed, self._place, self._serializer, part)
+        yield from restore_operator_state(
+            self.operator, self._place.uid, operator, self._index, self._parallelism
+        )

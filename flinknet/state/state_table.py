@@ -1,0 +1,291 @@
+"""A state table: one state of one operator, key -> value, written while it goes on being changed.
+
+Theory of operation (Flink's CopyOnWriteStateTable, with whole dicts in the place of versions of
+entries). As long as nothing is captured a table is one plain dict, ``live``, which operators use
+as such. A capture freezes that dict: it takes no time, whatever the size. In front of the frozen
+one stands a new, empty dict, the ``Front``, which is live from then on:
+
+- what is written goes into the front, what is deleted is noted there;
+- what is not in it is looked up in the frozen layers below. What could be changed in place is
+  copied into the front first, so that a capture never sees a change that came after it.
+
+So the frozen layers can be iterated for as long as it takes. When no capture is open any more, the
+layers are merged, so many entries at a time, until ``live`` is the plain dict again. A capture
+that comes before that freezes the front, too: then there are several layers.
+
+Looking through two dicts and merging them costs more than writing does, so a capture does not stay
+in the way for as long as it is written: it is *detached*, so many entries at a time. It takes down
+which objects are keys and values, and lets go of the layers when it has them all. That is right for
+values that cannot be changed in place; a capture of others keeps its layers.
+
+``live`` changes only in ``capture`` and in ``merge``, so nobody may keep it over a point at which
+one of the two can be called; ``attach`` has it set anew for those who do.
+
+Invariants: a capture's layers do not change before it is closed; a key of which no layer knows is
+in none below; with one layer, the live one is a plain dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, Protocol
+
+from flinknet.records.value_copy import copied
+from flinknet.state.entry_writer import DetachedEntries
+
+__all__ = ["Entries", "StateTable", "TableCapture"]
+
+Entries = dict[Any, Any]
+"""What is live in a table, to be read and written by ``[]``, ``get``, ``in`` and ``pop``; not to be
+iterated, and without a length of its own: see ``StateTable.entries`` and ``StateTable.__len__``."""
+
+_ABSENT: Any = object()
+
+
+class HoldsEntries(Protocol):
+    """Who keeps what is live in a table."""
+
+    _entries: Entries
+
+
+class Front(dict[Any, Any]):
+    """What was written since the layers below were frozen; ``below`` ends with the newest."""
+
+    __slots__ = ("_below", "_copy", "copies", "deleted")
+
+    def __init__(self, below: list[Entries], copy: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.deleted: set[Any] = set()
+        """Keys that no layer below has any more; one that was written again is in both."""
+        self.copies = True
+        """Whether the layers below must not be changed."""
+        self._below = below
+        self._copy = copy
+
+    def __missing__(self, key: Any) -> Any:
+        value = self._taken_from_below(key)
+        if value is _ABSENT:
+            raise KeyError(key)
+        return value
+
+    def __contains__(self, key: Any) -> bool:
+        return dict.__contains__(self, key) or self._found_below(key) is not _ABSENT
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value, or the default."""
+        value = dict.get(self, key, _ABSENT)
+        if value is _ABSENT:
+            value = self._taken_from_below(key)
+        return default if value is _ABSENT else value
+
+    def pop(self, key: Any, default: Any = None) -> Any:
+        """Remove the value, if there is one, and return it or the default."""
+        value = dict.pop(self, key, _ABSENT)
+        below = self._found_below(key)
+        if below is not _ABSENT:
+            self.deleted.add(key)
+            if value is _ABSENT:
+                return self._copy(below) if self.copies else below
+        return default if value is _ABSENT else value
+
+    def _taken_from_below(self, key: Any) -> Any:
+        value = self._found_below(key)
+        if not self.copies or value is _ABSENT:
+            return value
+        copy = self._copy(value)
+        if copy is not value:
+            self[key] = copy
+        return copy
+
+    def _found_below(self, key: Any) -> Any:
+        if key in self.deleted:
+            return _ABSENT
+        for layer in reversed(self._below):
+            value = dict.get(layer, key, _ABSENT)
+            if value is not _ABSENT or (isinstance(layer, Front) and key in layer.deleted):
+                return value
+        return _ABSENT
+
+
+class TableCapture:
+    """What a table held at one moment; to be closed."""
+
+    def __init__(self, table: StateTable, layers: tuple[Entries, ...]) -> None:
+        self._table: StateTable | None = table
+        self._layers = layers
+        self._detached: DetachedEntries | None = None
+        self._keeps_layers = len(layers) != 1
+
+    @property
+    def detached(self) -> DetachedEntries | None:
+        """What was detached, if all was: the entries, to be iterated or written once."""
+        whole = self._detached is not None and self._detached.is_whole
+        return self._detached if whole else None
+
+    def detach(self, entries_max: int) -> bool:
+        """Take so many entries at most out of the table; return whether more are to be taken.
+
+        When all are, the table may change. If a value could be changed in place, or the table has
+        several layers, nothing is taken, and ``entries`` are all as they were. Nothing may have
+        been iterated before."""
+        if self._keeps_layers or self._table is None:
+            return False
+        taken = self._detached = self._detached or DetachedEntries(self._layers[0])
+        if not taken.take(entries_max):
+            self._keeps_layers, self._detached = True, None
+            return False
+        if taken.is_whole:
+            self._let_go()
+        return not taken.is_whole
+
+    def entries(self) -> Iterator[tuple[Any, Any]]:
+        """Iterate over keys and values, which must not be changed, until the capture is closed."""
+        if self.detached is not None:
+            return self.detached
+        if len(self._layers) == 1:
+            return iter(self._layers[0].items())
+        return _items(self._layers)
+
+    def entries_in_memory(self) -> Iterator[tuple[Any, Any]]:
+        """Iterate over those of them that are objects; a backend has the others."""
+        return self.entries()
+
+    def close(self) -> None:
+        """Let the table change what was captured; idempotent."""
+        self._detached = None
+        self._let_go()
+
+    def _let_go(self) -> None:
+        table, self._table, self._layers = self._table, None, ()
+        if table is not None:
+            table._end_capture()
+
+
+class StateTable:
+    """One state, key -> value; ``copy`` makes the copy of a value that could be changed."""
+
+    def __init__(self, copy: Callable[[Any], Any] = copied) -> None:
+        self.live: Entries = {}
+        self.copy = copy
+        self._frozen: list[Entries] = []
+        self._captures = 0
+        self._iterations = 0
+        self._holders: list[HoldsEntries] = []
+
+    def attach(self, holder: HoldsEntries) -> None:
+        """Keep ``holder._entries`` what is live here."""
+        holder._entries = self.live
+        self._holders.append(holder)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.entries()) if self._frozen else len(self.live)
+
+    def entries(self) -> Iterator[tuple[Any, Any]]:
+        """Iterate over keys and values, which holds back merging, so that a capture in between does
+        no harm. Nothing may be written meanwhile."""
+        self._iterations += 1
+        try:
+            yield from _items((*self._frozen, self.live))
+        finally:
+            self._iterations -= 1
+
+    def trim(self) -> None:
+        """Have no more in memory than should be: behind entries that were written without having
+        been looked for."""
+
+    is_on_disk = False
+    """Whether most keys are not in memory: then ``sweep`` looks at those."""
+
+    def sweep(self, left_of: Callable[[Any], Any], first: bytes, count: int) -> bytes:
+        """See ``RocksDBTable``; there is nothing to look at here."""
+        return b""
+
+    def convert(self, function: Callable[[Any], Any]) -> None:
+        """Keep something else of every key, without a change to what is captured."""
+        live = self.live
+        for key in [key for key, _ in self.entries()]:
+            live[key] = function(live[key])
+
+    def read_with(self, deserialise: Callable[[Any], Any]) -> None:
+        """Keep values of every key, where a serializer's bytes are kept now."""
+        self.convert(deserialise)
+
+    def use_serializer(
+        self, serialise: Callable[[Any], Any], deserialise: Callable[[Any], Any]
+    ) -> None:
+        """Values are written by a serializer from now on, if they leave memory."""
+
+    def capture(self) -> TableCapture:
+        """Capture what is in the table now, in no time."""
+        if len(self.live) or (isinstance(self.live, Front) and self.live.deleted):
+            self._frozen.append(self.live)
+            self._set_live(Front(self._frozen, self.copy))
+        elif isinstance(self.live, Front):
+            self.live.copies = True
+        self._captures += 1
+        return TableCapture(self, tuple(self._frozen))
+
+    def merge(self, entries_max: int) -> bool:
+        """Move so many entries at most to where they were before a capture; return whether some are
+        left. While something is captured or iterated none is moved, and none counts as left."""
+        frozen = self._frozen
+        if self._captures or self._iterations or not frozen:
+            return False
+        base = frozen[0]
+        upper = frozen[1] if len(frozen) > 1 else self.live
+        assert isinstance(upper, Front), "every layer but the lowest was a front"
+        _move(upper, base, entries_max)
+        if upper or upper.deleted:
+            return True
+        if upper is not self.live:
+            del frozen[1]
+            return True
+        frozen.clear()
+        self._set_live(base)
+        return False
+
+    def _end_capture(self) -> None:
+        self._captures -= 1
+        if not self._captures and isinstance(self.live, Front):
+            self.live.copies = False
+
+    def _set_live(self, live: Entries) -> None:
+        self.live = live
+        for holder in self._holders:
+            holder._entries = live
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the layers do not fit together."""
+        assert self._captures >= 0, "a capture was closed twice"
+        assert isinstance(self.live, Front) == bool(self._frozen), "a front stands before layers"
+        assert not any(isinstance(layer, Front) for layer in self._frozen[:1]), "the lowest is none"
+        for lower, upper in pairwise((*self._frozen, self.live)):
+            assert lower is not upper, "a layer stands before itself"
+        if isinstance(self.live, Front):
+            assert self.live.copies or not self._captures, "what is captured may be changed"
+        for holder in self._holders:
+            assert holder._entries is self.live, "a holder has what is not live"
+
+
+def _move(upper: Front, base: Entries, entries_max: int) -> None:
+    """Have the layer below delete what was deleted, and take over what was written."""
+    while upper.deleted and entries_max:
+        base.pop(upper.deleted.pop(), None)
+        entries_max -= 1
+    while upper and entries_max:
+        key, value = upper.popitem()
+        base[key] = value
+        entries_max -= 1
+
+
+def _items(layers: tuple[Entries, ...]) -> Iterator[tuple[Any, Any]]:
+    """Iterate over the entries of layers, of each key over the newest."""
+    for number, layer in enumerate(layers):
+        newer = [one for one in layers[number + 1 :] if isinstance(one, Front)]
+        if not newer:
+            yield from layer.items()
+            continue
+        for key, value in layer.items():
+            if not any(dict.__contains__(one, key) or key in one.deleted for one in newer):
+                yield key, value

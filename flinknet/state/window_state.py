@@ -1,0 +1,210 @@
+"""State that a window function keeps: of a key in one window, or of a key in all of them.
+
+Theory of operation. State of a window is kept in a table of its own, key -> {window: what is kept},
+so that it lies in the key group of its key. ``WindowTable`` shows a state what that has of the key
+in progress, with the window in the place of the key. What a window has kept is removed with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from flinknet.errors import ConfigurationError
+from flinknet.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    StateKind,
+    ValueStateDescriptor,
+)
+from flinknet.state.folding_state import AggregatingState, ReducingState
+from flinknet.state.keyed_access import KeyContext
+from flinknet.state.keyed_state import KeyedState
+from flinknet.state.list_state import ListState
+from flinknet.state.map_state import MapState
+from flinknet.state.state_table import Entries, StateTable
+from flinknet.state.value_state import ValueState
+
+__all__ = ["GlobalStateStore", "WindowStateStore", "require_plain", "state_over"]
+
+S = TypeVar("S")
+
+_PREFIX = "_window_state/"
+
+
+def require_plain(descriptor: StateDescriptor) -> None:
+    """ConfigurationError for what goes with a window, and is to expire before or to be written in
+    a way of its own."""
+    if descriptor.ttl_config is not None or descriptor.serializer is not None:
+        raise ConfigurationError(
+            f'"{descriptor.name}" is state of a window, which goes with it, and is written as '
+            "records are: it takes neither a time to live nor a serializer"
+        )
+
+
+def state_over(table: StateTable, place: KeyContext, descriptor: Any) -> Any:
+    """Return a state of the descriptor's kind, over what the table has at the place."""
+    match descriptor.kind:
+        case StateKind.LIST:
+            return ListState(table, place)
+        case StateKind.MAP:
+            return MapState(table, place)
+        case StateKind.REDUCING:
+            return ReducingState(ValueState(table, place), descriptor.reduce_function)
+        case StateKind.AGGREGATING:
+            return AggregatingState(ValueState(table, place), descriptor.agg_function)
+        case _:
+            return ValueState(table, place)
+
+
+class WindowPlace:
+    """Which window speaks: what is the key in the states of windows."""
+
+    current_key: tuple[int, ...] = ()
+
+
+class WindowTable:
+    """One state in the windows of the key in progress, by window."""
+
+    _entries: Entries
+
+    def __init__(self, table: StateTable, context: KeyContext) -> None:
+        self._context = context
+        table.attach(self)
+
+    def attach(self, holder: Any) -> None:
+        """Have a state read and write here, as in a table."""
+        holder._entries = self
+
+    def __getitem__(self, window: Any) -> Any:
+        return self._entries[self._context.current_key][window]
+
+    def __setitem__(self, window: Any, kept: Any) -> None:
+        windows = self._entries.get(self._context.current_key)
+        if windows is None:
+            windows = self._entries[self._context.current_key] = {}
+        windows[window] = kept
+
+    def __contains__(self, window: Any) -> bool:
+        return window in self._entries.get(self._context.current_key, ())
+
+    def get(self, window: Any) -> Any:
+        """Return what a window has, None if it has nothing."""
+        return self._entries.get(self._context.current_key, {}).get(window)
+
+    def pop(self, window: Any, default: Any = None) -> Any:
+        """Remove what a window has, if it has something, and return it or the default."""
+        key = self._context.current_key
+        windows = self._entries.get(key)
+        if windows is None:
+            return default
+        kept = windows.pop(window, default)
+        if not windows:
+            self._entries.pop(key)
+        return kept
+
+
+class GlobalStateStore:
+    """PyFlink's KeyedStateStore: state of the key of the window that speaks, in all windows."""
+
+    def __init__(self, state: KeyedState, context: KeyContext) -> None:
+        self._state = state
+        self._context = context
+        self._made: dict[str, tuple[StateKind, Any]] = {}
+
+    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState:
+        """Return a value."""
+        return self._once(descriptor, self._state.get_state)
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState:
+        """Return a list."""
+        return self._once(descriptor, self._state.get_list_state)
+
+    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState:
+        """Return a map."""
+        return self._once(descriptor, self._state.get_map_state)
+
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState:
+        """Return a value to which others are reduced."""
+        return self._once(descriptor, self._state.get_reducing_state)
+
+    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState:
+        """Return an accumulator."""
+        return self._once(descriptor, self._state.get_aggregating_state)
+
+    def _once(self, descriptor: Any, make: Callable[[Any, KeyContext], S]) -> S:
+        """Functions ask each time that a window speaks; a state is made the first time."""
+        kind, state = self._made.get(descriptor.name, (None, None))
+        if kind is not descriptor.kind:
+            state = make(descriptor, self._context)
+            self._made[descriptor.name] = descriptor.kind, state
+        return cast(S, state)
+
+
+class WindowStateStore(GlobalStateStore):
+    """The same for state of the key in the window that speaks alone; ConfigurationError for windows
+    that merge, and for state that expires or has a serializer."""
+
+    def __init__(self, state: KeyedState, context: KeyContext, *, merges: bool) -> None:
+        self._place = WindowPlace()
+        super().__init__(state, self._place)
+        self._keys = context
+        self._merges = merges
+        self._kinds: dict[str, StateKind] = {}
+        self._tables: dict[str, WindowTable] = {}
+        for name, entry in state.entries.items():
+            if name.startswith(_PREFIX):
+                self._tables[name] = WindowTable(entry.table, context)
+
+    def enter(self, window: tuple[int, ...]) -> None:
+        """It is this window that speaks, of the key in progress."""
+        self._place.current_key = tuple(window)
+
+    def remove(self) -> None:
+        """The window goes, with all state of its own."""
+        for table in self._tables.values():
+            table.pop(self._place.current_key)
+
+    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState:
+        return self._of_window(ValueState, descriptor)
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState:
+        return self._of_window(ListState, descriptor)
+
+    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState:
+        return self._of_window(MapState, descriptor)
+
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState:
+        return self._of_window(ReducingState, descriptor)
+
+    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState:
+        return self._of_window(AggregatingState, descriptor)
+
+    def _of_window(self, kind: type[S], descriptor: StateDescriptor) -> S:
+        """The state of a window, of the class that the descriptor is for."""
+
+        def make(one: StateDescriptor, place: KeyContext) -> S:
+            return cast(S, state_over(self._table_of(one), place, one))
+
+        return self._once(descriptor, make)
+
+    def _table_of(self, descriptor: StateDescriptor) -> StateTable:
+        name, kind = descriptor.name, descriptor.kind
+        if self._merges:
+            raise ConfigurationError(
+                f'"{name}" is state of a window, and session windows become one: keep it in '
+                "global_state()"
+            )
+        require_plain(descriptor)
+        if self._kinds.setdefault(name, kind) is not kind:
+            raise ConfigurationError(
+                f'"{name}" is state of a window of kind {self._kinds[name].value}, and cannot be '
+                f"a {kind.value} state, too: choose another name"
+            )
+        own = _PREFIX + name
+        if own not in self._tables:
+            self._tables[own] = WindowTable(self._state.table(own, StateKind.MAP), self._keys)
+        return cast(StateTable, self._tables[own])

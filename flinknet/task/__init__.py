@@ -1,1 +1,0 @@
-"""What runs a job: its graph, the operators and their chains, and the subtask that drives them."""

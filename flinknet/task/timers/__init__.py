@@ -1,1 +1,0 @@
-"""Timers: what a keyed function is to be called for at a time."""

@@ -1,0 +1,141 @@
+"""What a coordinator writes down of its jobs, and what it finds of it again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flinknet.cluster.coordinator.jobs.job_store import JobStore, StoredJob
+from flinknet.errors import ConfigurationError
+from tests.unit.checkpoint.checkpoints import change
+
+JOB, OTHER = "0" * 32, "1" * 32
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[JobStore]:
+    store = JobStore(tmp_path / "state")
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_what_was_written_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    """What is durable is so before it has its name."""
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    store = JobStore(tmp_path, durable=durable)
+    assert store.load() == []
+    store.write_job(JOB, b"job", {"attempt": 0})
+    store.write_state(JOB, {"attempt": 1})
+    assert store.load() == [StoredJob(JOB, b"job", {"attempt": 1}, {})]
+    store.write_submission(JOB, b"shape")
+    assert store.load() == [StoredJob(JOB, b"shape", {"attempt": 1}, {})]
+    store.close()
+    assert len(synced) == (9 if durable else 0)
+
+
+def test_of_a_subtasks_results_the_last_one_counts(store: JobStore) -> None:
+    store.write_job(JOB, b"job", {})
+    for attempt in (9, 10, 2):
+        store.write_results(JOB, attempt, {(0, 1): b"%d" % attempt, (2, 0): b"both"})
+    store.write_results(JOB, 2, {(1, 0): b"two"})
+    (stored,) = store.load()
+    assert stored.results == {(0, 1): b"10", (1, 0): b"two", (2, 0): b"both"}
+    store.remove_results(JOB)
+    (stored,) = store.load()
+    assert stored.results == {}
+
+
+def test_of_results_in_one_attempt_the_last_one_counts_and_the_others_stay(tmp_path: Path) -> None:
+    """A part of the attempt has begun again; another coordinator goes on writing in between."""
+    for last in range(12):
+        store = JobStore(tmp_path)
+        store.load()
+        if not last:
+            store.write_job(JOB, b"job", {})
+        store.write_results(JOB, 0, {(0, 0): b"%d" % last, (1, last): b"other"})
+        (stored,) = store.load()
+        store.close()
+        others = {(1, index): b"other" for index in range(last + 1)}
+        assert stored.results == {(0, 0): b"%d" % last, **others}
+
+
+def test_nobody_else_can_read_it(store: JobStore, tmp_path: Path) -> None:
+    store.write_job(JOB, b"job", {})
+    store.write_results(JOB, 0, {(0, 0): b"result"})
+    paths = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    assert len(paths) == 4
+    assert {path.stat().st_mode & 0o777 for path in paths} == {0o600}
+    assert (tmp_path / "state" / "jobs" / JOB).stat().st_mode & 0o777 == 0o700
+
+
+def test_what_was_never_acknowledged_or_is_forgotten_goes(store: JobStore, tmp_path: Path) -> None:
+    store.write_job(JOB, b"job", {})
+    store.remove(JOB)
+    store.remove(JOB)
+    store.write_job(JOB, b"job", {})
+    (tmp_path / "state" / "jobs" / JOB / "state").unlink()
+    assert store.load() == []
+    assert not (tmp_path / "state" / "jobs" / JOB).exists()
+
+
+@pytest.mark.parametrize("name", ["submission", "state", "results-0-0"])
+@pytest.mark.parametrize("how", ["torn", "a bit"])
+def test_a_damaged_file_is_named_and_the_other_jobs_go_on(
+    store: JobStore, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, how: str
+) -> None:
+    for job_id in (JOB, OTHER):
+        store.write_job(job_id, b"job", {})
+        store.write_results(job_id, 0, {(0, 0): b"result"})
+    damaged = tmp_path / "state" / "jobs" / JOB / name
+    change(damaged, how)
+    with caplog.at_level(logging.ERROR):
+        assert [stored.job_id for stored in store.load()] == [OTHER]
+    assert f"job {JOB} is not resumed: {damaged}" in caplog.text
+    assert damaged.exists(), "somebody may want to look"
+
+
+def test_a_foreign_file_is_refused(
+    store: JobStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.write_job(JOB, b"job", {})
+    job = tmp_path / "state" / "jobs" / JOB
+    (job / "submission").write_bytes((job / "state").read_bytes())
+    (tmp_path / "state" / "jobs" / "notes").mkdir()
+    store.write_job(OTHER, b"job", {})
+    (tmp_path / "state" / "jobs" / OTHER / "state").write_bytes(b"flinkchk" + bytes(40))
+    with caplog.at_level(logging.ERROR):
+        assert store.load() == []
+    assert "notes is no job's directory: it is left alone" in caplog.text
+    assert f"{job}/submission holds no job" in caplog.text
+    assert "it does not begin with b'flinkjob'" in caplog.text
+    assert (tmp_path / "state" / "jobs" / "notes").exists()
+
+
+def test_two_coordinators_do_not_share_a_directory(tmp_path: Path) -> None:
+    store = JobStore(tmp_path)
+    with pytest.raises(ConfigurationError, match="another coordinator is at work in "):
+        JobStore(tmp_path)
+    store.close()
+    JobStore(tmp_path).close()
+
+
+def test_a_place_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="cannot keep its jobs in .*file"):
+        JobStore(tmp_path / "file")
+
+
+def test_what_cannot_be_written_leaves_what_is_there(store: JobStore, tmp_path: Path) -> None:
+    store.write_job(JOB, b"job", {"attempt": 0})
+    (tmp_path / "state" / "jobs" / JOB / ".state.unfinished").mkdir()
+    with pytest.raises(OSError, match="unfinished"):
+        store.write_state(JOB, {"attempt": 1})
+    (stored,) = store.load()
+    assert stored.state == {"attempt": 0}

@@ -1,0 +1,101 @@
+"""A job continues from a checkpoint in which everything has a place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.file_storage import FileStorage
+from flinknet.checkpoint.metadata import OperatorState, StateKind, SubtaskState
+from flinknet.checkpoint.store import CheckpointStore
+from flinknet.cluster.control.submission import RestoreSettings
+from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint, find_restore_point
+from flinknet.config import CheckpointingConfig
+from flinknet.errors import CheckpointCorruptedError, StateError
+from flinknet.graph.graph import JobGraph
+from tests.unit.checkpoint.checkpoints import change, metadata
+from tests.unit.cluster.graphs import keyed_graph
+
+CONFIG = CheckpointingConfig(inline_bytes_max=0)
+GRAPH = keyed_graph("flights", parallelism=2)
+VERTEX = GRAPH.vertices[-1]
+UID = VERTEX.operators[0].uid
+
+
+async def found(
+    top: Path,
+    graph: JobGraph = GRAPH,
+    *,
+    uid: str = UID,
+    parallelism: int = 2,
+    max_parallelism: int = VERTEX.max_parallelism,
+    finished: tuple[int, ...] = (),
+    kind: StateKind = StateKind.KEYED,
+    allow: bool = False,
+    damage: str = "",
+) -> RestorePoint:
+    """Make a checkpoint of one operator, and have a job continue from it."""
+    store = CheckpointStore(FileStorage(top, CONFIG), "job-1", CONFIG)
+    claimed = await ClaimedStore.claim(store, 0)
+    part = await store.write_part(claimed.directory(1), "state", [(0, b"the content")])
+    assert part is not None
+    subtasks = [
+        SubtaskState(index, {} if index else {kind: part}, index in finished)
+        for index in range(parallelism)
+    ]
+    state = OperatorState(uid, parallelism, max_parallelism, tuple(subtasks))
+    place = await claimed.complete(metadata(1, 0, (state,)))
+    if damage:
+        change(Path(place) / "state", damage)
+    return await find_restore_point(graph, RestoreSettings(place, allow), CONFIG)
+
+
+async def test_the_whole_place_and_who_had_finished_are_known(tmp_path: Path) -> None:
+    place = f"{tmp_path}/job-1/checkpoint-1-attempt-0"
+    assert await found(tmp_path, finished=(1,)) == RestorePoint(place, frozenset({(VERTEX.id, 1)}))
+
+
+async def test_all_that_had_finished_have_at_another_parallelism(tmp_path: Path) -> None:
+    point = await found(tmp_path, parallelism=3, finished=(0, 1, 2), kind=StateKind.OUTPUT)
+    assert point.finished == {(VERTEX.id, 0), (VERTEX.id, 1)}
+
+
+async def test_who_had_finished_and_has_state_left_is_restored(tmp_path: Path) -> None:
+    """O2: that is of what it has still to commit."""
+    point = await found(tmp_path, finished=(0, 1))
+    assert point.finished == {(VERTEX.id, 1)}
+
+
+async def test_state_that_is_left_may_be_of_any_at_another_parallelism(tmp_path: Path) -> None:
+    """O2"""
+    point = await found(tmp_path, parallelism=3, finished=(0, 1, 2))
+    assert point.finished == set()
+
+
+async def test_some_that_have_something_to_commit_hold_the_parallelism(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="1 of the 3 subtasks .* must have that parallelism"):
+        await found(tmp_path, parallelism=3, finished=(0,))
+
+
+async def test_of_others_none_has_finished_at_another_parallelism(tmp_path: Path) -> None:
+    """O2: they share what those had left that had not."""
+    assert (await found(tmp_path, parallelism=3, finished=(1, 2))).finished == set()
+
+
+async def test_state_without_an_operator_is_left_behind_only_if_it_may_be(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="checkpoint-1-attempt-0 has state .* have: gone; give"):
+        await found(tmp_path / "one", uid="gone")
+    assert (await found(tmp_path / "other", uid="gone", allow=True)).finished == set()
+
+
+async def test_the_number_of_key_groups_cannot_change(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match=r"has 64 key groups .*set_max_parallelism\(64\)"):
+        await found(tmp_path, max_parallelism=64)
+
+
+@pytest.mark.parametrize("damage", ["removed", "torn", "a bit"])
+async def test_a_bad_file_is_named_before_anything_runs(tmp_path: Path, damage: str) -> None:
+    with pytest.raises(CheckpointCorruptedError, match="checkpoint-1-attempt-0/state"):
+        await found(tmp_path, damage=damage)

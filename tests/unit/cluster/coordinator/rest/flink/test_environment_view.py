@@ -1,0 +1,33 @@
+"""How the coordinator and a job are set up, in Flink's shapes."""
+
+from __future__ import annotations
+
+import platform
+
+from flinknet.cluster.coordinator.rest.flink.environment_view import (
+    coordinator_configuration,
+    coordinator_environment,
+    job_configuration,
+)
+from flinknet.config import ClusterConfig
+from tests.unit.cluster.coordinator.rest.flink.jobs import submitted
+
+
+def test_every_option_of_the_cluster_is_told() -> None:
+    told = coordinator_configuration(ClusterConfig(workers=7))
+    assert {"key": "cluster.workers", "value": "7"} in told
+    assert not any("token" in option["key"] for option in told)
+
+
+def test_the_interpreter_stands_for_the_jvm() -> None:
+    told = coordinator_environment()
+    assert platform.python_version() in told["jvm"]["version"]
+    assert told["classpath"] == []
+
+
+def test_a_job_tells_its_parallelism_and_its_restart_strategy() -> None:
+    _, record = submitted()
+    told = job_configuration(record)
+    assert (told["jid"], told["name"]) == (record.job_id, "sums")
+    assert told["execution-config"]["job-parallelism"] == 2
+    assert told["execution-config"]["restart-strategy"] == "NoRestart()"

@@ -1,0 +1,31 @@
+"""Every job knows rows and instants, beside the classes that it registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from flinknet.errors import ConfigurationError
+from flinknet.functions.durations import Instant
+from flinknet.functions.own_types import OWN_TYPES, record_types
+from flinknet.functions.row import Row
+
+
+@dataclass
+class Reading:
+    value: int
+
+
+def test_they_have_numbers_that_no_job_comes_to() -> None:
+    assert record_types([Reading]).numbered == {0: Reading, **OWN_TYPES}
+    assert set(OWN_TYPES.values()) == {Row, Instant}
+
+
+def test_who_registers_them_changes_nothing() -> None:
+    assert record_types([Row, Reading]).numbered == record_types([Reading]).numbered
+
+
+def test_what_cannot_be_registered_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="int cannot be registered"):
+        record_types([int])

@@ -1,0 +1,110 @@
+"""Runs one operator without a job around it."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import pytest
+
+from flinknet.environment.processing_time import ProcessingTimeService
+from flinknet.functions.context import RuntimeContext
+from flinknet.operators.operators import Operator, StreamElement
+from flinknet.records.record_iterator import ArrivedRecords, RecordIterator
+
+
+def context(**fields: Any) -> RuntimeContext:
+    """A runtime context of the only subtask of an operator called "tested"."""
+    defaults: dict[str, Any] = {
+        "operator_name": "tested",
+        "task_name": "Source: test -> tested",
+        "index": 0,
+        "parallelism": 1,
+        "max_parallelism": 128,
+        "processing_time": ProcessingTimeService(lambda action: None),
+    }
+    return RuntimeContext(**(defaults | fields))
+
+
+class Harness:
+    """An open operator whose batches are kept: ``async with Harness(operator) as harness``."""
+
+    have_arrived = False
+    """Whether its input comes as from the network, where it takes that."""
+
+    def __init__(self, operator: Operator, runtime_context: RuntimeContext | None = None) -> None:
+        self.operator = operator
+        self.context = runtime_context if runtime_context is not None else context()
+        self.batches: list[list[Any]] = []
+        self.event_time: list[StreamElement] = []
+        """Watermarks and statuses that were passed on, and latency markers."""
+        operator.connect(self._keep, self._keep_event_time)
+
+    async def __aenter__(self) -> Self:
+        await self.operator.open(self.context)
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.operator.close()
+
+    @property
+    def records(self) -> list[Any]:
+        """All records of all batches."""
+        return [record for batch in self.batches for record in batch]
+
+    async def process(self, *records: Any) -> list[Any]:
+        """Process one batch and return what was emitted for it."""
+        before = len(self.records)
+        batch: Any = list(records)
+        if self.have_arrived and self.operator.iterates_once:
+            batch = arrived(records)
+        await self.operator.process(batch)
+        return self.records[before:]
+
+    async def end_of_input(self) -> list[Any]:
+        """End the input and return what was emitted then."""
+        before = len(self.records)
+        await self.operator.end_of_input()
+        return self.records[before:]
+
+    async def _keep(self, records: list[Any]) -> None:
+        assert records, "an emitted batch is never empty"
+        self.batches.append(records)
+
+    async def _keep_event_time(self, element: StreamElement) -> None:
+        self.event_time.append(element)
+
+
+def arrived(records: tuple[Any, ...]) -> ArrivedRecords:
+    """Return records as a reader has them."""
+    iterator = RecordIterator(_wait_for_none)
+    content = memoryview(b"")
+    iterator.have(content, 0, 0, 0, unpacked=records, length_max=0, unpack=_unpack_none)
+    return ArrivedRecords(iterator)
+
+
+async def _wait_for_none() -> None:
+    raise StopAsyncIteration
+
+
+def _unpack_none(*_: Any) -> tuple[Any, ...]:
+    raise AssertionError("there is nothing to unpack")
+
+
+class _EnoughError(Exception):
+    """The successor of an operator has seen enough."""
+
+
+async def first_batches(operator: Operator, records: list[Any], number: int) -> list[list[Any]]:
+    """Return the first batches that an operator makes of records, when it is stopped."""
+    batches: list[list[Any]] = []
+
+    async def take(batch: list[Any]) -> None:
+        batches.append(batch)
+        if len(batches) == number:
+            raise _EnoughError
+
+    async with Harness(operator):
+        operator.connect(take)
+        with pytest.raises(_EnoughError):
+            await operator.process(records)
+    return batches

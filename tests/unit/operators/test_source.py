@@ -1,0 +1,241 @@
+"""What runs a source: batches, closing, and mails in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flinknet.datastream import (
+    GeneratorSource,
+    RateLimitedSource,
+    RuntimeContext,
+    Source,
+)
+from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.functions.calls import BATCH_RECORDS
+from flinknet.operators.mailbox import Mailbox
+from flinknet.operators.source import SourceOperator, read
+from flinknet.wire.events import LatencyMarker
+from tests.unit.operators.harness import Harness, context
+from tests.unit.operators.letters import Letters, LettersLater, mails_and_slices, records_of
+from tests.unit.operators.manual_time import ManualTime
+
+
+async def test_arrow_record_batches_are_read_one_by_one() -> None:
+    """They are made as they are taken: all of a source's batch would be a lot of memory."""
+    made = 0
+
+    def make(number: int) -> pa.RecordBatch:
+        nonlocal made
+        made += 1
+        return pa.record_batch({"number": [number]})
+
+    seen: list[tuple[int, int]] = []
+
+    async def look(records: list[Any]) -> None:
+        seen.append((made, len(records)))
+
+    operator = SourceOperator(GeneratorSource(make, 5))
+    async with Harness(operator):
+        operator.connect(look)
+        await operator.run(*mails_and_slices())
+
+    assert seen == [(number, 1) for number in range(1, 6)]
+    assert operator.records_read == 5
+
+
+class OneBatch(Source):
+    """Has all its records in one list."""
+
+    def batches(self, context: RuntimeContext) -> Iterator[list[int]]:
+        yield list(range(2 * BATCH_RECORDS + 1))
+
+
+async def test_a_large_batch_is_taken_in_pieces() -> None:
+    """Between them a mail is run, as for a barrier that would else wait for all of it."""
+    operator, mailbox = SourceOperator(OneBatch()), Mailbox("tested", 1)
+    asked: list[int] = []
+    async with Harness(operator) as harness:
+        mailbox.post(lambda: mailbox.post(lambda: asked.append(operator.records_read)))
+        await operator.run(*mails_and_slices(mailbox), cuts=False)
+    assert list(map(len, harness.batches)) == [BATCH_RECORDS, BATCH_RECORDS, 1]
+    assert harness.records == list(range(2 * BATCH_RECORDS + 1))
+    assert asked == [BATCH_RECORDS]
+
+
+@pytest.mark.parametrize("source", [Letters(), LettersLater()])
+async def test_any_iterator_of_batches(source: Source) -> None:
+    assert await records_of(source) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("source", [Letters(), LettersLater(), RateLimitedSource(Letters(), 1e9)])
+async def test_a_source_that_is_left_is_closed(source: Source) -> None:
+    Letters.closed = False
+    reading = read(source, context())
+    await anext(reading)
+
+    await reading.aclose()
+
+    assert Letters.closed
+
+
+async def test_failing_source() -> None:
+    def fail_on_five(number: int) -> int:
+        if number == BATCH_RECORDS + 5:
+            raise OSError("disk gone")
+        return number
+
+    with pytest.raises(
+        JobFailedError,
+        match=rf'"tested" \(1/1\) failed after {BATCH_RECORDS} records: OSError: disk',
+    ):
+        await records_of(GeneratorSource(fail_on_five, 3 * BATCH_RECORDS))
+
+
+class Noting(Source):
+    """Waits for each of two batches, and notes in which tasks it runs."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.tasks: list[asyncio.Task[Any] | None] = []
+        self.released = asyncio.Event()
+        self.fails = fails
+
+    async def batches(self, context: RuntimeContext) -> AsyncIterator[list[int]]:
+        try:
+            for number in range(2):
+                await self.released.wait()
+                self.released.clear()
+                self.tasks.append(asyncio.current_task())
+                yield [number]
+        finally:
+            self.tasks.append(asyncio.current_task())
+            if self.fails:
+                raise OSError("in closing")
+
+
+async def test_mails_are_run_while_an_asynchronous_source_makes_a_batch() -> None:
+    """And all that the source does runs in one task, so that it may hold a timeout or a group."""
+    source, mailbox = Noting(), Mailbox("tested", 1)
+    async with Harness(SourceOperator(source)) as harness:
+        operator = harness.operator
+        assert isinstance(operator, SourceOperator)
+        running = asyncio.create_task(operator.run(*mails_and_slices(mailbox)))
+        for number in range(2):
+            assert await mailbox.submit(harness.records.copy) == list(range(number))
+            source.released.set()
+            while len(harness.records) == number:
+                await asyncio.sleep(0)
+        await running
+    assert len(source.tasks) == 3
+    assert len(set(source.tasks)) == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_an_asynchronous_source_is_closed_with_its_subtask(fails: bool) -> None:
+    source = Noting(fails)
+    async with Harness(SourceOperator(source)) as harness:
+        operator = harness.operator
+        assert isinstance(operator, SourceOperator)
+        running = asyncio.create_task(operator.run(*mails_and_slices()))
+        source.released.set()
+        while not harness.records:
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(OSError if fails else asyncio.CancelledError):
+            await running
+    assert len(source.tasks) == 2
+
+
+async def test_other_subtasks_run_between_batches() -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await records_of(GeneratorSource(lambda number: number, 10 * BATCH_RECORDS))
+    task.cancel()
+
+    assert turns >= 10
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+def test_source_that_is_none() -> None:
+    with pytest.raises(ConfigurationError, match="from_source needs a Source, not list"):
+        SourceOperator([1])  # type: ignore[arg-type]
+
+
+def saved_by(*places: tuple[int, int]) -> list[bytes]:
+    """What sources have in a checkpoint that is taken before they read."""
+    parts = []
+    for index, parallelism in places:
+        operator = SourceOperator(GeneratorSource(str, 9))
+        place = context(index=index, parallelism=parallelism, checkpointed=True)
+        asyncio.run(operator.open(place))
+        operator.prepare_snapshot(1)
+        snapshot = place.state.snapshot(1, 0)
+        for _ in snapshot.slices():
+            pass
+        parts.append(b"".join(snapshot.operator_pieces()))
+    return parts
+
+
+def read_after(parts: list[bytes], index: int, parallelism: int) -> list[Any]:
+    """What a source reads that goes on with that."""
+    place = context(index=index, parallelism=parallelism, checkpointed=True)
+    for _ in place.state.restore(1, [], parts):
+        pass
+
+    async def read_all() -> list[Any]:
+        operator = SourceOperator(GeneratorSource(int, 9))
+        async with Harness(operator, place) as harness:
+            await operator.run(*mails_and_slices())
+            return harness.records
+
+    return asyncio.run(read_all())
+
+
+def test_shares_are_dealt_out_anew_at_another_parallelism() -> None:
+    two = saved_by((0, 2), (1, 2))
+    assert read_after(two, 0, 1) == [0, 2, 4, 6, 8, 1, 3, 5, 7]
+    assert [read_after(two, index, 3) for index in range(3)] == [
+        [0, 4, 8],
+        [1, 3, 5, 7],
+        [2, 6],
+    ]
+
+
+def test_what_has_finished_is_not_read_again() -> None:
+    """O2: what the others had left is dealt out, at whatever parallelism."""
+    one = [b"", *saved_by((1, 2))]
+    assert read_after(one, 1, 2) == [1, 3, 5, 7]
+    assert read_after(one, 0, 1) == [1, 3, 5, 7]
+    assert [read_after(one, index, 3) for index in range(3)] == [[1, 7], [3], [5]]
+    assert read_after([b"", b""], 0, 3) == []
+
+
+async def test_a_source_emits_a_latency_marker_at_once_and_every_interval() -> None:
+    """V6."""
+    time = ManualTime(1_000)
+    fields = {"processing_time": time, "latency_interval_ms": 100, "index": 3}
+    async with Harness(SourceOperator(OneBatch()), context(**fields, operator_uid="s")) as harness:
+        await time.advance(1_250)
+        assert harness.event_time == [
+            LatencyMarker(moment, "s", 3) for moment in (1_001, 1_102, 1_203)
+        ]
+    assert time.due_ms == []
+
+
+async def test_a_source_emits_none_by_default() -> None:
+    time = ManualTime()
+    async with Harness(SourceOperator(OneBatch()), context(processing_time=time)):
+        assert time.due_ms == []

@@ -1,0 +1,317 @@
+"""Operators on records with timestamps: functions see values, results keep the timestamp."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from flinknet.datastream.sinks import CollectSink
+from flinknet.environment.processing_time import ProcessingTimeService
+from flinknet.errors import ConfigurationError
+from flinknet.functions.context import OnTimerContext, ProcessContext, RuntimeContext
+from flinknet.functions.functions import (
+    AggregateFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    ProcessFunction,
+)
+from flinknet.functions.watermark_strategy import WatermarkStrategy
+from flinknet.operators.batch_operators import MapBatchOperator, ProcessBatchOperator
+from flinknet.operators.keyed_operators import (
+    AggregateOperator,
+    KeyedFilterOperator,
+    KeyedFlatMapOperator,
+    KeyedMapOperator,
+    KeyedProcessOperator,
+    ReduceOperator,
+)
+from flinknet.operators.operators import (
+    CallableSinkOperator,
+    FilterOperator,
+    FlatMapOperator,
+    MapOperator,
+    Operator,
+    ProcessOperator,
+)
+from flinknet.operators.sink import SinkOperator
+from flinknet.operators.stamps import with_timestamps
+from flinknet.operators.timestamps import AssignTimestampsOperator
+from flinknet.state.checkpointed_function import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from flinknet.state.descriptors import ListStateDescriptor
+from tests.unit.operators.harness import Harness, context
+
+
+def stamped(operator: Any, *arguments: Any) -> Operator:
+    return with_timestamps(partial(operator, *arguments), "tested", (True,))()
+
+
+async def results(operator: Any, *arguments: Any, records: list[Any]) -> list[Any]:
+    """What the operator with timestamps makes of records, its end included."""
+    async with Harness(stamped(operator, *arguments)) as harness:
+        await harness.process(*records)
+        await harness.end_of_input()
+        return harness.records
+
+
+def increment(value: int) -> int:
+    return value + 1
+
+
+async def increment_later(value: int) -> int:
+    return value + 1
+
+
+def is_odd(value: int) -> bool:
+    return value % 2 == 1
+
+
+async def is_odd_later(value: int) -> bool:
+    return value % 2 == 1
+
+
+def twice(value: int) -> list[int]:
+    return [value, value]
+
+
+def twice_yielded(value: int) -> Iterator[int]:
+    yield value
+    yield value
+
+
+async def twice_later(value: int) -> list[int]:
+    return [value, value]
+
+
+def when(value: int, view: ProcessContext) -> list[Any]:
+    return [(value, view.timestamp())]
+
+
+async def when_later(value: int, view: ProcessContext) -> AsyncIterator[Any]:
+    yield value, view.timestamp()
+
+
+RECORDS = [(10, 1), (20, 2)]
+
+
+@pytest.mark.parametrize("function", [increment, increment_later])
+async def test_map(function: Any) -> None:
+    assert await results(MapOperator, function, records=RECORDS) == [(10, 2), (20, 3)]
+
+
+@pytest.mark.parametrize("function", [is_odd, is_odd_later])
+async def test_filter(function: Any) -> None:
+    assert await results(FilterOperator, function, records=RECORDS) == [(10, 1)]
+
+
+@pytest.mark.parametrize("function", [twice, twice_yielded, twice_later])
+async def test_flat_map(function: Any) -> None:
+    assert await results(FlatMapOperator, function, records=RECORDS) == [
+        (10, 1),
+        (10, 1),
+        (20, 2),
+        (20, 2),
+    ]
+    assert await results(FlatMapOperator, lambda value: None, records=RECORDS) == []
+
+
+@pytest.mark.parametrize("function", [when, when_later])
+async def test_process_sees_the_timestamp(function: Any) -> None:
+    expected = [(10, (1, 10)), (20, (2, 20))]
+    assert await results(ProcessOperator, function, records=RECORDS) == expected
+    assert await results(KeyedProcessOperator, function, is_odd, records=RECORDS) == expected
+
+
+async def test_keyed_process_sees_the_key_of_the_value() -> None:
+    def key(value: int, view: ProcessContext) -> list[Any]:
+        return [view.get_current_key()]
+
+    assert await results(KeyedProcessOperator, key, increment, records=RECORDS) == [
+        (10, 2),
+        (20, 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keyed", "plain", "function"),
+    [
+        (KeyedMapOperator, MapOperator, increment),
+        (KeyedFlatMapOperator, FlatMapOperator, twice_later),
+        (KeyedFilterOperator, FilterOperator, is_odd),
+    ],
+)
+async def test_what_has_keyed_state_keeps_timestamps(keyed: Any, plain: Any, function: Any) -> None:
+    expected = await results(plain, function, records=RECORDS)
+    assert await results(keyed, function, is_odd, records=RECORDS) == expected
+
+
+async def test_a_batch_has_its_latest_timestamp() -> None:
+    records = [(30, 1), (None, 2), (20, 4)]
+    assert await results(MapBatchOperator, lambda values: [sum(values)], records=records) == [
+        (30, 7)
+    ]
+
+    def sums(key: Any, values: list[int]) -> list[Any]:
+        return [(key, sum(values))]
+
+    assert await results(ProcessBatchOperator, sums, is_odd, records=records) == [
+        (30, (True, 1)),
+        (20, (False, 6)),
+    ]
+    assert await results(MapBatchOperator, lambda values: values, records=[(None, 1)]) == [
+        (None, 1)
+    ]
+
+
+class Sum(AggregateFunction):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: int, accumulator: int) -> int:
+        return accumulator + value
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+
+async def test_folds_have_the_timestamp_of_what_was_added_last() -> None:
+    records = [(20, 1), (10, 3), (30, 2)]
+    add = int.__add__
+    assert await results(ReduceOperator, add, is_odd, records=records) == [
+        (20, 1),
+        (10, 4),
+        (30, 2),
+    ]
+    assert await results(ReduceOperator, add, is_odd, "end_of_input", records=records) == [
+        (10, 4),
+        (30, 2),
+    ]
+    assert await results(AggregateOperator, Sum(), is_odd, records=records) == [
+        (20, (True, 1)),
+        (10, (True, 4)),
+        (30, (False, 2)),
+    ]
+    assert await results(AggregateOperator, Sum(), is_odd, "end_of_input", records=records) == [
+        (10, (True, 4)),
+        (30, (False, 2)),
+    ]
+
+
+async def test_sinks_get_values() -> None:
+    kept: list[int] = []
+    assert await results(CallableSinkOperator, kept.append, records=RECORDS) == []
+    assert kept == [1, 2]
+    async with Harness(stamped(SinkOperator, CollectSink())) as harness:
+        await harness.process(*RECORDS)
+        assert harness.context.collected == {"tested": [1, 2]}
+
+
+class Counting(MapFunction, ProcessFunction):
+    """Says at its end how much it has seen."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = 0
+        runtime_context.metrics["opened"] = True
+        self._metrics = runtime_context.metrics
+
+    def map(self, value: Any) -> Any:
+        self.count += 1
+        return value
+
+    def process_element(self, value: Any, ctx: ProcessContext) -> Any:
+        self.count += 1
+
+    def finish(self) -> list[int]:
+        return [self.count]
+
+    def close(self) -> None:
+        self._metrics["closed"] = True
+
+
+@pytest.mark.parametrize("operator", [MapOperator, ProcessOperator])
+async def test_a_function_has_its_life_and_what_it_says_last_has_no_timestamp(
+    operator: Any,
+) -> None:
+    harness = Harness(stamped(operator, Counting()))
+    async with harness:
+        await harness.process(*RECORDS)
+        assert await harness.end_of_input() == [(None, 2)]
+    assert harness.context.metrics == {"opened": True, "closed": True}
+
+
+async def test_an_operator_of_its_own_is_told_whether_there_are_timestamps() -> None:
+    strategy = WatermarkStrategy.no_watermarks()
+    async with Harness(stamped(AssignTimestampsOperator, strategy)) as harness:
+        assert await harness.process(*RECORDS) == RECORDS
+
+
+def test_an_operator_that_knows_no_timestamps_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match='"tested" cannot take records with timestamps'):
+        with_timestamps(Operator, "tested", (True,))
+
+
+class Reminding(KeyedProcessFunction):
+    """Has a timer of each domain fire for every key; one with state of its own, too."""
+
+    def process_element(self, value: int, ctx: ProcessContext) -> None:
+        ctx.timer_service().register_event_time_timer(7)
+        ctx.timer_service().register_processing_time_timer(8)
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterator[Any]:
+        yield ctx.get_current_key(), timestamp
+
+
+class RemindingLater(Reminding):
+    async def on_timer(  # type: ignore[override]
+        self, timestamp: int, ctx: OnTimerContext
+    ) -> AsyncIterator[Any]:
+        yield ctx.get_current_key(), timestamp
+
+
+@pytest.mark.parametrize("function", [Reminding(), RemindingLater()])
+async def test_what_a_timer_says_has_its_time_if_it_is_event_time(function: Any) -> None:
+    posted: list[Any] = []
+    place = context(processing_time=ProcessingTimeService(posted.append, lambda: 9))
+    operator = stamped(KeyedProcessOperator, function, abs)
+    async with Harness(operator, place) as harness:
+        await harness.process((3, -1))
+        while not posted:
+            await asyncio.sleep(0)
+        await posted.pop()()
+        await harness.end_of_input()
+        assert harness.records == [(None, (1, 8)), (7, (1, 7))]
+
+
+class Remembering(MapFunction, CheckpointedFunction):
+    """Counts its records in state of its own."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        store = context.get_operator_state_store()
+        self.state = store.get_list_state(ListStateDescriptor("count"))
+        self.count = sum(self.state.get())
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self.state.update([self.count])
+
+    def map(self, value: int) -> int:
+        self.count += 1
+        return self.count
+
+
+@pytest.mark.parametrize("operator", [MapOperator, partial(stamped, MapOperator)])
+async def test_a_function_has_state_of_its_own(operator: Any) -> None:
+    async with Harness(operator(Remembering())) as harness:
+        await harness.process((1, 1), (2, 2))
+        snapshot = harness.context.state.snapshot(1, 0)
+        list(snapshot.slices())
+    place = context()
+    list(place.state.restore(1, [], [b"".join(snapshot.operator_pieces())]))
+    async with Harness(operator(Remembering()), place) as harness:
+        assert (await harness.process((3, 3)))[-1] in (3, (3, 3))
