@@ -89,7 +89,7 @@ def _filled(backend: str) -> Filled:
     directory = TemporaryDirectory(prefix="bench-state-")
     key = Key()
     state = KeyedState(backend=_backend(backend, Path(directory.name)))
-    value = state.get_state(ValueStateDescriptor("count"), key)
+    value = state.state(ValueStateDescriptor("count"), key)
     for number in range(KEYS):
         key.current_key = _key(number)
         value.value()

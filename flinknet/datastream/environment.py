@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,6 @@ from flinknet.config.restart_strategy import NO_RESTART, ExponentialDelayRestart
 from flinknet.datastream import executor
 from flinknet.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from flinknet.datastream.configuration import Configuration, RuntimeExecutionMode, configure
-from flinknet.datastream.execution_plan import execution_plan
 from flinknet.datastream.job_client import JobClient
 from flinknet.datastream.operator_settings import checked_parallelism
 from flinknet.datastream.sources import CollectionSource
@@ -24,7 +24,13 @@ from flinknet.functions.own_types import record_types
 from flinknet.functions.type_information import TypeInformation, converter
 from flinknet.functions.watermark_strategy import WatermarkStrategy
 from flinknet.graph.graph import JobGraph
-from flinknet.graph.graph_generator import GraphDefaults, RuntimeMode, generate_job_graph, is_batch
+from flinknet.graph.graph_generator import (
+    GraphDefaults,
+    RuntimeMode,
+    all_transformations,
+    generate_job_graph,
+    is_batch,
+)
 from flinknet.graph.transformation import OperatorKind, StreamInput, Transformation
 from flinknet.graph.warning_filters import program_filters
 from flinknet.operators.operators import OperatorFactory
@@ -34,9 +40,52 @@ if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
 from flinknet.compatibility.pyflink_differences import BATCH_DIFFERENCE, PyFlinkNames
 
-__all__ = ["ExecutionConfig", "StreamExecutionEnvironment"]
+__all__ = ["ExecutionConfig", "StreamExecutionEnvironment", "execution_plan"]
 
 DEFAULT_JOB_NAME = "flinknet job"
+
+
+_PACTS = {
+    OperatorKind.SOURCE: "Data Source",
+    OperatorKind.ONE_INPUT: "Operator",
+    OperatorKind.SINK: "Data Sink",
+}
+
+
+def execution_plan(transformations: Sequence[Transformation], defaults: GraphDefaults) -> str:
+    """Return the operators, inputs first, and how the records come from one to the next."""
+    program = all_transformations(transformations)
+    ids = {one: number for number, one in enumerate(program, 1)}
+
+    def predecessor(read: StreamInput, one: Transformation, place: int) -> dict[str, Any]:
+        name = "FORWARD" if _same(read, one, defaults) else "REBALANCE"
+        first = one.first_inputs
+        return {
+            "id": ids[read.transformation],
+            "ship_strategy": name if read.partitioning is None else read.partitioning.name,
+            "side": "first" if first is not None and place < first else "second",
+        }
+
+    nodes = []
+    for one, number in ids.items():
+        node: dict[str, Any] = {
+            "id": number,
+            "type": one.display_name,
+            "pact": _PACTS[one.kind],
+            "contents": one.description or one.display_name,
+            "parallelism": one.parallelism or defaults.parallelism,
+        }
+        if one.inputs:
+            node["predecessors"] = [
+                predecessor(read, one, place) for place, read in enumerate(one.inputs)
+            ]
+        nodes.append(node)
+    return json.dumps({"nodes": nodes}, indent=2)
+
+
+def _same(read: StreamInput, one: Transformation, defaults: GraphDefaults) -> bool:
+    before = read.transformation.parallelism or defaults.parallelism
+    return before == (one.parallelism or defaults.parallelism)
 
 
 class ExecutionConfig(PyFlinkNames):

@@ -46,22 +46,65 @@ from typing import Any, NamedTuple
 
 from flinknet.diagnosis.causes import Causes
 from flinknet.diagnosis.checkpoint_trouble import CheckpointTrouble
-from flinknet.diagnosis.finding import Finding, TaskName, Throughput
+from flinknet.diagnosis.finding import Culprit, Finding, FindingKind, TaskName, Throughput
+from flinknet.diagnosis.history import REFRESHES
 from flinknet.diagnosis.pool_usage import PoolMeaning, PoolUsage
 from flinknet.diagnosis.reading import Readings, TaskReading
-from flinknet.diagnosis.restarts import restarting
 from flinknet.diagnosis.topology import TaskKey, Topology
 from flinknet.diagnosis.wait_graph import WaitGraph
 from flinknet.metrics.plain import to_plain
 from flinknet.metrics.task_times import BackpressureLevel
 
-__all__ = ["Diagnosis", "TaskRow", "WaitRow", "diagnose"]
+__all__ = ["Diagnosis", "TaskRow", "WaitRow", "diagnose", "restarting"]
 
 WAITS_MAX = 1_000
 """Edges of the wait-for graph that are told."""
 
 _USAGE = frozenset(PoolUsage._fields) - {"short", "backpressured", "waited_for"}
 """What of the usage of its pools a task's row has by name."""
+
+
+TOLD_MAX = 3
+"""Failures of which the evidence tells."""
+
+
+def restarting(topology: Topology, readings: Readings) -> Finding | None:
+    """Return the finding about a job that restarts every so many seconds; None for other jobs.
+
+    Times and waits count from the last restart, so with failures every few seconds no reading is
+    long enough for a judgement: the restarts are the trouble. Failures follow each other if there
+    were two at least in the time that a diagnosis looks back over, and the next one is not overdue.
+    """
+    looked_back_s = REFRESHES * readings.refresh_s
+    failures = [one for one in readings.failures if one.ago_s <= looked_back_s]
+    if len(failures) < 2:
+        return None
+    every_s = (failures[-1].ago_s - failures[0].ago_s) / (len(failures) - 1)
+    if failures[0].ago_s > 2 * every_s:
+        return None
+    last = failures[0]
+    tasks = [task for task in topology.tasks() if topology.task_name(task) == last.subtask]
+    vertices = [topology.vertices[vertex] for vertex, _ in tasks[:1]]
+    culprit = Culprit(
+        operator=vertices[0].name if vertices else "",
+        vertex_id=vertices[0].rest_id if vertices else "",
+        tasks=tuple(TaskName.of(topology, task) for task in tasks),
+        worker_ids=(last.worker_id,) if last.worker_id else (),
+    )
+    reasons = dict.fromkeys(one.said for one in failures)
+    return Finding(
+        kind=FindingKind.RESTARTS,
+        sentence=(
+            f"the job restarts every {every_s:.1f} s, {len(failures)} times in the last "
+            f"{failures[-1].ago_s:.0f} s: {last.said}"
+        ),
+        evidence=tuple(reasons)[:TOLD_MAX],
+        culprit=culprit,
+        severity=1.0,
+        lost=(),
+        lost_s=0.0,
+        throughput=Throughput.of([]),
+    )
 
 
 class WaitRow(NamedTuple):

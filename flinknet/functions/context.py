@@ -13,20 +13,11 @@ from flinknet.errors import ConfigurationError
 from flinknet.metrics.latency_statistics import LatencyStatistics
 from flinknet.records.cooperative_budget import yield_to_loop
 from flinknet.records.serialization.record_types import RecordTypes
-from flinknet.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    ValueStateDescriptor,
-)
-from flinknet.state.folding_state import AggregatingState, ReducingState
+from flinknet.state.descriptors import StateDescriptor
 from flinknet.state.keyed_state import KeyedState
-from flinknet.state.list_state import ListState
-from flinknet.state.map_state import MapState
+from flinknet.state.keyed_state_store import KeyedStateStore
 from flinknet.state.state_handler import BackendFactory, StateHandler
 from flinknet.state.timer_service import TimeDomain, TimerService
-from flinknet.state.value_state import ValueState
 from flinknet.wire.events import MIN_WATERMARK
 
 __all__ = ["OnTimerContext", "ProcessContext", "RuntimeContext"]
@@ -81,7 +72,7 @@ class OnTimerContext(ProcessContext):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuntimeContext(PyFlinkNames):
+class RuntimeContext(PyFlinkNames, KeyedStateStore):
     """One operator's place in a running job."""
 
     operator_name: str
@@ -157,34 +148,11 @@ class RuntimeContext(PyFlinkNames):
         """Return how often the job was started before, from 0."""
         return self.attempt
 
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState:
-        """Return a value kept per key; ConfigurationError where a function has no keyed state, as
-        in all of these."""
-        return self._keyed_state().get_state(state_descriptor, self.process_context)
-
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState:
-        """Return a list kept per key."""
-        return self._keyed_state().get_list_state(state_descriptor, self.process_context)
-
-    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState:
-        """Return a map kept per key."""
-        return self._keyed_state().get_map_state(state_descriptor, self.process_context)
-
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState:
-        """Return a value kept per key, to which others are reduced."""
-        return self._keyed_state().get_reducing_state(state_descriptor, self.process_context)
-
-    def get_aggregating_state(
-        self, state_descriptor: AggregatingStateDescriptor
-    ) -> AggregatingState:
-        """Return an accumulator kept per key."""
-        return self._keyed_state().get_aggregating_state(state_descriptor, self.process_context)
-
-    def _keyed_state(self) -> KeyedState:
+    def _state_of(self, descriptor: StateDescriptor) -> Any:
         if self.keyed_state is None:
             raise ConfigurationError(
                 f'operator "{self.operator_name}" asks for keyed state, which the functions of '
                 "map, flat_map, filter, process and process_batch have on a keyed stream: call "
                 "key_by before one of them"
             )
-        return self.keyed_state
+        return self.keyed_state.state(descriptor, self.process_context)

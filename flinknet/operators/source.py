@@ -16,10 +16,10 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from flinknet.buffer.availability import Availability
 from flinknet.environment.processing_time import ScheduledTimer
@@ -31,17 +31,52 @@ from flinknet.net.task_clock import task_time
 from flinknet.operators.mailbox import Mailbox
 from flinknet.operators.operators import Operator
 from flinknet.operators.record_slices import RecordSlices, SliceSize
-from flinknet.operators.source_shares import Share, shares_of
 from flinknet.records.detached import Detachment, all_detached, each_detached
 from flinknet.state.descriptors import ListStateDescriptor
 from flinknet.state.operator_state import OperatorListState
 from flinknet.wire.events import LatencyMarker
 
-__all__ = ["Batch", "Batches", "Source", "SourceOperator", "read"]
+__all__ = ["Batch", "Batches", "Share", "Source", "SourceOperator", "read", "shares_of"]
 
 
 _SHARES = ListStateDescriptor("shares")
 """(subtask, subtasks, its shares) of each subtask, as all have it."""
+
+
+class Share(NamedTuple):
+    """The records that ``subtask`` of ``subtasks`` has left to read behind ``position`` of them.
+
+    A share stays the same when the job goes on with another number of subtasks. A subtask may then
+    read several shares, or a part of one. A share can be cut only if records are dealt out one by
+    one: then every m-th record of its rest is a share of more subtasks. Otherwise some subtasks
+    have nothing to read. Invariant: the shares of all subtasks together are the records that were
+    left, each once.
+    """
+
+    subtask: int
+    subtasks: int
+    position: int = 0
+
+    def part(self, number: int, parts: int) -> Share:
+        """Return one of so many parts, of records that are dealt out one by one."""
+        first = self.subtask + (self.position + number) * self.subtasks
+        subtasks = self.subtasks * parts
+        return Share(first % subtasks, subtasks, first // subtasks)
+
+
+def shares_of(
+    shares: Iterable[Share], index: int, parallelism: int, *, can_be_cut: bool
+) -> list[Share]:
+    """Return what subtask ``index`` of ``parallelism`` reads of all shares."""
+    row: Sequence[Share] = sorted(shares)
+    if not row:
+        return []
+    if len(row) >= parallelism:
+        return list(row[index::parallelism])
+    if not can_be_cut:
+        return list(row[index : index + 1])
+    readers = range(index % len(row), parallelism, len(row))
+    return [row[index % len(row)].part(index // len(row), len(readers))]
 
 
 class Batch(Protocol):

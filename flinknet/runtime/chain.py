@@ -35,21 +35,42 @@ from flinknet.metrics.operator_totals import OperatorTotals
 from flinknet.operators.operators import Emit, Operator, PassOn, StreamElement, on_records
 from flinknet.operators.side_outputs import split_outputs
 from flinknet.operators.typed_records import restored, typed
-from flinknet.records.detached import Detachment
+from flinknet.records.detached import Detachment, each_detached
 from flinknet.records.writer import RecordWriter
 from flinknet.runtime.operator_counts import OperatorCounts
-from flinknet.runtime.record_copies import with_copies
 from flinknet.state.state_handler import OperatorSnapshot, StateHandler
 from flinknet.texts import text_of
 from flinknet.wire.events import MAX_WATERMARK, LatencyMarker, Watermark
 
-__all__ = ["MARKERS_QUEUED_MAX", "OperatorChain", "RecordWriterOutput"]
+__all__ = ["MARKERS_QUEUED_MAX", "OperatorChain", "RecordWriterOutput", "with_copies"]
 
 T = TypeVar("T")
 
 MARKERS_QUEUED_MAX = 10
 """Unread events of a channel from which on it gets no more latency markers: those that are there
 will say how long it takes."""
+
+
+def with_copies(
+    process: Callable[[list[Any]], T], fail: Callable[[Exception], Any]
+) -> Callable[[list[Any]], T]:
+    """Return a ``process`` that works on copies of the records that can be changed.
+
+    An operator keeps no reference to a record that it emits (``records/detached.py``), so the one
+    operator behind it may change and keep the record. Of several operators behind it, all but the
+    last one take copies, and writers serialise before any of them. Flink copies records between all
+    chained operators; with ``enable_object_reuse`` neither is done. ``fail`` gets the error of a
+    record that cannot be copied.
+    """
+
+    def process_copies(records: list[Any]) -> T:
+        try:
+            records = list(each_detached(iter(records)))
+        except Exception as error:
+            fail(error)
+        return process(records)
+
+    return process_copies
 
 
 class RecordWriterOutput:

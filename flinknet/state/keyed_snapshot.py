@@ -41,11 +41,11 @@ from flinknet.state.snapshot_format import (
     parse_header,
     runs_of,
 )
-from flinknet.state.spooled_groups import SpooledGroups
+from flinknet.state.spool_file import SpoolFile
 from flinknet.state.value_serializer import ValueSerializer
 from flinknet.texts import text_of
 
-__all__ = ["KeyedPlace", "KeyedSnapshot", "restore_keyed_state"]
+__all__ = ["KeyedPlace", "KeyedSnapshot", "SpooledGroups", "restore_keyed_state"]
 
 SLICE_ENTRIES = 256
 """Entries written in one step: half a millisecond."""
@@ -63,6 +63,35 @@ that the operator looks into two tables meanwhile."""
 MERGE_ENTRIES = 1024
 """Entries of each state that are merged in the first step, a millisecond where state is large. Each
 step merges as many more, since the operator may write more than that between two steps."""
+
+
+class SpooledGroups:
+    """The key groups of a snapshot in a temporary file, in the order in which they are read.
+
+    In a checkpoint the sizes of all groups stand in front of the first. With state that is larger
+    than memory they are known only when all groups have been read, so these go through a file in
+    ``directory``. Raises StateError if there is no room. ``close`` must be called, once or twice.
+    """
+
+    def __init__(self, directory: str | None) -> None:
+        self.places: list[GroupPlace] = []
+        self._file = SpoolFile(directory)
+
+    def add(self, group: int, written: WrittenGroup) -> None:
+        """Put a complete group down, and forget its pieces."""
+        content = b"".join(written.pieces)
+        written.pieces.clear()
+        place = GroupPlace(group, self._file.size, written.size, written.checksum)
+        self._file.add(content)
+        self.places.append(place)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Iterate over what was put down, once; then it is gone."""
+        return self._file.pieces()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

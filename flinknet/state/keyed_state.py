@@ -19,13 +19,8 @@ from typing import Any
 
 from flinknet.errors import ConfigurationError, StateError
 from flinknet.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
     StateDescriptor,
     StateKind,
-    ValueStateDescriptor,
 )
 from flinknet.state.expiring_state import expiring_state
 from flinknet.state.folding_state import AggregatingState, ReducingState
@@ -39,7 +34,7 @@ from flinknet.state.value_serializer import StateSerializer, serializer_name
 from flinknet.state.value_state import ValueState
 from flinknet.texts import text_of
 
-__all__ = ["KeyedState", "StateEntry"]
+__all__ = ["KeyedState", "StateEntry", "state_over"]
 
 
 class StateEntry:
@@ -118,6 +113,28 @@ class StateEntry:
         )
 
 
+def state_over(table: StateTable, place: KeyContext, descriptor: Any) -> Any:
+    """Return a state of the descriptor's kind, over the entry that the table has at the place."""
+    match descriptor.kind:
+        case StateKind.LIST:
+            return ListState(table, place)
+        case StateKind.MAP:
+            return MapState(table, place)
+        case _:
+            return _folded(ValueState(table, place), descriptor)
+
+
+def _folded(state: Any, descriptor: Any) -> Any:
+    """Return the state to which values are added, if the descriptor is for one."""
+    match descriptor.kind:
+        case StateKind.REDUCING:
+            return ReducingState(state, descriptor.reduce_function)
+        case StateKind.AGGREGATING:
+            return AggregatingState(state, descriptor.agg_function)
+        case _:
+            return state
+
+
 class KeyedState:
     """The state of one keyed operator in one subtask, by name.
 
@@ -160,53 +177,18 @@ class KeyedState:
         """Return the table of a state that is flinknet's own."""
         return self.entry(name, kind).table
 
-    def get_state(self, descriptor: ValueStateDescriptor, context: KeyContext) -> ValueState:
-        """Return a value per key."""
-        return self._value_of(descriptor, context)
-
-    def get_list_state(self, descriptor: ListStateDescriptor, context: KeyContext) -> ListState:
-        """Return a list per key."""
+    def state(self, descriptor: StateDescriptor, context: KeyContext) -> Any:
+        """Return the state of the descriptor's kind, of the key that the context is at."""
         entry = self._registered(descriptor)
         if entry.ttl_config is None:
-            return ListState(entry.table, context)
-        state: ListState = self._expiring(entry, context)
-        return state
-
-    def get_map_state(self, descriptor: MapStateDescriptor, context: KeyContext) -> MapState:
-        """Return a map per key."""
-        entry = self._registered(descriptor)
-        if entry.ttl_config is None:
-            return MapState(entry.table, context)
-        state: MapState = self._expiring(entry, context)
-        return state
-
-    def get_reducing_state(
-        self, descriptor: ReducingStateDescriptor, context: KeyContext
-    ) -> ReducingState:
-        """Return a value per key that is reduced."""
-        return ReducingState(self._value_of(descriptor, context), descriptor.reduce_function)
-
-    def get_aggregating_state(
-        self, descriptor: AggregatingStateDescriptor, context: KeyContext
-    ) -> AggregatingState:
-        """Return an accumulator per key."""
-        return AggregatingState(self._value_of(descriptor, context), descriptor.agg_function)
+            return state_over(entry.table, context, descriptor)
+        expiring = expiring_state(entry.table, context, entry.kind, entry.ttl_config, self._now_ms)
+        return _folded(expiring, descriptor)
 
     def merge(self, entries_max: int) -> bool:
         """Merge what captures have left behind, so many entries per state at most; return whether
         some are left."""
         return any(entry.table.merge(entries_max) for entry in self.entries.values())
-
-    def _value_of(self, descriptor: StateDescriptor, context: KeyContext) -> ValueState:
-        entry = self._registered(descriptor)
-        if entry.ttl_config is None:
-            return ValueState(entry.table, context)
-        state: ValueState = self._expiring(entry, context)
-        return state
-
-    def _expiring(self, entry: StateEntry, context: KeyContext) -> Any:
-        assert entry.ttl_config is not None, "it expires"
-        return expiring_state(entry.table, context, entry.kind, entry.ttl_config, self._now_ms)
 
     def _registered(self, descriptor: StateDescriptor) -> StateEntry:
         entry = self.entry(descriptor.name, descriptor.kind)

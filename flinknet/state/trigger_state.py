@@ -15,8 +15,9 @@ from typing import Any, cast
 
 from flinknet.errors import ConfigurationError
 from flinknet.state.descriptors import StateDescriptor, StateKind
+from flinknet.state.keyed_state import state_over
 from flinknet.state.state_table import StateTable
-from flinknet.state.window_state import require_plain, state_over
+from flinknet.state.window_state import require_plain
 
 __all__ = ["merged_memory", "merged_state", "state_in"]
 

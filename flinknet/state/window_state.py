@@ -8,29 +8,19 @@ in progress, with the window in the place of the key. What a window has kept is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from flinknet.errors import ConfigurationError
 from flinknet.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
     StateDescriptor,
     StateKind,
-    ValueStateDescriptor,
 )
-from flinknet.state.folding_state import AggregatingState, ReducingState
 from flinknet.state.keyed_access import KeyContext
-from flinknet.state.keyed_state import KeyedState
-from flinknet.state.list_state import ListState
-from flinknet.state.map_state import MapState
+from flinknet.state.keyed_state import KeyedState, state_over
+from flinknet.state.keyed_state_store import KeyedStateStore
 from flinknet.state.state_table import Entries, StateTable
-from flinknet.state.value_state import ValueState
 
-__all__ = ["GlobalStateStore", "WindowStateStore", "require_plain", "state_over"]
-
-S = TypeVar("S")
+__all__ = ["GlobalStateStore", "WindowStateStore", "require_plain"]
 
 _PREFIX = "_window_state/"
 
@@ -43,21 +33,6 @@ def require_plain(descriptor: StateDescriptor) -> None:
             f'"{descriptor.name}" is state of a window, which goes with it, and is written as '
             "records are: it takes neither a time to live nor a serializer"
         )
-
-
-def state_over(table: StateTable, place: KeyContext, descriptor: Any) -> Any:
-    """Return a state of the descriptor's kind, over what the table has at the place."""
-    match descriptor.kind:
-        case StateKind.LIST:
-            return ListState(table, place)
-        case StateKind.MAP:
-            return MapState(table, place)
-        case StateKind.REDUCING:
-            return ReducingState(ValueState(table, place), descriptor.reduce_function)
-        case StateKind.AGGREGATING:
-            return AggregatingState(ValueState(table, place), descriptor.agg_function)
-        case _:
-            return ValueState(table, place)
 
 
 class WindowPlace:
@@ -107,41 +82,26 @@ class WindowTable:
         return kept
 
 
-class GlobalStateStore:
-    """PyFlink's KeyedStateStore: state of the key of the window that speaks, in all windows."""
+class GlobalStateStore(KeyedStateStore):
+    """The state of the key of the window that speaks, in all windows."""
 
     def __init__(self, state: KeyedState, context: KeyContext) -> None:
         self._state = state
         self._context = context
         self._made: dict[str, tuple[StateKind, Any]] = {}
 
-    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState:
-        """Return a value."""
-        return self._once(descriptor, self._state.get_state)
+    def _state_of(self, descriptor: StateDescriptor) -> Any:
+        return self._once(descriptor, self._state.state)
 
-    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState:
-        """Return a list."""
-        return self._once(descriptor, self._state.get_list_state)
-
-    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState:
-        """Return a map."""
-        return self._once(descriptor, self._state.get_map_state)
-
-    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState:
-        """Return a value to which others are reduced."""
-        return self._once(descriptor, self._state.get_reducing_state)
-
-    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState:
-        """Return an accumulator."""
-        return self._once(descriptor, self._state.get_aggregating_state)
-
-    def _once(self, descriptor: Any, make: Callable[[Any, KeyContext], S]) -> S:
+    def _once(
+        self, descriptor: StateDescriptor, make: Callable[[StateDescriptor, KeyContext], Any]
+    ) -> Any:
         """Functions ask each time that a window speaks; a state is made the first time."""
         kind, state = self._made.get(descriptor.name, (None, None))
         if kind is not descriptor.kind:
             state = make(descriptor, self._context)
             self._made[descriptor.name] = descriptor.kind, state
-        return cast(S, state)
+        return state
 
 
 class WindowStateStore(GlobalStateStore):
@@ -168,28 +128,10 @@ class WindowStateStore(GlobalStateStore):
         for table in self._tables.values():
             table.pop(self._place.current_key)
 
-    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState:
-        return self._of_window(ValueState, descriptor)
-
-    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState:
-        return self._of_window(ListState, descriptor)
-
-    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState:
-        return self._of_window(MapState, descriptor)
-
-    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState:
-        return self._of_window(ReducingState, descriptor)
-
-    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState:
-        return self._of_window(AggregatingState, descriptor)
-
-    def _of_window(self, kind: type[S], descriptor: StateDescriptor) -> S:
-        """The state of a window, of the class that the descriptor is for."""
-
-        def make(one: StateDescriptor, place: KeyContext) -> S:
-            return cast(S, state_over(self._table_of(one), place, one))
-
-        return self._once(descriptor, make)
+    def _state_of(self, descriptor: StateDescriptor) -> Any:
+        return self._once(
+            descriptor, lambda one, place: state_over(self._table_of(one), place, one)
+        )
 
     def _table_of(self, descriptor: StateDescriptor) -> StateTable:
         name, kind = descriptor.name, descriptor.kind

@@ -18,8 +18,8 @@ def parts() -> tuple[bytes, bytes]:
     """Keyed and operator state of one subtask that has all key groups."""
     handler = StateHandler(operator="Count", uid="count", max_parallelism=GROUPS)
     key = Key()
-    count = handler.keyed.get_state(ValueStateDescriptor("count"), key)
-    seen = handler.keyed.get_list_state(ListStateDescriptor("seen"), key)
+    count = handler.keyed.state(ValueStateDescriptor("count"), key)
+    seen = handler.keyed.state(ListStateDescriptor("seen"), key)
     for number, key.current_key in enumerate(KEYS):
         count.update((number, "of many"))
         seen.add([number])

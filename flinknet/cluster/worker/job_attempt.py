@@ -28,16 +28,20 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 
+from flinknet.checkpoint.failure_reason import CheckpointFailureReason
 from flinknet.checkpoint.location import open_storage
-from flinknet.checkpoint.metadata import CheckpointDirectory
-from flinknet.checkpoint.pending_checkpoint import SubtaskId
+from flinknet.checkpoint.metadata import CheckpointDirectory, Label, StatePart
+from flinknet.checkpoint.pending_checkpoint import SubtaskId, SubtaskReport
 from flinknet.checkpoint.reader import CheckpointReader
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster.control.control_link import ControlLink, Deployment
 from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.messages import (
     AbortCheckpoint,
+    AcknowledgeCheckpoint,
+    AwaitCheckpoint,
     CompleteCheckpoint,
+    DeclineCheckpoint,
     Failed,
     Opened,
     Progress,
@@ -45,8 +49,6 @@ from flinknet.cluster.control.messages import (
     TriggerCheckpoint,
 )
 from flinknet.cluster.control.subtask_result import encode_result
-from flinknet.cluster.worker.checkpoint_places import CheckpointPlaces
-from flinknet.cluster.worker.checkpoint_responder import CheckpointMessages
 from flinknet.cluster.worker.result_uploads import ResultUploads
 from flinknet.cluster.worker.state_backends import AttemptBackends, StateBackends
 from flinknet.cluster.worker.user_exits import SubtaskTask
@@ -65,7 +67,97 @@ from flinknet.texts import text_of
 from flinknet.transitions import Transitions
 from flinknet.wire.events import Alignment, CheckpointBarrier, CheckpointKind, CheckpointOptions
 
-__all__ = ["TRANSITIONS", "AttemptEvent", "AttemptState", "JobAttempt"]
+__all__ = [
+    "TRANSITIONS",
+    "AttemptEvent",
+    "AttemptState",
+    "CheckpointMessages",
+    "CheckpointPlaces",
+    "JobAttempt",
+]
+
+
+class CheckpointPlaces:
+    """The stores to which the subtasks of one attempt on this worker write their parts.
+
+    Checkpoints go to the job's store, each savepoint to its own. The coordinator tells every worker
+    the store of a savepoint, and triggers the barriers in the same moment. So a barrier may come
+    before the coordinator's word: a part then waits for it. The end of a savepoint has its store
+    forgotten. Used on one event loop.
+    """
+
+    def __init__(self, own: CheckpointStore | None, config: CheckpointingConfig) -> None:
+        """``own`` is the place of the job's checkpoints; None if it takes none."""
+        self.config = config
+        self._own = own
+        self._places: dict[int, asyncio.Future[CheckpointStore]] = {}
+
+    def announce(self, checkpoint_id: int, store: CheckpointStore) -> None:
+        """A savepoint is to be written there."""
+        place = self._place(checkpoint_id)
+        if not place.done():
+            place.set_result(store)
+
+    def forget(self, checkpoint_id: int) -> None:
+        """A checkpoint has ended; nothing if it is not known."""
+        place = self._places.pop(checkpoint_id, None)
+        if place is not None:
+            place.cancel()
+
+    async def write_part(
+        self, directory: CheckpointDirectory, name: str, blocks: Iterable[tuple[Label, bytes]]
+    ) -> StatePart | None:
+        """Write a part to where its checkpoint is; see ``CheckpointStore.write_part``."""
+        store = self._own
+        if directory.is_savepoint:
+            # Shielded: several parts wait for one word, and each may be given up.
+            store = await asyncio.shield(self._place(directory.checkpoint_id))
+        assert store is not None, "a job without checkpoints is asked for savepoints alone"
+        return await store.write_part(directory, name, blocks)
+
+    def _place(self, checkpoint_id: int) -> asyncio.Future[CheckpointStore]:
+        place = self._places.get(checkpoint_id)
+        if place is None:
+            place = self._places[checkpoint_id] = asyncio.get_running_loop().create_future()
+        return place
+
+
+class CheckpointMessages:
+    """Sends them on a worker's control link."""
+
+    def __init__(self, job_id: str, attempt: int, link: ControlLink) -> None:
+        self._job_id = job_id
+        self._attempt = attempt
+        self._link = link
+
+    async def acknowledge(
+        self, checkpoint_id: int, subtask: SubtaskId, report: SubtaskReport
+    ) -> None:
+        """The subtask has written its state."""
+        handle, *metrics = report
+        await self._link.send(
+            AcknowledgeCheckpoint(
+                self._job_id, self._attempt, checkpoint_id, *subtask, handle, metrics
+            )
+        )
+
+    async def decline(
+        self,
+        checkpoint_id: int,
+        subtask: SubtaskId,
+        reason: CheckpointFailureReason,
+        explanation: str,
+    ) -> None:
+        """The subtask could not."""
+        await self._link.send(
+            DeclineCheckpoint(
+                self._job_id, self._attempt, checkpoint_id, *subtask, reason.name, explanation
+            )
+        )
+
+    async def await_checkpoint(self, subtask: SubtaskId, taken: int) -> None:
+        """The subtask waits for a checkpoint behind ``taken``, and for nothing else."""
+        await self._link.send(AwaitCheckpoint(self._job_id, self._attempt, *subtask, taken))
 
 
 class AttemptEvent(Enum):

@@ -3,17 +3,57 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from functools import partial
 from pathlib import Path
 
-from flinknet.cluster.worker.state_directories import StateDirectories
+from flinknet.config.locked_directory import LockedDirectory, remove_leftovers
 from flinknet.config.state import StateBackendName, StateConfig
-from flinknet.errors import ConfigurationError
+from flinknet.errors import ConfigurationError, StateError
 from flinknet.state.keyed_state_backend import KeyedStateBackend
 from flinknet.state.state_handler import BackendFactory
 from flinknet.state.value_serializer import ValueSerializer
 
-__all__ = ["AttemptBackends", "StateBackends"]
+__all__ = ["AttemptBackends", "StateBackends", "StateDirectories"]
+
+
+PREFIX = "flinknet-state-"
+
+
+class StateDirectories:
+    """The directories for the state of a worker's running jobs.
+
+    A worker has one directory below ``base``, made when a job first needs it, and in it one for
+    each attempt. It goes with the worker, or when the next one starts (``locked_directory.py``).
+    """
+
+    def __init__(self, base: str) -> None:
+        """``base`` is empty for the system's temporary directory."""
+        self.base = Path(base or tempfile.gettempdir())
+        self._own: LockedDirectory | None = None
+
+    def remove_leftovers(self) -> list[Path]:
+        """Remove what workers have left that are gone, and return it."""
+        return remove_leftovers(PREFIX, self.base)
+
+    def of_attempt(self, job_id: str, attempt: int) -> Path:
+        """Return the directory of an attempt, which is not there yet. Raises StateError."""
+        if self._own is None:
+            try:
+                self.base.mkdir(parents=True, exist_ok=True)
+                self._own = LockedDirectory(PREFIX, self.base)
+            except OSError as cause:
+                raise StateError(
+                    f"there is no place for the state of running jobs in {self.base}: "
+                    f"{cause.strerror}; choose another with state.rocksdb_directory"
+                ) from cause
+        return self._own.path / f"{job_id}-{attempt}"
+
+    def close(self) -> None:
+        """Remove everything; idempotent."""
+        if self._own is not None:
+            self._own.close()
+            self._own = None
 
 
 class AttemptBackends:

@@ -15,8 +15,7 @@ from flinknet.datastream import (
 )
 from flinknet.errors import ConfigurationError
 from flinknet.functions.calls import BATCH_RECORDS
-from flinknet.operators.source import read
-from flinknet.operators.source_shares import Share
+from flinknet.operators.source import Share, read
 from tests.unit.operators.harness import context
 from tests.unit.operators.letters import Letters, LettersLater, records_of
 

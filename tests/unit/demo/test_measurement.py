@@ -7,10 +7,19 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flinknet.demo import measurement as measurement_module
-from flinknet.demo.histogram import bucket_index
-from flinknet.demo.measurement import BATCH_RECORDS, INTERVAL_NS, Measurement
+from flinknet.demo.measurement import (
+    BATCH_RECORDS,
+    BUCKETS,
+    INTERVAL_NS,
+    SUB_BUCKET_BITS,
+    Measurement,
+    bucket_index,
+    bucket_upper,
+)
 
 SUBTASK, SOURCES = 2, 3
 
@@ -110,3 +119,28 @@ def test_the_longest_latency_is_exact_beyond_the_last_bucket() -> None:
     measurement = Measurement(0, 1)
     measurement.add(2**50, 0, [0])
     assert [(row.upper_ns, row.records) for row in measurement.latency_rows()] == [(2**50, 1)]
+
+
+VALUE_MAX = 2**44 - 1
+
+
+def test_every_bucket_contains_its_upper_limit() -> None:
+    """The buckets are numbered without gaps, and each counts the value that it is named after."""
+    buckets = np.arange(BUCKETS)
+    uppers = bucket_upper(buckets)
+    assert np.array_equal(bucket_index(uppers), buckets)
+    assert np.array_equal(bucket_index(uppers[:-1] + 1), buckets[1:])
+    assert uppers[-1] == VALUE_MAX
+
+
+@given(st.lists(st.integers(0, VALUE_MAX), min_size=1))
+def test_a_bucket_is_at_most_one_256th_wider_than_its_values(values: list[int]) -> None:
+    exact = np.array(values, np.int64)
+    uppers = bucket_upper(bucket_index(exact))
+    assert (uppers >= exact).all()
+    assert (uppers - exact <= exact >> SUB_BUCKET_BITS).all()
+
+
+def test_values_outside_of_the_range_are_counted_at_its_ends() -> None:
+    outside = np.array([-5, VALUE_MAX + 1, 2**62], np.int64)
+    assert bucket_index(outside).tolist() == [0, BUCKETS - 1, BUCKETS - 1]

@@ -18,15 +18,18 @@ from flinknet.datastream import ListStateDescriptor, StateTtlConfig, ValueStateD
 from flinknet.errors import CheckpointCorruptedError, StateError
 from flinknet.records.key_groups import key_group, key_group_range
 from flinknet.state.descriptors import StateKind
+from flinknet.state.entry_writer import WrittenGroup
 from flinknet.state.keyed_snapshot import (
     DETACHED_ENTRIES,
     MERGE_ENTRIES,
     SLICE_ENTRIES,
     KeyedPlace,
     KeyedSnapshot,
+    SpooledGroups,
     restore_keyed_state,
 )
 from flinknet.state.keyed_state import KeyedState
+from flinknet.state.snapshot_format import RUN
 from flinknet.state.value_serializer import ValueSerializer
 from tests.unit.state.backends import Backends, made_backends
 from tests.unit.state.keys import Key
@@ -256,22 +259,22 @@ def test_values_with_a_serializer_of_their_own(backends: Backends) -> None:
     """They stay bytes until somebody asks for them, also in the next checkpoint."""
     state, key = backends.state(), Key("a")
     descriptor = ListStateDescriptor("text", serializer=Reversed())
-    state.get_list_state(descriptor, key).add("abc")
+    state.state(descriptor, key).add("abc")
     back = read(backends, [written(state)])
     assert entries_of(back, "text") == {"a": [b"cba"]}
     again = read(backends, [written(back)])
-    assert list(again.get_list_state(descriptor, key)) == ["abc"]
+    assert list(again.state(descriptor, key)) == ["abc"]
 
 
 def test_state_that_is_asked_for_while_it_is_written(backends: Backends) -> None:
     """What a checkpoint says of it is how it was when it was captured."""
     first, key = backends.state(), Key("a")
     descriptor = ListStateDescriptor("text", serializer=Reversed())
-    first.get_list_state(descriptor, key).add("abc")
+    first.state(descriptor, key).add("abc")
     state = read(backends, [written(first)])
     snapshot = KeyedSnapshot(state, PLACE, SERIALIZER, 0)
     descriptor.enable_time_to_live(StateTtlConfig.new_builder(timedelta(seconds=1)).build())
-    asked = state.get_list_state(descriptor, key)
+    asked = state.state(descriptor, key)
     assert list(asked) == ["abc"]
     asked.add("def")
     list(snapshot.slices())
@@ -289,7 +292,7 @@ def test_what_has_expired_is_left_out_on_request(backends: Backends) -> None:
         state, key = backends.state(clock.__next__), Key("a")
         descriptor = ValueStateDescriptor("count")
         descriptor.enable_time_to_live(config)
-        value = state.get_state(descriptor, key)
+        value = state.state(descriptor, key)
         value.update(1)
         key.current_key = "b"
         value.update(1)
@@ -358,3 +361,31 @@ def test_a_run_of_a_state_that_is_not_there(backends: Backends) -> None:
     )
     with pytest.raises(CheckpointCorruptedError, match="there is no state 1"):
         read(backends, [wrong.to_bytes() + group])
+
+
+def group(content: bytes) -> WrittenGroup:
+    written = WrittenGroup()
+    written.begun += content
+    written.entries = 1
+    written.end_run(0)
+    return written
+
+
+def test_groups_stand_behind_each_other(tmp_path: Path) -> None:
+    spooled = SpooledGroups(str(tmp_path))
+    groups = {3: group(b"x" * 3_000_000), 7: group(b"y"), 8: group(b"")}
+    expected = b"".join(bytes(piece) for one in groups.values() for piece in one.pieces)
+    checksums = [one.checksum for one in groups.values()]
+    for number, written in groups.items():
+        spooled.add(number, written)
+        assert written.pieces == []
+    assert [place.group for place in spooled.places] == [3, 7, 8]
+    assert [place.checksum for place in spooled.places] == checksums
+    ends = [place.offset + place.size for place in spooled.places]
+    assert [place.offset for place in spooled.places] == [0, *ends[:-1]]
+    pieces = list(spooled.pieces())
+    assert b"".join(pieces) == expected
+    assert max(map(len, pieces)) == 1 << 20
+    assert expected[-RUN.size :] == RUN.pack(0, 1, 0)
+    spooled.close()
+    assert list(tmp_path.iterdir()) == []

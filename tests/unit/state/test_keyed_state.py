@@ -52,28 +52,28 @@ def expiring(descriptor: Any) -> Any:
 
 def test_each_state_has_its_own_values(backends: Backends) -> None:
     state = backends.state()
-    state.get_state(ValueStateDescriptor("count"), KEY).update(1)
-    assert state.get_state(ValueStateDescriptor("sum"), KEY).value() is None
-    assert state.get_state(ValueStateDescriptor("count"), KEY).value() == 1
+    state.state(ValueStateDescriptor("count"), KEY).update(1)
+    assert state.state(ValueStateDescriptor("sum"), KEY).value() is None
+    assert state.state(ValueStateDescriptor("count"), KEY).value() == 1
 
 
 @pytest.mark.parametrize("wrapped", [lambda one: one, expiring])
 def test_every_kind(backends: Backends, wrapped: Any) -> None:
     state = backends.state()
-    listed = state.get_list_state(wrapped(ListStateDescriptor("list")), KEY)
+    listed = state.state(wrapped(ListStateDescriptor("list")), KEY)
     listed.add(1)
     assert list(listed) == [1]
-    mapped = state.get_map_state(wrapped(MapStateDescriptor("map")), KEY)
+    mapped = state.state(wrapped(MapStateDescriptor("map")), KEY)
     mapped.put("a", 1)
     assert mapped.get("a") == 1
-    reducing = state.get_reducing_state(wrapped(ReducingStateDescriptor("reducing", max)), KEY)
+    reducing = state.state(wrapped(ReducingStateDescriptor("reducing", max)), KEY)
     reducing.add(1)
     assert reducing.get() == 1
     total = AggregatingStateDescriptor("aggregating", Total())
-    aggregating = state.get_aggregating_state(wrapped(total), KEY)
+    aggregating = state.state(wrapped(total), KEY)
     aggregating.add(1)
     assert aggregating.get() == 1
-    value = state.get_state(wrapped(ValueStateDescriptor("value")), KEY)
+    value = state.state(wrapped(ValueStateDescriptor("value")), KEY)
     value.update(1)
     assert value.value() == 1
     assert all(entry.timed == (wrapped is expiring) for entry in state.entries.values())
@@ -81,16 +81,16 @@ def test_every_kind(backends: Backends, wrapped: Any) -> None:
 
 def test_a_name_is_of_one_kind(backends: Backends) -> None:
     state = backends.state()
-    state.get_state(ValueStateDescriptor("count"), KEY)
+    state.state(ValueStateDescriptor("count"), KEY)
     with pytest.raises(ConfigurationError, match="is a state of kind value, and cannot be a list"):
-        state.get_list_state(ListStateDescriptor("count"), KEY)
+        state.state(ListStateDescriptor("count"), KEY)
 
 
 def test_a_name_is_kept_in_one_way(backends: Backends) -> None:
     state = backends.state()
-    state.get_state(ValueStateDescriptor("count"), KEY)
+    state.state(ValueStateDescriptor("count"), KEY)
     with pytest.raises(ConfigurationError, match="use one descriptor"):
-        state.get_state(expiring(ValueStateDescriptor("count")), KEY)
+        state.state(expiring(ValueStateDescriptor("count")), KEY)
 
 
 def restored(backends: Backends, **fields: Any) -> KeyedState:
@@ -104,22 +104,20 @@ def restored(backends: Backends, **fields: Any) -> KeyedState:
 
 def test_values_that_get_a_time_to_live(backends: Backends) -> None:
     state = restored(backends)
-    value = state.get_state(expiring(ValueStateDescriptor("count")), KEY)
+    value = state.state(expiring(ValueStateDescriptor("count")), KEY)
     assert dict(state.entries["count"].table.entries()) == {"a": (500, 255)}
     assert value.value() == 255
 
 
 def test_values_that_lose_it(backends: Backends) -> None:
-    assert (
-        restored(backends, timed=True).get_state(ValueStateDescriptor("count"), KEY).value() == 255
-    )
+    assert restored(backends, timed=True).state(ValueStateDescriptor("count"), KEY).value() == 255
 
 
 def test_a_serializer_reads_what_it_has_written(backends: Backends) -> None:
     state = restored(backends, written_by="Hexadecimal")
     assert state.entries["count"].serializer_name == "Hexadecimal"
     descriptor = ValueStateDescriptor("count", serializer=Hexadecimal())
-    assert state.get_state(descriptor, KEY).value() == 255
+    assert state.state(descriptor, KEY).value() == 255
     assert state.entries["count"].serializer_name == "Hexadecimal"
     serialised = state.entries["count"].serialising()
     assert serialised is not None
@@ -128,7 +126,7 @@ def test_a_serializer_reads_what_it_has_written(backends: Backends) -> None:
 
 def test_another_serializer_does_not(backends: Backends) -> None:
     with pytest.raises(StateError, match="by the serializer Hexadecimal: .* not with none"):
-        restored(backends, written_by="Hexadecimal").get_state(ValueStateDescriptor("count"), KEY)
+        restored(backends, written_by="Hexadecimal").state(ValueStateDescriptor("count"), KEY)
 
 
 def test_a_serializer_that_fails(backends: Backends) -> None:
@@ -140,7 +138,7 @@ def test_a_serializer_that_fails(backends: Backends) -> None:
         "rocksdb": 'state "count" of operator "Count" .* cannot be read where it is kept',
     }
     with pytest.raises(StateError, match=messages[backends.kind]):
-        state.get_state(descriptor, KEY).value()
+        state.state(descriptor, KEY).value()
 
 
 def test_what_only_the_serializer_knows_is_copied_by_it(backends: Backends) -> None:
@@ -161,7 +159,7 @@ def test_what_only_the_serializer_knows_is_copied_by_it(backends: Backends) -> N
             return Pickled(int(data))
 
     state = backends.state()
-    listed = state.get_list_state(ListStateDescriptor("list", serializer=Numbers()), KEY)
+    listed = state.state(ListStateDescriptor("list", serializer=Numbers()), KEY)
     listed.add(Pickled(1))
     capture = state.entries["list"].table.capture()
     listed.add(Pickled(2))

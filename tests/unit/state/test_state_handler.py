@@ -55,7 +55,7 @@ def test_everything_comes_back_at_another_parallelism() -> None:
     assert function.restored_from is None
     function.position = 5
     key = Key()
-    count = old.keyed.get_state(COUNT, key)
+    count = old.keyed.state(COUNT, key)
     for number in range(100):
         key.current_key = number
         count.update(number)
@@ -72,7 +72,7 @@ def test_everything_comes_back_at_another_parallelism() -> None:
             pass
         new.initialize(again)
         assert (again.restored_from, again.position) == (7, 5)
-        count = new.keyed.get_state(COUNT, key)
+        count = new.keyed.state(COUNT, key)
         for number in range(100):
             key.current_key = number
             is_here = key_group(number, 128) in key_group_range(128, 2, index)
@@ -87,7 +87,7 @@ def test_a_function_without_state_of_its_own_is_not_asked() -> None:
 
 def test_a_snapshot_that_fails_or_is_given_up_lets_go() -> None:
     state = handler()
-    value: Any = state.keyed.get_state(COUNT, Key("a"))
+    value: Any = state.keyed.state(COUNT, Key("a"))
     value.update(object())
     with pytest.raises(StateError, match='state "count" of operator "Count"'):
         written(state.snapshot(1, 0))
@@ -100,7 +100,7 @@ def test_a_snapshot_that_fails_or_is_given_up_lets_go() -> None:
 def test_operator_state_that_cannot_be_written_captures_nothing() -> None:
     state, function = handler(), Positions()
     state.initialize(function)
-    value: Any = state.keyed.get_state(COUNT, Key("a"))
+    value: Any = state.keyed.state(COUNT, Key("a"))
     value.update(1)
     function.position = object()  # type: ignore[assignment]
     with pytest.raises(StateError, match='operator state "position"'):

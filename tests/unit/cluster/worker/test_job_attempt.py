@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 
+from flinknet.checkpoint.failure_reason import CheckpointFailureReason
+from flinknet.checkpoint.file_storage import FileStorage
+from flinknet.checkpoint.metadata import CheckpointDirectory
+from flinknet.checkpoint.pending_checkpoint import SubtaskReport
+from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import new_token
 from flinknet.cluster.control.failure import FailureCause, Gravity
 from flinknet.cluster.control.messages import (
+    AcknowledgeCheckpoint,
+    AwaitCheckpoint,
     Cancel,
+    DeclineCheckpoint,
     Deploy,
     Failed,
     Message,
@@ -27,11 +36,19 @@ from flinknet.cluster.control.messages import (
 )
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.worker import job_attempt as module
-from flinknet.cluster.worker.job_attempt import TRANSITIONS, AttemptState, JobAttempt
+from flinknet.cluster.worker.job_attempt import (
+    TRANSITIONS,
+    AttemptState,
+    CheckpointMessages,
+    CheckpointPlaces,
+    JobAttempt,
+)
 from flinknet.cluster.worker.worker import Worker
+from flinknet.config import CheckpointingConfig
 from flinknet.config.restart_strategy import FixedDelayRestart
 from flinknet.errors import RemoteProtocolError
 from flinknet.net.network_environment import NetworkEnvironment
+from tests.unit.checkpoint.checkpoints import LARGE, files_below
 from tests.unit.cluster.control_plane import (
     ServedCoordinator,
     expect,
@@ -202,3 +219,75 @@ async def test_a_cancel_that_comes_right_behind_the_deployment_is_answered(
         registered = await link.register(Register("worker-0", 1, environment.address, 2))
         await Worker(environment, link, CONFIG).serve(registered, asyncio.Event())
     assert Released("job", 0) in said
+
+
+async def test_what_a_subtask_says_comes_to_the_coordinator() -> None:
+    heard: asyncio.Queue[Message] = asyncio.Queue()
+
+    async def coordinator(request: web.Request) -> web.WebSocketResponse:
+        websocket = web.WebSocketResponse()
+        await websocket.prepare(request)
+        await websocket.receive_bytes()
+        await websocket.send_bytes(encode(Registered(1000.0, 1000.0)))
+        for _ in range(3):
+            heard.put_nowait(decode(await websocket.receive_bytes()))
+        return websocket
+
+    report = SubtaskReport(b"handle", 1.0, 2.0, 3.0, 4.0, 5, 6, 7, finished=True, unaligned=True)
+    async with (
+        served_websocket(coordinator) as address,
+        ControlLink(address, new_token(), CONFIG) as link,
+    ):
+        await link.register(Register("worker-0", 1, "127.0.0.1:1", 2))
+        messages = CheckpointMessages("job", 2, link)
+        await messages.acknowledge(7, (1, 0), report)
+        await messages.decline(8, (1, 0), CheckpointFailureReason.DECLINED, "not now")
+        await messages.await_checkpoint((1, 0), 8)
+        acknowledged, declined, awaiting = [await heard.get() for _ in range(3)]
+    assert acknowledged == AcknowledgeCheckpoint(
+        "job", 2, 7, 1, 0, b"handle", [1.0, 2.0, 3.0, 4.0, 5, 6, 7, True, True, 0]
+    )
+    assert declined == DeclineCheckpoint("job", 2, 8, 1, 0, "DECLINED", "not now")
+    assert awaiting == AwaitCheckpoint("job", 2, 1, 0, 8)
+
+
+CHECKPOINTING = CheckpointingConfig()
+SAVEPOINT = CheckpointDirectory(True, 3, 0)
+
+
+def store(top: Path) -> CheckpointStore:
+    return CheckpointStore(FileStorage(top, CHECKPOINTING), "job", CHECKPOINTING)
+
+
+async def test_checkpoints_and_savepoints_go_to_their_own_places(tmp_path: Path) -> None:
+    places = CheckpointPlaces(store(tmp_path / "own"), CHECKPOINTING)
+    places.announce(3, store(tmp_path / "saved"))
+    places.announce(3, store(tmp_path / "twice"))
+    await places.write_part(CheckpointDirectory(False, 2, 0), "p", [(0, LARGE)])
+    await places.write_part(SAVEPOINT, "p", [(0, LARGE)])
+    assert files_below(tmp_path) == [
+        "own/job/checkpoint-2-attempt-0/p",
+        "saved/job/savepoint-3-attempt-0/p",
+    ]
+
+
+async def test_a_part_waits_for_the_word(tmp_path: Path) -> None:
+    places = CheckpointPlaces(None, CHECKPOINTING)
+    writing = asyncio.create_task(places.write_part(SAVEPOINT, "p", [(0, LARGE)]))
+    given_up = asyncio.create_task(places.write_part(SAVEPOINT, "q", [(0, LARGE)]))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await asyncio.sleep(0)
+    places.announce(3, store(tmp_path))
+    await writing
+    assert files_below(tmp_path) == ["job/savepoint-3-attempt-0/p"]
+
+
+async def test_the_end_of_a_savepoint_ends_the_waiting() -> None:
+    places = CheckpointPlaces(None, CHECKPOINTING)
+    writing = asyncio.create_task(places.write_part(SAVEPOINT, "p", [(0, LARGE)]))
+    await asyncio.sleep(0)
+    places.forget(3)
+    places.forget(3)
+    with pytest.raises(asyncio.CancelledError):
+        await writing

@@ -20,13 +20,14 @@ their vertices in ``vertex_routes.py``.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from aiohttp import web
 
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.cluster.coordinator.jobs.serialized_throwable import failure_cause
 from flinknet.cluster.coordinator.metrics.coordinator_families import job_values
 from flinknet.cluster.coordinator.metrics.metric_store import MetricStore
 from flinknet.cluster.coordinator.rest.flink.environment_view import job_configuration
@@ -36,14 +37,36 @@ from flinknet.cluster.coordinator.rest.flink.exceptions_view import (
 )
 from flinknet.cluster.coordinator.rest.flink.job_view import job_details, job_overview, job_plan
 from flinknet.cluster.coordinator.rest.flink.metrics_view import chosen_names, metric_list
-from flinknet.cluster.coordinator.rest.flink.result_view import job_result
 from flinknet.cluster.coordinator.rest.flink.states import job_status
 from flinknet.cluster.coordinator.rest.http_requests import named_job, whole_number
 from flinknet.errors import ConfigurationError
 from flinknet.metrics.latency_families import latency_values
 from flinknet.texts import printable
 
-__all__ = ["JobRoutes", "Ruled"]
+__all__ = ["JobRoutes", "Ruled", "job_result"]
+
+
+_APPLICATION_STATUS = {
+    JobState.FINISHED: "SUCCEEDED",
+    JobState.FAILED: "FAILED",
+    JobState.CANCELED: "CANCELED",
+}
+
+
+def job_result(record: JobRecord) -> dict[str, Any]:
+    """Flink's JobExecutionResultResponseBody. What a job has collected is not in it."""
+    if record.ended_at is None:
+        return {"status": {"id": "IN_PROGRESS"}}
+    result: dict[str, Any] = {
+        "id": record.job_id,
+        "application-status": _APPLICATION_STATUS[record.state],
+        "accumulator-results": {},
+        "net-runtime": record.wall_ms(record.ended_at) - record.wall_ms(record.submitted_at),
+    }
+    cause = record.execution.cause
+    if cause is not None and record.state is JobState.FAILED:
+        result["failure-cause"] = failure_cause(cause.error_type, cause.describe())
+    return {"status": {"id": "COMPLETED"}, "job-execution-result": result}
 
 
 class Ruled(Protocol):
