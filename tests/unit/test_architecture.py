@@ -1,4 +1,5 @@
-"""ARCHITECTURE.md is right: each file that it names is there, and defines what stands beside it."""
+"""ARCHITECTURE.md and the page behind it are right: each file that they name is there, and defines
+the name beside it; and each way says how many files it crosses."""
 
 from __future__ import annotations
 
@@ -11,12 +12,15 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "flinknet"
-TEXT = (PACKAGE / "ARCHITECTURE.md").read_text(encoding="utf-8")
+ARCHITECTURE = (PACKAGE / "ARCHITECTURE.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/explanation/accounts-and-bounds.md").read_text(encoding="utf-8")
+TEXT = f"{ARCHITECTURE}\n{PAGE}"
 
 SAID = re.compile(r"`([^`\n]+)`")
 FILE = re.compile(r"[\w./-]*/[\w./-]*|[\w.-]+\.(?:json|md|py|toml)")
 BESIDE = re.compile(r"`([\w./-]+\.py)`\s+`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?)`")
 NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?")
+CROSSES = re.compile(r"^It crosses (\d+) files\.", re.MULTILINE)
 
 
 def passages() -> list[str]:
@@ -55,9 +59,27 @@ def path_of(said: str) -> Path:
     return inside if inside.exists() else ROOT / said
 
 
+def ways() -> dict[str, str]:
+    """The sections that say how many files a thing crosses, by their headings."""
+    sections = (part.partition("\n") for part in ARCHITECTURE.split("\n## ")[1:])
+    return {heading: text for heading, _, text in sections if CROSSES.search(text)}
+
+
 def test_it_names_many() -> None:
     said = SAID.findall(TEXT)
     assert sum(1 for one in said if one.endswith(".py")) > 30
+
+
+def test_there_is_a_way_of_each_thing() -> None:
+    assert list(ways()) == ["A record's way", "A barrier's way", "An error's way", "A job's way"]
+
+
+@pytest.mark.parametrize("way", ways())
+def test_a_way_counts_the_files_that_it_crosses(way: str) -> None:
+    text = ways()[way]
+    files = {one for one in SAID.findall(text) if one.endswith(".py")}
+    assert [one for one in sorted(files) if not (PACKAGE / one).is_file()] == []
+    assert [int(number) for number in CROSSES.findall(text)] == [len(files)]
 
 
 @pytest.mark.parametrize("passage", passages(), ids=lambda passage: " ".join(passage.split())[:40])
