@@ -13,7 +13,7 @@ Rules that operators and sinks keep:
   it may go on changing it;
 - a batch belongs to the one operator or writer that it was emitted to, with all records in it: a
   function may change and keep what it gets. Where several take a batch, each gets its own
-  (``record_copies.py``). The list itself is never changed, and iterated once;
+  (``with_copies``). The list itself is never changed, and iterated once;
 - an emitted batch is never empty, and holds at most about ``BATCH_RECORDS`` more than came in: the
   results of a generator function are taken in pieces, so that one record may become millions in
   bounded memory. Arrow record batches, which are large, are emitted one by one as they are made;

@@ -5,7 +5,7 @@ reads its share. A batch is a list of records, or anything else with a length th
 it is iterated as late as possible, so it may make its records then.
 
 Checkpoints have the shares of all subtasks with how far each was read. A subtask that goes on with
-several of them (``source_shares.py``) reads them in turn, a batch of each.
+several of them (``Share``) reads them in turn, a batch of each.
 
 Every ``latency_interval_ms`` it emits a latency marker, between two batches: the time for which it
 was backpressured before is not in it, as in Flink.

@@ -11,7 +11,7 @@ left are merged in steps, too.
 
 What a backend has on disk comes after what is in memory, group by group, and is packed already. It
 may be too much for memory, so what was written of each group goes through a file then
-(``spooled_groups.py``).
+(``SpooledGroups``).
 
 It is done on the event loop, not in a thread: packing holds the interpreter all the time, so a
 thread would do it no sooner, and would keep the loop from its turn for longer.

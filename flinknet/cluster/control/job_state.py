@@ -9,8 +9,8 @@
     FAILING     END -> FAILED
     CANCELLING  END -> CANCELED
 
-What brings each event about is told by ``coordinator/job_execution.py``. RESTARTING is no state of
-an attempt: it is what the job is in between one that has FAILED and the next.
+``coordinator/jobs/job_execution.py`` says when each event happens. RESTARTING is no state of an
+attempt: the job is RESTARTING between an attempt that has FAILED and the next one.
 """
 
 from __future__ import annotations

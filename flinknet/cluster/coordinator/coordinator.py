@@ -1,7 +1,7 @@
 """The coordinator process: ``python -m flinknet.cluster.coordinator``.
 
 It gives the dispatcher (which has neither) a clock and connections, and serves the control plane
-(``rest.py``). The cluster token comes in the environment, see ``credentials.py``. With
+(``application.py``). The cluster token comes in the environment, see ``credentials.py``. With
 ``--watch-parent`` it belongs to a launcher: it ends when the launcher does, writes what the
 launcher must know as JSON lines to standard output (``listening`` with the address; ``ready`` once
 the expected workers have registered; ``worker_wanted`` for one that is lost), and reads the

@@ -5,7 +5,7 @@
     GET  /livez                      the event loop turns
     GET  /readyz                     200 once the expected workers have registered, else 503
 
-Every route here is open without the cluster token (``rest.py``).
+Every route here is open without the cluster token (``application.py``).
 """
 
 from __future__ import annotations
