@@ -17,6 +17,8 @@ from tests.fuzz.jobs.features import FEATURES, features
 from tests.fuzz.jobs.generator import generate
 from tests.fuzz.jobs.interpreter import interpret
 from tests.fuzz.jobs.lanes import Lanes, lanes
+from tests.fuzz.jobs.program import Program
+from tests.fuzz.jobs.shrinker import kind_of, shrunk
 
 SEEDS = 200
 """What ``make test`` runs."""
@@ -85,3 +87,26 @@ def test_a_program_and_its_outputs_follow_from_its_seed() -> None:
     for seed in range(20):
         assert generate(seed) == generate(seed)
         assert str(interpret(generate(seed))) == str(interpret(generate(seed)))
+
+
+async def test_a_smaller_program_fails_in_the_same_way() -> None:
+    """Program 3773 takes the minimum of field 1, which only the tuples of a map before it have:
+    without the map it fails, too, but that says nothing of the first failure."""
+    program = generate(3773)
+
+    async def failure_of(smaller: Program) -> str:
+        if any(step.kind == "map" for step in smaller.steps):
+            return "HANGS: it has not ended within 30 s"
+        return "FAILS: JobFailedError: subtask failed: TypeError: a Box has no field 1"
+
+    smaller, failure = await shrunk(program, await failure_of(program), failure_of, 60.0)
+
+    assert kind_of(failure) == ("HANGS",)
+    assert len(smaller.steps) < len(program.steps)
+    assert any(step.kind == "map" for step in smaller.steps)
+
+
+def test_kinds_of_failures() -> None:
+    raised = "FAILS: JobFailedError: operator failed: TypeError: no field\nTypeError: no field"
+    assert kind_of(raised) == ("FAILS", "JobFailedError", "TypeError")
+    assert kind_of("sink s1: 3 records are missing") == ("differs",)

@@ -43,7 +43,7 @@ class Lane:
         text = f"{program}\n{failure}"
         if request["shrink"]:
             smaller, still = await shrunk(program, failure, self._failure_of, SHRINK_S)
-            text = f"{smaller}\n{still}\nwhich was made smaller from\n{program}"
+            text = f"{smaller}\n{still}\nwhich was made smaller from\n{text}"
         return {"seed": program.seed, "failure": text}
 
     async def close(self) -> None:

@@ -1,12 +1,15 @@
 """Cuts a program that fails down to a smaller one that fails, too.
 
 Theory of operation. A cut takes one thing away: a setting, a manner, an operator with all that
-reads it, or half of a source's records. What still fails is cut further, until nothing more can be
-taken or time is up. A failure need not be the same each time, so each cut is tried twice.
+reads it, or half of a source's records. A program that still fails in the same way is cut further,
+until nothing more can be taken or time is up. A cut may also make a program that no user could
+write, such as one that takes the minimum of a field that its records do not have: that program
+fails, but in another way. A failure need not come each time, so each cut is tried twice.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -14,7 +17,7 @@ from dataclasses import replace
 from tests.fuzz.jobs.interpreter import SINKS
 from tests.fuzz.jobs.program import Input, Program, Step
 
-__all__ = ["shrunk"]
+__all__ = ["kind_of", "shrunk"]
 
 TRIES = 2
 
@@ -25,16 +28,24 @@ async def shrunk(
     failure_of: Callable[[Program], Awaitable[str]],
     patience_s: float,
 ) -> tuple[Program, str]:
-    """Return the smallest program found that fails, and how it fails."""
+    """Return the smallest program found that fails in the same way, and its failure."""
     until = time.monotonic() + patience_s
     cuts = _cuts(program)
     while time.monotonic() < until and (smaller := next(cuts, None)) is not None:
         for _ in range(TRIES):
             still = await failure_of(smaller)
-            if still:
+            if still and kind_of(still) == kind_of(failure):
                 program, failure, cuts = smaller, still, _cuts(smaller)
                 break
     return program, failure
+
+
+def kind_of(failure: str) -> tuple[str, ...]:
+    """Return how a failure came about: it hangs, it raises these errors, or outputs differ."""
+    line = failure.partition("\n")[0]
+    if line.startswith("FAILS:"):
+        return ("FAILS", *sorted(set(re.findall(r"\b\w*(?:Error|Exception|Exit)\b", line))))
+    return ("HANGS",) if line.startswith("HANGS:") else ("differs",)
 
 
 def _cuts(program: Program) -> Iterator[Program]:
