@@ -108,4 +108,4 @@ def test_the_site_is_made_and_nothing_is_astray(tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stderr
     page = (tmp_path / "explanation" / "architecture" / "index.html").read_text()
-    assert "The life of a record" in page
+    assert 'id="a-records-way"' in page
