@@ -76,15 +76,14 @@ async def test_a_slow_operator_is_seen_in_the_latency_of_markers() -> None:
                 jobs = (await read(session, "/api/v1/jobs"))["jobs"]
             job, rows = jobs[0]["job_id"], list[Any]()
             wanted = {(name, index) for name in ("first", "slow") for index in (0, 1)}
-            while wanted - {(one["operator"], one["subtask"]) for one in rows}:
+            # The first marker may come to the slow operator at the end of what that holds up.
+            while (
+                wanted - {(one["operator"], one["subtask"]) for one in rows}
+                or max(one["max"] for one in rows if one["operator"] == "slow") < 1000 * HOLD_S
+            ):
                 rows = (await read(session, f"/api/v1/jobs/{job}/latency"))["latency"]
                 await asyncio.sleep(LOOK_S)
             assert {one["source"] for one in rows} == {"numbers"}
-            longest = dict.fromkeys(("first", "slow"), 0.0)
-            for one in rows:
-                if one["operator"] in longest:
-                    longest[one["operator"]] = max(longest[one["operator"]], one["max"])
-            assert longest["slow"] >= 1000 * HOLD_S
             names = [one["id"] for one in await read(session, f"/v1/jobs/{job}/metrics")]
             prefix = f"latency.source_id.{hex_id('numbers')}.operator_id.{hex_id('slow')}"
             assert f"{prefix}.operator_subtask_index.1.latency_p99" in names
