@@ -62,6 +62,8 @@ class AttemptRecord:
     """Of some of its regions, while the others went on."""
     failures: list[RegionFailure] = field(default_factory=list)
     """What those were for."""
+    lost: FailureCause | None = None
+    """How the coordinator has ended that began it; None if that is the present one."""
 
     @property
     def number(self) -> int:

@@ -21,6 +21,7 @@ process.
   ``restart_slots_timeout_ms``: a worker that was lost may be replaced meanwhile, and says so by
   the first of its heartbeats. Of a job that has a checkpoint, it is looked before (``seek``) which
   is the last good one. If their place does not answer, the attempt fails with that.
+  ``recovery.py`` has the states of all this in one table; the dispatcher sends its events.
 - If only some regions of a job have failed they begin again in the same way, and the others go on
   (``region_failover.py``), as part of the same attempt, under a number of their own.
 - Of an ended job only the story is kept, and that only until ``jobs_retained`` more have ended.
@@ -38,7 +39,6 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any, Protocol
 
 from flinknet.checkpoint.coordinator import (
@@ -78,6 +78,7 @@ from flinknet.cluster.control.wall_clock import WallClock
 from flinknet.cluster.coordinator.jobs.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.jobs.job_execution import Commands, Part, SubtaskKey
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.cluster.coordinator.jobs.recovery import RecoveryState, Scope
 from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint
 from flinknet.cluster.coordinator.jobs.savepoint_request import SavepointRequest
 from flinknet.cluster.coordinator.workers.worker_registry import WorkerRecord, WorkerRegistry
@@ -232,10 +233,6 @@ class Dispatcher:
         state; of one that has ended keep the story."""
         self._jobs[record.job_id] = record
         commands = record.resume_execution(state, cause, now)
-        if state.is_terminal:
-            record.present.end(now if record.ended_at is None else record.ended_at)
-            _tell_savepoints(record, record.present)
-            record.restart_at = now if record.ended_at is None else None
         self._phases[record.job_id] = record.phase
         self._carry_out(record, record.present, commands, now)
         self._forget_oldest()
@@ -244,7 +241,7 @@ class Dispatcher:
     def waits_to_restart(self) -> bool:
         """Whether a job, or a part of one, is between two attempts, for which lost workers are
         missed."""
-        return any((one.restart_at, one.regions_at) != (None, None) for one in self.jobs())
+        return any(record.recovery.scope is not None for record in self.jobs())
 
     def may_fit_soon(self, submission: Submission, coming: int = 0) -> bool:
         """Whether the job does not fit the free slots, but those as well that are on their way
@@ -282,7 +279,7 @@ class Dispatcher:
 
     def cancel(self, record: JobRecord, now: float) -> None:
         """Stop a job on request; nothing happens to one that has ended or is ending."""
-        if record.restart_at is not None:
+        if record.recovery.scope is Scope.JOB:
             record.end(now, cancelled=True)
             self._write_down(record)
             return
@@ -292,7 +289,7 @@ class Dispatcher:
         """The coordinator ends, which is the cause of all that this breaks."""
         self._stopping = True
         for record in self.jobs():
-            if record.restart_at is not None:
+            if record.recovery.scope is Scope.JOB:
                 record.end(now)
                 continue
             commands = record.execution.fail(cause, now)
@@ -454,18 +451,7 @@ class Dispatcher:
         """``found``, or None, is the newest checkpoint that can be restored, and ``damage`` what is
         wrong with later ones; or their place failed with ``failure``. Nothing happens if the job
         has ended meanwhile."""
-        was_sought, record.seeks_checkpoint = record.seeks_checkpoint, False
-        if not was_sought or (record.restart_at, record.regions_at) == (None, None):
-            # All of the attempt fails meanwhile: the checkpoint is sought again when it has failed.
-            return
-        record.checkpoint_is_sought = True
-        if record.restart_at is not None:
-            record.restart_at = max(record.restart_at, now)
-        elif record.regions_at is not None:
-            record.regions_at = max(record.regions_at, now)
-        if failure is None:
-            failure = record.take_found(found, damage)
-        record.restore_failure = failure
+        record.take_found(found, failure, now, damage)
         self._restart_jobs(now)
 
     def _take_checkpoint_answer(
@@ -571,61 +557,59 @@ class Dispatcher:
             self._order(record, attempt, books.attempt_ends(now), now)
 
     def _restart_jobs(self, now: float) -> None:
-        """Begin the attempts whose time has come, as far as there are slots."""
+        """Begin what is to begin again and whose time has come, as far as there are slots."""
         for record in self.jobs():
-            self._restart_regions(record, now)
-            if record.waits_for_workers and self.workers.registered():
-                record.waits_for_workers = False
-                record.restart_at = record.restart_at and now
-            if record.waits_for_workers or record.restart_at is None or now < record.restart_at:
+            recovery = record.recovery
+            if self.workers.registered():
+                recovery.get_worker(now)
+            if not recovery.is_due(now) or self._waits_for_release(record):
                 continue
-            if record.must_seek:
-                if not record.seeks_checkpoint:
-                    record.seeks_checkpoint = True
-                    self._seek(record)
-                continue
-            failure = record.restore_failure
-            with suppress(InsufficientSlotsError):
-                attempt = self.begin_attempt(record, now)
-                if failure is not None:
-                    cause = FailureCause.of_coordinator(os.getpid(), failure)
-                    self._carry_out(record, attempt, attempt.execution.fail(cause, now), now)
-                continue
-            record.waits_for_slots = True
-            if now >= record.restart_at + self._config.restart_slots_timeout_ms / 1000:
+            if recovery.state is RecoveryState.BACKING_OFF and record.may_have_checkpoint:
+                recovery.seek()
+                self._seek(record)
+            elif recovery.scope is Scope.JOB:
+                self._restart_job(record, now)
+            else:
+                self._restart_regions(record, now)
+
+    def _restart_job(self, record: JobRecord, now: float) -> None:
+        failure = record.recovery.answer.failure
+        try:
+            attempt = self.begin_attempt(record, now)
+        except InsufficientSlotsError:
+            if record.recovery.lack_slots(now):
                 record.end(now)
                 self._write_down(record)
+            return
+        if failure is not None:
+            cause = FailureCause.of_coordinator(os.getpid(), failure)
+            self._carry_out(record, attempt, attempt.execution.fail(cause, now), now)
 
     def _restart_regions(self, record: JobRecord, now: float) -> None:
-        """Begin the regions anew that were given up, if their time has come and there are slots."""
-        attempt = record.present
-        if record.regions_at is None or now < record.regions_at:
-            return
-        if not attempt.execution.failover.is_released:
-            return
-        if record.must_seek:
-            if not record.seeks_checkpoint:
-                record.seeks_checkpoint = True
-                self._seek(record)
-            return
-        why = record.take_restore_failure()
+        attempt, answer = record.present, record.recovery.answer
         commands: Commands = []
-        if why is None:
+        why = answer.failure
+        if answer.is_final:
+            record.recovery.give_up()
+        elif why is None:
             try:
                 commands = record.restart_regions(self.workers.registered(), now)
             except InsufficientSlotsError as error:
-                record.waits_for_slots = True
-                timeout_s = self._config.restart_slots_timeout_ms / 1000
-                if now < record.regions_at + timeout_s:
+                if not record.recovery.lack_slots(now):
                     return
                 why = f"{error}{self._slots_missing()}"
-        if why is None:
-            why = self._write_down(record)
+            else:
+                why = self._write_down(record)
         if why is not None:
             cause = FailureCause.of_coordinator(os.getpid(), why)
             commands = attempt.execution.fail(cause, now)
         self._occupy_again(record, attempt)
         self._carry_out(record, attempt, commands, now)
+
+    def _waits_for_release(self, record: JobRecord) -> bool:
+        """Whether something of the regions that are to begin again still runs."""
+        is_released = record.execution.failover.is_released
+        return record.recovery.scope is Scope.REGIONS and not is_released
 
     def _occupy_again(self, record: JobRecord, attempt: AttemptRecord) -> None:
         """Count the slots of an attempt of which regions were restarted: these may share slots with
@@ -650,14 +634,7 @@ class Dispatcher:
         return commands
 
     def _restart_deadline(self, record: JobRecord) -> float | None:
-        if record.seeks_checkpoint or record.waits_for_workers:
-            return None
-        at = record.restart_at
-        if at is None and record.execution.failover.is_released:
-            at = record.regions_at
-        if at is None or not record.waits_for_slots:
-            return at
-        return at + self._config.restart_slots_timeout_ms / 1000
+        return None if self._waits_for_release(record) else record.recovery.deadline
 
     def _lose(self, cause: FailureCause | None, now: float) -> None:
         if cause is None:
@@ -674,17 +651,10 @@ class Dispatcher:
         commands = self._give_up_regions(record, attempt, commands, now)
         state = attempt.execution.state
         if attempt is record.present and not attempt.execution.failover.given_up:
-            # The attempt ends as a whole: there are no regions left to begin again.
-            record.regions_at = None
+            record.recovery.spread()
         self._follow_checkpoints(record, attempt, now)
         if attempt.ended_at is None and state.is_terminal:
-            record.keep_results()
-            attempt.end(now)
-            _tell_savepoints(record, attempt)
-            if state is JobState.FAILED and not self._stopping:
-                record.restart_at = record.attempt_failed(now)
-            if record.restart_at is None:
-                record.end(now)
+            record.attempt_ended(now, may_restart=not self._stopping)
         record.note_state(now)
         self._write_down(record)
         for worker_id, message in commands:
@@ -704,14 +674,6 @@ class Dispatcher:
             del self._jobs[record.job_id]
             self._phases.pop(record.job_id, None)
             self._books.forget(record.job_id)
-
-
-def _tell_savepoints(record: JobRecord, attempt: AttemptRecord) -> None:
-    """Say how the attempt has ended to the requests for savepoints that wait for that."""
-    state, cause = attempt.execution.state, attempt.execution.cause
-    how = state.value if cause is None else cause.describe()
-    for request in record.savepoints.values():
-        request.job_ended(finished=state is JobState.FINISHED, how=how)
 
 
 def _apply(

@@ -113,7 +113,7 @@ class JobBooks:
             "pid": os.getpid(),
             "submitted_s": self._wall.seconds(record.submitted_at),
             "ended_s": None if ended_at is None else self._wall.seconds(ended_at),
-            "cancelled": record.is_cancelled,
+            "cancelled": record.recovery.is_cancelled,
             "restarts": record.backoff.restarts,
             "start": _packed(record.start),
             "latest": _packed(record.latest_checkpoint),

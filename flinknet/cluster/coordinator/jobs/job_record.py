@@ -5,8 +5,9 @@ Theory of operation
 A job is run in *attempts*, numbered from 0, one at a time: ``begin_attempt`` makes the next one
 when the present one has ended. The last attempt answers for the job; those before it are kept for
 its story, at most ``attempts_retained`` of them. After one that failed the job's restart strategy
-says when the next may begin (``restart_at``), or the job ends. Then its graph goes, which nobody
-needs any more.
+says when the next may begin, or the job ends. Then its graph goes, which nobody needs any more.
+``recovery`` (``recovery.py``) knows where the job stands in between; only this record and its
+dispatcher send events to it, and no other module writes an attribute of this record.
 
 A job of a coordinator that has ended is ``resumed`` with its last attempt. If that is lost with the
 coordinator, a job with checkpoints goes on in another one in any case, as in Flink: its restart
@@ -36,6 +37,7 @@ from flinknet.cluster.coordinator.jobs.going_back import (
 from flinknet.cluster.coordinator.jobs.job_execution import Commands, JobExecution, SubtaskKey
 from flinknet.cluster.coordinator.jobs.pipelined_region import pipelined_regions
 from flinknet.cluster.coordinator.jobs.placement import Placement
+from flinknet.cluster.coordinator.jobs.recovery import Answer, Recovery, RecoveryState, Scope
 from flinknet.cluster.coordinator.jobs.region_failover import RegionFailure
 from flinknet.cluster.coordinator.jobs.restart_backoff import RestartBackoff
 from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint
@@ -80,7 +82,6 @@ class JobRecord:
         self.job_id = job_id
         self.submission = submission
         self.submitted_at = submitted_at
-        self.ended_at: float | None = None
         self.regions = pipelined_regions(submission.shape)
         """What must run together; every attempt runs all of them."""
         self.checkpoints = _checkpoint_coordinator(submission.shape, self._wall, first_checkpoint)
@@ -93,37 +94,18 @@ class JobRecord:
         """What the next attempt continues from."""
         self.has_stopped = False
         """That is the savepoint with which it was to end, and not one of its checkpoints."""
-        self.seeks_checkpoint = False
-        """It is being read whether that one, or which before it, is good."""
         self.completed = CompletedCheckpoints()
         """Which checkpoints its functions and sinks may have been told of."""
         self.doubts_checkpoints = False
         """An attempt could not be restored because a file of one was damaged: before the next one
         begins all are read."""
-        self.checkpoint_is_sought = False
-        """That has been done for the next attempt."""
-        self.restore_failure: str | None = None
-        """Why it could not be done: what the next attempt is to fail with."""
         self._finished_results: dict[SubtaskKey, dict[str, Any]] = {}
-        self.restart_at: float | None = None
-        """When the next attempt may begin; None while one is there, and at the end."""
-        self.regions_at: float | None = None
-        """When regions that have failed may begin again, while the others go on."""
-        self._gives_up = False
-        """Its restart strategy has had enough of the failures of regions."""
-        self._is_refused = False
-        """It would repeat output that cannot be taken back."""
-        self.waits_for_slots = False
-        """It might have begun already, had there been slots."""
-        self.waits_for_workers = False
-        """The job was resumed, and no worker has come yet on which an attempt could begin."""
+        self.recovery = Recovery(config.restart_slots_timeout_ms / 1000)
+        """What is to begin again, and how far that is."""
         self.backoff = RestartBackoff(submission.shape.restart)
         self.state_since: dict[JobState, float] = {}
         """When it came to each state that it has been in, for the last time."""
         self._noted_state: JobState | None = None
-        self._cancelled = False
-        self._lost: FailureCause | None = None
-        """How the coordinator has ended whose last attempt is the present one, if it is."""
         self._config = config
         self._attempts: list[AttemptRecord] = []
 
@@ -145,15 +127,15 @@ class JobRecord:
     @property
     def state(self) -> JobState:
         """Where the job stands: its present attempt, or in between two of them."""
-        if self._cancelled:
+        if self.recovery.is_cancelled:
             return JobState.CANCELED
-        waits = self.restart_at is not None or self.execution.failover.given_up
+        waits = self.recovery.scope is Scope.JOB or self.execution.failover.given_up
         return JobState.RESTARTING if waits else self.execution.state
 
     @property
-    def is_cancelled(self) -> bool:
-        """A client has ended it between two attempts."""
-        return self._cancelled
+    def ended_at(self) -> float | None:
+        """When the job has ended; None if it has not."""
+        return self.recovery.ended_at
 
     @property
     def restored_ms(self) -> int:
@@ -190,9 +172,7 @@ class JobRecord:
         number = self.present.last_number + 1 if self._attempts else 0
         placement = Placement.of_job(self.submission.shape, self.job_id, number, workers)
         execution = self._execution(number, placement)
-        self.restart_at, self._lost = None, None
-        self._begins()
-        self._gives_up = False
+        self.recovery.begin()
         directory, finished = self.latest_checkpoint
         self._attempts.append(
             AttemptRecord(
@@ -223,24 +203,11 @@ class JobRecord:
             [key for key, state in states.items() if state.is_pending and key not in moved],
         )
         self.keep_results()
-        self._begins()
+        self.recovery.begin()
         restart = RegionRestart(number, moved, now, self.latest_checkpoint)
         present.restart(restart, placement)
         self.checkpoints.restart(moved, restart.restored.finished)
         return self.execution.redeploy(regions, number, placement.assignment(number))
-
-    def take_restore_failure(self) -> str | None:
-        """Why it cannot be said what regions continue from, if so: all of the attempt fails with
-        that, and it is looked again for the next one."""
-        why, self.restore_failure = self.restore_failure, None
-        if why is not None:
-            self.checkpoint_is_sought = False
-        return why
-
-    def _begins(self) -> None:
-        self.regions_at, self.waits_for_slots = None, False
-        self.seeks_checkpoint, self.checkpoint_is_sought = False, False
-        self.restore_failure = None
 
     def resume(
         self,
@@ -253,16 +220,25 @@ class JobRecord:
     ) -> AttemptRecord:
         """Make the last attempt of a coordinator that has ended, instead of a first one; ``lost``
         says how it has, and the execution is to be resumed."""
-        self._lost = lost
-        self.waits_for_workers = True
+        self.recovery.resume()
         execution = self._execution(number, placement)
-        self._attempts.append(AttemptRecord(execution, placement, begun_at, None, *restored))
+        self._attempts.append(
+            AttemptRecord(execution, placement, begun_at, None, *restored, lost=lost)
+        )
         return self.present
 
     def resume_execution(self, state: JobState, cause: FailureCause | None, now: float) -> Commands:
-        """Let the execution of that attempt go on from where it had come to."""
-        assert self._lost is not None, "the job is resumed"
-        return self.execution.resume(state, cause, self._lost, now)
+        """Let the execution of that attempt go on from where it had come to; if it had failed, the
+        next one is to begin."""
+        lost = self.present.lost
+        assert lost is not None, "the job is resumed"
+        commands = self.execution.resume(state, cause, lost, now)
+        if state.is_terminal:
+            self.present.end(now if self.ended_at is None else self.ended_at)
+            self._tell_savepoints()
+            if self.ended_at is None:
+                self.recovery.fail(now)
+        return commands
 
     def remember_results(self, results: Mapping[SubtaskKey, dict[str, Any]]) -> None:
         """What finished subtasks have made, in this attempt or one before it."""
@@ -289,16 +265,14 @@ class JobRecord:
     @property
     def is_resumed(self) -> bool:
         """Whether its present attempt is one of the coordinator before this one."""
-        return self._lost is not None
+        return self.present.lost is not None
 
     @property
-    def must_seek(self) -> bool:
-        """The job may have a checkpoint, and it has not been looked yet which one is good: what the
-        coordinator before this one completed last, it may not have written down."""
-        may_have = self._lost is not None and self.submission.shape.checkpointing is not None
-        if self.checkpoint_is_sought or self.has_stopped:
-            return False
-        return bool(self.latest_checkpoint.directory or may_have)
+    def may_have_checkpoint(self) -> bool:
+        """Whether a checkpoint is to be sought before anything begins again: the job has one, or
+        the coordinator before this one may have completed one without writing it down."""
+        may_have = self.is_resumed and self.submission.shape.checkpointing is not None
+        return not self.has_stopped and bool(self.latest_checkpoint.directory or may_have)
 
     def continue_from(self, point: RestorePoint, *, is_savepoint: bool = False) -> None:
         """The job has completed a checkpoint, or the savepoint with which it is to end: the next
@@ -310,9 +284,22 @@ class JobRecord:
         if directory is not None:
             self.completed.note(directory.checkpoint_id)
 
-    def take_found(self, found: RestorePoint | None, damage: str) -> str | None:
-        """Continue from the newest checkpoint that can be restored, or from the start if there is
-        none; return why the job must not, if so. ``damage`` says why later ones cannot be used."""
+    def take_found(
+        self, found: RestorePoint | None, failure: str | None, now: float, damage: str = ""
+    ) -> None:
+        """Take the answer to the search that is under way, and continue from the newest checkpoint
+        that can be restored, or from the start if there is none. ``failure`` says why the search
+        has failed, ``damage`` why later checkpoints cannot be used. Nothing happens if the job
+        waits for no answer."""
+        match self.recovery.state:
+            case RecoveryState.SEEKING:
+                answer = Answer(failure) if failure is not None else self._judge(found, damage)
+                self.recovery.answered(answer, now)
+            case RecoveryState.SEEKING_IN_VAIN:
+                self.recovery.answered(Answer(failure), now)
+
+    def _judge(self, found: RestorePoint | None, damage: str) -> Answer:
+        """Decide whether what begins again may continue from there."""
         point = found or self.start
         directory = CheckpointDirectory.parse(point.directory)
         number = None if directory is None else directory.checkpoint_id
@@ -322,20 +309,19 @@ class JobRecord:
         newest = known.newest
         choice = continuation(newest, number, outputs, may_repeat=may_repeat)
         if choice is Continuation.LOST:
-            return (
+            return Answer(
                 f"the job had completed checkpoint {newest} and cannot go on without it, nor "
                 f"begins again from its start: {damage}; bring the directory back (is it "
                 "mounted?) or submit the job anew"
             )
         if choice is Continuation.REFUSED:
-            self._is_refused = True
-            return refusal(newest, point.directory, outputs, damage)
+            return Answer(refusal(newest, point.directory, outputs, damage), is_final=True)
         self.latest_checkpoint = point
         if number is None:
-            return None
+            return Answer()
         self.checkpoints.number_after(max(number, newest))
         if choice.goes_back:
-            all_of_it = self.restart_at is not None
+            all_of_it = self.recovery.scope is Scope.JOB
             known.go_back(number, self.checkpoints.next_id, all_of_it=all_of_it)
             log.warning(
                 'job "%s" goes on from %s, although it had completed checkpoint %d: %s%s%s',
@@ -348,24 +334,37 @@ class JobRecord:
             )
         else:
             known.note(number)
-        return None
+        return Answer()
 
     def _outputs_again(self) -> list[CheckpointedOutput]:
         """Return the outputs in the regions that begin again that hear of checkpoints."""
         outputs = list(self.submission.outputs)
-        if self.restart_at is not None:
+        if self.recovery.scope is Scope.JOB:
             return outputs
         failover = self.execution.failover
         vertices = {vertex for vertex, _ in failover.subtasks_of(failover.given_up)}
         return [one for one in outputs if one.vertex in vertices]
 
-    def attempt_failed(self, now: float) -> float | None:
-        """The present attempt has failed: return when the next one may begin, None for never."""
-        self.regions_at = None
-        cause = self.execution.cause
-        if self._gives_up or self._is_refused:
+    def attempt_ended(self, now: float, *, may_restart: bool) -> None:
+        """The execution of the present attempt has come to its end: the job ends with it, unless it
+        has failed and the restart strategy wants another one. ``may_restart``: whether the
+        coordinator goes on."""
+        self.keep_results()
+        self.present.end(now)
+        self._tell_savepoints()
+        may_restart = may_restart and self.execution.state is JobState.FAILED
+        at = self._restart_at(now) if may_restart else None
+        if at is None:
+            self.end(now)
+        else:
+            self.recovery.fail(at)
+
+    def _restart_at(self, now: float) -> float | None:
+        """Return when the attempt after the present one may begin, None for never."""
+        if self.recovery.state is RecoveryState.GIVING_UP:
             return None
-        is_lost = self._lost is not None and self.execution.cause is self._lost
+        cause, lost = self.execution.cause, self.present.lost
+        is_lost = lost is not None and cause is lost
         if is_lost and self.submission.shape.checkpointing is not None:
             return now
         return self._restart_after(cause, now)
@@ -378,16 +377,16 @@ class JobRecord:
             return False
         at = self._restart_after(failure.cause, now)
         if at is None:
-            self._gives_up = True
+            self.recovery.give_up()
             return False
         failures = self.present.failures
         failures.append(failure)
         del failures[: -self._config.attempts_retained - 1]
-        self.regions_at = at if self.regions_at is None else max(at, self.regions_at)
+        self.recovery.fail_regions(at)
         return True
 
     def _restart_after(self, cause: FailureCause | None, now: float) -> float | None:
-        is_damage = cause is not None and self.must_seek and cause.error_type in _DAMAGE
+        is_damage = cause is not None and self.may_have_checkpoint and cause.error_type in _DAMAGE
         if is_damage and not self.doubts_checkpoints:
             # Had the files been read before, nothing would have begun.
             self.doubts_checkpoints = True
@@ -415,6 +414,13 @@ class JobRecord:
             *(request.progress for request in self.savepoints.values()),
         )
 
+    def _tell_savepoints(self) -> None:
+        """Say how the attempt has ended to the requests for savepoints that wait for that."""
+        state, cause = self.execution.state, self.execution.cause
+        how = state.value if cause is None else cause.describe()
+        for request in self.savepoints.values():
+            request.job_ended(finished=state is JobState.FINISHED, how=how)
+
     def savepoint(self, request_id: str) -> SavepointRequest | None:
         """Return the request of this id, or None."""
         of_this_id = (one for one in self.savepoints.values() if one.request_id == request_id)
@@ -422,9 +428,7 @@ class JobRecord:
 
     def end(self, now: float, *, cancelled: bool = False) -> None:
         """No attempt follows the present one, which was not what ``cancelled`` the job."""
-        self.restart_at = self.regions_at = None
-        self._cancelled = cancelled
-        self.ended_at = now
+        self.recovery.end(now, cancelled=cancelled)
         self.note_state(now)
         self.submission = self.submission.without_graph()
 

@@ -119,22 +119,29 @@ def job(directory: Path) -> JobRecord:
     return JobRecord("job-1", Submission.of_graph(graph), ClusterConfig(), submitted_at=0.0)
 
 
+def worker() -> WorkerRecord:
+    """A worker with slots for the job."""
+    return WorkerRecord("worker-0", 1, "127.0.0.1:1", 9, "", 0.0, 0.0)
+
+
 async def sought(
     directory: Path, *, has_completed: bool = True, doubted: bool = True
 ) -> RestorePoint | str | None:
     """What a keeper says of the checkpoints of the graph's job."""
     record = job(directory)
-    record.doubts_checkpoints = doubted
+    record.begin_attempt([worker()], 0.0)
     if has_completed:
         record.continue_from(RestorePoint("checkpoint-2-attempt-0"))
-        record.doubts_checkpoints = doubted
-    record.restart_at = 0.0
+    record.doubts_checkpoints = doubted
+    record.recovery.fail(0.0)
+    record.recovery.seek()
     answers: list[RestorePoint | str | None] = []
 
     def take(
         record: JobRecord, found: RestorePoint | None, failure: str | None, damage: str
     ) -> None:
-        answers.append(failure or record.take_found(found, damage) or record.latest_checkpoint)
+        record.take_found(found, failure, 0.0, damage)
+        answers.append(record.recovery.answer.failure or record.latest_checkpoint)
 
     keeper = CheckpointKeeper(CheckpointingConfig(), ignore, take)
     keeper.seek(record)
@@ -274,14 +281,13 @@ class Attempt:
 
     def __init__(self, top: Path, number: int = 0) -> None:
         self.record = job(top)
-        worker = WorkerRecord("worker-0", 1, "127.0.0.1:1", 9, "", 0.0, 0.0)
-        self.attempt = self.record.begin_attempt([worker], 0.0)
+        self.attempt = self.record.begin_attempt([worker()], 0.0)
         for _ in range(number):
             execution = self.attempt.execution
             execution.start()
             execution.fail(FailureCause.of_coordinator(1, "the next one"), 0.0)
             execution.released("worker-0", execution.attempt, [], 0.0)
-            self.attempt = self.record.begin_attempt([worker], 0.0)
+            self.attempt = self.record.begin_attempt([worker()], 0.0)
         self.kept: list[Kept] = []
         self.reasons: list[CheckpointFailureReason] = []
         self.keeper = CheckpointKeeper(CheckpointingConfig(), self.note, ignore)

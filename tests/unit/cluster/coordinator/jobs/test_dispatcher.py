@@ -36,6 +36,7 @@ from flinknet.cluster.coordinator.jobs.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.jobs.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.cluster.coordinator.jobs.recovery import RecoveryState
 from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint
 from flinknet.config import ClusterConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
@@ -972,7 +973,7 @@ def test_what_was_found_is_kept_while_there_are_no_slots(checkpointed: Checkpoin
     other = checkpointed.submit(parallelism=4)
     checkpointed.found(record, record.latest_checkpoint)
     checkpointed.pass_time(11.0)
-    assert record.waits_for_slots
+    assert record.recovery.state is RecoveryState.WAITING_FOR_SLOTS
     checkpointed.open(other)
     checkpointed.finish(other)
     assert (checkpointed.sought, record.present.number) == (1, 1)
@@ -1271,12 +1272,38 @@ def test_a_part_that_is_restarted_waits_for_slots_and_then_fails_the_job(
     other = cluster.submit(parallelism=3)
     cluster.say("worker-0", Released(record.job_id, 0))
     cluster.pass_time(19.0)
-    assert (record.waits_for_slots, record.state) == (True, JobState.RESTARTING)
+    waiting = RecoveryState.WAITING_FOR_SLOTS, JobState.RESTARTING
+    assert (record.recovery.state, record.state) == waiting
     cluster.pass_time(21.0)
     assert record.state is JobState.FAILED
     assert record.execution.cause is not None
     assert "for the part of it that is restarted" in record.execution.cause.message
     assert not other.execution.state.is_terminal
+
+
+def test_what_was_found_for_a_part_is_judged_again_for_all_of_the_job(
+    cluster_of_parts: Parted,
+) -> None:
+    """The part that goes back to an older checkpoint lacks slots, so that all of the attempt fails:
+    the other part has an output that must not go back."""
+    cluster = cluster_of_parts
+    record = cluster.completed(CheckpointedOutput(0, "program", can_withdraw=False))
+    for subtask in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        cluster.finish_subtask(record, subtask)
+    for worker_id in WORKERS:
+        message = Register(f"other-{worker_id}", 1, "127.0.0.1:1", 1)
+        cluster.dispatcher.register(message, cluster.now)
+    cluster.dispatcher.worker_exited("worker-1", "exited with status 1", cluster.now)
+    cluster.submit(parallelism=3)
+    cluster.say("worker-0", Released(record.job_id, 0))
+    cluster.found(record, RestorePoint("checkpoint-1-attempt-0"))
+    assert record.recovery.state is RecoveryState.WAITING_FOR_SLOTS
+    cluster.pass_time(cluster.now + CONFIG.restart_slots_timeout_ms / 1000 + 1.0)
+    assert (record.state, cluster.sought) == (JobState.RESTARTING, 2)
+    cluster.dispatcher.register(Register("spare", 1, "127.0.0.1:1", 4), cluster.now)
+    cluster.found(record, RestorePoint("checkpoint-1-attempt-0"))
+    assert record.execution.cause is not None
+    assert 'told "program" that checkpoint 2 is complete' in record.execution.cause.message
 
 
 def test_the_slots_of_a_job_are_counted_until_the_last_that_shares_one_has_gone(

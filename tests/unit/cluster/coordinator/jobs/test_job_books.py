@@ -33,6 +33,7 @@ from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.jobs.job_books import JobBooks
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.cluster.coordinator.jobs.job_store import JobStore
+from flinknet.cluster.coordinator.jobs.recovery import RecoveryState
 from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint
 from flinknet.config import ClusterConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
@@ -186,7 +187,7 @@ def test_a_job_with_checkpoints_goes_on_in_a_new_attempt(
     assert life.sought == [resumed]
     found = RestorePoint("checkpoint-4-attempt-0")
     life.dispatcher.checkpoint_found(resumed, found, None, life.now)
-    assert resumed.waits_for_slots
+    assert resumed.recovery.state is RecoveryState.WAITING_FOR_SLOTS
     life.join("worker-5", slots=1)
     assert (resumed.present.number, resumed.present.restored_from) == (1, found.directory)
     assert {worker for worker, _ in life.said(Deploy)} == {"worker-0", "worker-5"}
@@ -365,7 +366,7 @@ def test_a_job_whose_checkpoint_was_seen_keeps_knowing_it(
 ) -> None:
     """So that it does not begin again from its start if they are gone."""
     record = first.running(checkpointing=CHECKPOINTS)
-    record.latest_checkpoint = RestorePoint("checkpoint-1-attempt-0")
+    record.continue_from(RestorePoint("checkpoint-1-attempt-0"))
     first.dispatcher._write_down(record)
     life = next_life(lives, tmp_path)
     assert life.job().latest_checkpoint.directory == "checkpoint-1-attempt-0"
