@@ -9,7 +9,9 @@ slice at a time, and then acknowledged. ``BarrierHandler`` says when, in a subta
 source is triggered by a mail, and so is a subtask whose inputs have all finished.
 
 What goes wrong in either half declines the checkpoint and harms nothing else. Whoever has aborted
-it says so downstream, so that nobody waits for its barrier.
+it says so downstream, so that nobody waits for its barrier. ``checkpoint_part.py`` has the states
+of a part; a part stays here until it has come to a final one. An abort cancels what is being
+written, and never what is being told: an answer, once there is one, reaches the coordinator.
 
 ``taken`` is the newest checkpoint that was captured: a subtask that finishes is not to be taken for
 finished in that one, nor in those before it. ``finish`` waits until all is written.
@@ -28,8 +30,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from flinknet.buffer.buffer import Buffer
 from flinknet.checkpoint.alignment_metrics import AlignmentMetrics
@@ -48,7 +51,7 @@ from flinknet.environment.processing_time import (
     wall_clock_ms,
 )
 from flinknet.environment.savepoint_stop import SavepointStop
-from flinknet.environment.task_thread import ChainThread, OnLoop
+from flinknet.environment.task_thread import ChainThread
 from flinknet.errors import CheckpointStorageFullError
 from flinknet.net.task_clock import task_time
 from flinknet.operators.record_slices import RecordSlices
@@ -56,6 +59,7 @@ from flinknet.records.reader import EventHandler, RecordReader
 from flinknet.records.writer import RecordWriter
 from flinknet.runtime.chain import OperatorChain
 from flinknet.runtime.channel_capture import ChannelCapture, InFlight
+from flinknet.runtime.checkpoint_part import Captured, CheckpointPart, PartState, Written
 from flinknet.runtime.write_pace import WritePace
 from flinknet.state.state_handler import OperatorSnapshot
 from flinknet.texts import text_of
@@ -129,29 +133,27 @@ class CheckpointResponder(Protocol):
         those that read it have read everything."""
 
 
-class _Captured:
-    """What the first half of a checkpoint has left for the second."""
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What takes part in checkpoints once the chain is open."""
 
-    def __init__(
-        self,
-        barrier: CheckpointBarrier,
-        snapshots: list[OperatorSnapshot],
-        in_flight: InFlight | None,
-        sync_ms: float,
-        *,
-        has_finished: bool,
-    ) -> None:
-        """``has_finished``: the subtask had emitted its last record; then there may be none of the
-        ``snapshots``."""
-        self.barrier = barrier
-        self.has_finished = has_finished
-        self.snapshots = snapshots
-        self.in_flight = in_flight
-        self.sync_ms = sync_ms
+    chain: OperatorChain
+    writers: Sequence[RecordWriter]
+    channels: ChannelCapture
+    barriers: CheckpointBarriers | None
+    """None for a source."""
+    timers: ProcessingTimeService
+    stop: SavepointStop
+    thread: ChainThread
+    """Where the chain runs."""
+    others: EventHandler | None
 
-    def close(self) -> None:
-        for snapshot in self.snapshots:
-            snapshot.close()
+
+class _Deadline(NamedTuple):
+    """The barrier handler's deadline, and the timer that is set for it."""
+
+    at_ms: int
+    timer: ScheduledTimer
 
 
 class SubtaskCheckpoints:
@@ -169,27 +171,18 @@ class SubtaskCheckpoints:
         self._attempt = attempt
         self._store = store
         self._responder = responder
-        self._chain: OperatorChain | None = None
-        self._channels: ChannelCapture | None = None
         self.has_emitted_all = False
         """Whether the last record has been emitted."""
         self.input_has_ended = False
         """Whether, besides, nothing is left to be captured."""
-        self._writers: Sequence[RecordWriter] = ()
-        self._barriers: CheckpointBarriers | None = None
-        self._timers: ProcessingTimeService | None = None
-        self._timer: ScheduledTimer | None = None
-        self._timer_ms: int | None = None
-        """The barrier handler's deadline for which that is set."""
-        self._others: EventHandler | None = None
-        self._stop: SavepointStop | None = None
-        self._stopping = -1
-        """The savepoint with which the job ends that is to be taken, its barriers having come."""
-        self._alignment: AlignmentMetrics | None = None
-        self._thread: ChainThread = OnLoop()
-        """Where the chain runs."""
-        self._captured: dict[int, _Captured] = {}
-        self._tasks: dict[asyncio.Task[None], int] = {}
+        self._begun: _Begun | None = None
+        self._deadline: _Deadline | None = None
+        self._parts: dict[int, CheckpointPart] = {}
+        """The parts that are not final, by checkpoint."""
+        self._writing: dict[int, asyncio.Task[None]] = {}
+        """The tasks that write, and then answer, by checkpoint."""
+        self._telling: set[asyncio.Task[None]] = set()
+        """The tasks that decline what is not written."""
 
     def begin(
         self,
@@ -208,173 +201,162 @@ class SubtaskCheckpoints:
         handles the events that are not about checkpoints, ``slices`` interrupts batches."""
         vertex, index = self._subtask
         name = f"subtask {index} of vertex {vertex}"
-        self._others = others
-        self._chain = chain
-        self._writers = writers
-        self._timers = timers
-        self._stop = stop
-        self._thread = thread
-        self._channels = ChannelCapture(name, self._store.config, reader, writers, slices)
+        channels = ChannelCapture(name, self._store.config, reader, writers, slices)
+        barriers: CheckpointBarriers | None = None
         if reader is not None:
             kind = BarrierHandler if exactly_once else BarrierTracker
-            self._barriers = kind(reader.gate, self, lambda: reader.bytes_in)
+            barriers = kind(reader.gate, self, lambda: reader.bytes_in)
+        self._begun = _Begun(chain, writers, channels, barriers, timers, stop, thread, others)
 
     # -- what comes, always between two batches
 
     def on_event(self, channel: int, event: Event) -> bool | None:
         """The reader delivers an event; True if the subtask has something to do before more is
         read."""
-        if self._barriers is not None:
+        begun = self._begun
+        if begun is None:
+            return None
+        if begun.barriers is not None:
             decoded = decode_event(event)
-            handled = handle_event(self._barriers, channel, decoded, wall_clock_ms())
-            self._follow_deadline(self._barriers)
+            handled = handle_event(begun.barriers, channel, decoded, wall_clock_ms())
+            self._follow_deadline(begun)
             if handled:
                 return None
-        return None if self._others is None else self._others.on_event(channel, event)
+        return None if begun.others is None else begun.others.on_event(channel, event)
 
     def trigger_checkpoint(self, barrier: CheckpointBarrier) -> Coroutine[Any, Any, None] | None:
         """The coordinator has this subtask begin a checkpoint; nothing happens before ``begin``.
         What is returned is to be awaited before anything else."""
-        if self._chain is None:
+        begun = self._begun
+        if begun is None:
             return None
         if self.input_has_ended:
-            self._take_as_finished(barrier)
-        elif self._barriers is not None:
-            self._barriers.on_trigger(barrier, wall_clock_ms())
-            self._follow_deadline(self._barriers)
+            self._take_as_finished(begun, barrier)
+        elif begun.barriers is not None:
+            begun.barriers.on_trigger(barrier, wall_clock_ms())
+            self._follow_deadline(begun)
         elif barrier.checkpoint_id > self.taken:
             metrics = AlignmentMetrics(
                 start_delay_ms=max(0, wall_clock_ms() - barrier.timestamp_ms)
             )
+            part = self._part_of(barrier)
             if barrier.options.kind.stops:
-                self._stopping, self._alignment = barrier.checkpoint_id, metrics
-                return self._take_and_hold(self._chain, barrier)
-            self.trigger(barrier)
+                self.complete(barrier.checkpoint_id, metrics)
+                return self._take_and_hold(begun, part)
+            self._take(begun, part)
             self.complete(barrier.checkpoint_id, metrics)
         return None
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """The coordinator has given a checkpoint up."""
-        if self._barriers is not None and not self.input_has_ended:
-            self._barriers.abort(checkpoint_id, AbortReason.COORDINATOR)
-            self._follow_deadline(self._barriers)
-        self._drop(checkpoint_id)
+        begun = self._begun
+        if begun is None:
+            return
+        if begun.barriers is not None and not self.input_has_ended:
+            begun.barriers.abort(checkpoint_id, AbortReason.COORDINATOR)
+            self._follow_deadline(begun)
+        self._drop(begun, checkpoint_id)
 
-    def _follow_deadline(self, barriers: CheckpointBarriers) -> None:
+    def _follow_deadline(self, begun: _Begun) -> None:
         """Have ``on_time`` called as a mail when the barrier handler wants it."""
-        assert self._timers is not None, "barriers come to a subtask that has begun"
-        deadline_ms = barriers.deadline_ms
-        if self._timer is not None and self._timer_ms != deadline_ms:
-            self._timers.cancel(self._timer)
-            self._timer = None
-        if deadline_ms is not None and self._timer is None:
-            self._timer_ms = deadline_ms
-            self._timer = self._timers.register_delay(
-                max(0, deadline_ms - wall_clock_ms()), partial(self._on_time, barriers, deadline_ms)
-            )
+        assert begun.barriers is not None, "a source has no deadline"
+        deadline_ms = begun.barriers.deadline_ms
+        if self._deadline is not None and self._deadline.at_ms != deadline_ms:
+            begun.timers.cancel(self._deadline.timer)
+            self._deadline = None
+        if deadline_ms is not None and self._deadline is None:
+            delay_ms = max(0, deadline_ms - wall_clock_ms())
+            on_time = partial(self._on_time, begun, begun.barriers, deadline_ms)
+            self._deadline = _Deadline(deadline_ms, begun.timers.register_delay(delay_ms, on_time))
 
-    def _on_time(self, barriers: CheckpointBarriers, deadline_ms: int, _: int) -> None:
-        self._timer = None
+    def _on_time(
+        self, begun: _Begun, barriers: CheckpointBarriers, deadline_ms: int, _: int
+    ) -> None:
+        self._deadline = None
         barriers.on_time(max(deadline_ms, wall_clock_ms()))
-        self._follow_deadline(barriers)
+        self._follow_deadline(begun)
 
     # -- what the barrier handler says (BarrierListener)
 
     def trigger(self, barrier: CheckpointBarrier) -> None:
         """Take the checkpoint now: the synchronous half. Of one with which the job ends that is a
         mail, since it may have records to emit; nothing comes behind its barriers."""
-        assert self._chain is not None, "barriers come to a subtask that has begun"
+        begun, part = self._running, self._part_of(barrier)
         if barrier.options.kind.stops:
-            assert self._stop is not None
-            self._stopping, self._alignment = barrier.checkpoint_id, None
-            self._stop.post(partial(self._take_and_hold, self._chain, barrier))
+            begun.stop.post(partial(self._take_and_hold, begun, part))
         else:
-            self._take(self._chain, barrier)
+            self._take(begun, part)
 
-    async def _take_and_hold(self, chain: OperatorChain, barrier: CheckpointBarrier) -> None:
+    async def _take_and_hold(self, begun: _Begun, part: CheckpointPart) -> None:
         """Take a savepoint with which the job ends, and do nothing more until it is known what has
         become of it. Raises Stopped."""
-        assert self._stop is not None
-        checkpoint_id, self._stopping = barrier.checkpoint_id, -1
-        if self._stop.is_aborted(checkpoint_id):
+        checkpoint_id = part.barrier.checkpoint_id
+        if part.is_final or begun.stop.is_aborted(checkpoint_id):
             return
-        if barrier.options.kind is CheckpointKind.SAVEPOINT_TERMINATE:
-            await self._thread.run(chain.end_of_input())
+        if part.barrier.options.kind is CheckpointKind.SAVEPOINT_TERMINATE:
+            await begun.thread.run(begun.chain.end_of_input())
             self.has_emitted_all = True
-        self._take(chain, barrier)
-        self.complete(checkpoint_id, self._alignment or AlignmentMetrics())
-        await self._stop.hold(checkpoint_id)
+        self._take(begun, part)
+        await begun.stop.hold(checkpoint_id)
 
-    def _take(self, chain: OperatorChain, barrier: CheckpointBarrier) -> None:
-        assert self._channels is not None
+    def _take(self, begun: _Begun, part: CheckpointPart) -> None:
+        barrier = part.barrier
         checkpoint_id = barrier.checkpoint_id
         began = task_time()
         try:
             # The barrier must not wait: the loop stands still until the chain's state is captured.
-            snapshots = self._thread.call(
-                partial(chain.snapshot, checkpoint_id, barrier.timestamp_ms)
+            snapshots = begun.thread.call(
+                partial(begun.chain.snapshot, checkpoint_id, barrier.timestamp_ms)
             )
-            in_flight = self._begin_channels(self._channels, barrier, snapshots)
+            in_flight = self._begin_channels(begun, barrier, snapshots)
         except Exception as error:
-            if self._barriers is not None:
-                self._barriers.abort(checkpoint_id, AbortReason.COORDINATOR)
+            self._refuse(part, error)
+            if begun.barriers is not None:
+                begun.barriers.abort(checkpoint_id, AbortReason.COORDINATOR)
             else:
                 self.abort(checkpoint_id, AbortReason.COORDINATOR)
-            self._refuse(checkpoint_id, CheckpointFailureReason.DECLINED, error)
             return
-        self.taken = checkpoint_id
         sync_ms = (task_time() - began) * 1000
-        self._captured[checkpoint_id] = _Captured(
-            barrier, snapshots, in_flight, sync_ms, has_finished=self.has_emitted_all
-        )
+        self._capture(begun, part, Captured(snapshots, in_flight, sync_ms, self.has_emitted_all))
 
-    def _take_as_finished(self, barrier: CheckpointBarrier) -> None:
+    def _take_as_finished(self, begun: _Begun, barrier: CheckpointBarrier) -> None:
         """Take a checkpoint behind the last record: what the barrier overtakes is all there is."""
         checkpoint_id = barrier.checkpoint_id
-        ended = any(writer.partition.finished for writer in self._writers)
-        if checkpoint_id <= self.taken or ended or not self._writers:
+        ended = any(writer.partition.finished for writer in begun.writers)
+        if checkpoint_id <= self.taken or ended or not begun.writers:
             return
-        assert self._channels is not None, "the input of who has begun may end"
+        part = self._part_of(barrier)
         try:
-            in_flight = self._begin_channels(self._channels, barrier, [])
+            in_flight = self._begin_channels(begun, barrier, [])
         except Exception as error:
-            self._refuse(checkpoint_id, CheckpointFailureReason.DECLINED, error)
+            self._refuse(part, error)
             return
-        self.taken = checkpoint_id
-        captured = _Captured(barrier, [], in_flight, 0.0, has_finished=True)
-        if in_flight is not None:
-            self._channels.complete_input(checkpoint_id)
-        self._start(checkpoint_id, self._write(captured, AlignmentMetrics()))
+        self._capture(begun, part, Captured([], in_flight, 0.0, has_finished=True))
+        self.complete(checkpoint_id, AlignmentMetrics())
 
     def persist(self, checkpoint_id: int, channel: int, buffer: Buffer) -> None:
         """A buffer is in flight."""
-        if checkpoint_id in self._captured and self._channels is not None:
-            self._channels.persist(checkpoint_id, channel, buffer)
+        part = self._parts.get(checkpoint_id)
+        if part is not None and part.state is PartState.CAPTURED:
+            self._running.channels.persist(checkpoint_id, channel, buffer)
         else:
             buffer.recycle()
 
     def complete(self, checkpoint_id: int, metrics: AlignmentMetrics) -> None:
-        """Every barrier has come: the asynchronous half begins."""
-        if checkpoint_id == self._stopping:
-            self._alignment = metrics
-            return
-        captured = self._captured.pop(checkpoint_id, None)
-        if captured is None:
-            return
-        if captured.in_flight is not None and self._channels is not None:
-            self._channels.complete_input(checkpoint_id)
-        self._start(checkpoint_id, self._write(captured, metrics))
+        """Every barrier has come: the asynchronous half begins, if the first one is done."""
+        part = self._parts.get(checkpoint_id)
+        written = None if part is None else part.align(metrics)
+        if part is not None and written is not None:
+            self._begin_to_write(self._running, part, written)
 
     def abort(self, checkpoint_id: int, reason: AbortReason) -> None:
         """The checkpoint will not be."""
-        self._drop(checkpoint_id)
-        self._broadcast(CancelCheckpointMarker(checkpoint_id).event())
+        begun = self._running
+        self._drop(begun, checkpoint_id)
+        self._broadcast(begun, CancelCheckpointMarker(checkpoint_id).event())
         declined = _DECLINED_AS[reason]
         if declined is not None:
-            self._start(
-                checkpoint_id,
-                self._responder.decline(checkpoint_id, self._subtask, declined, reason.value),
-            )
+            self._decline(checkpoint_id, declined, reason.value)
 
     # -- the end
 
@@ -389,155 +371,175 @@ class SubtaskCheckpoints:
 
     async def finish(self) -> None:
         """Wait until all that was captured is written and acknowledged, or declined."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        while tasks := {*self._writing.values(), *self._telling}:
+            await asyncio.wait(tasks)
 
     async def close(self) -> None:
         """Write nothing more; idempotent."""
-        for task in self._tasks:
+        tasks = [*self._writing.values(), *self._telling]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._channels is not None:
-            self._channels.close()
-        for captured in self._captured.values():
-            captured.close()
-        self._captured.clear()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._begun is not None:
+            self._begun.channels.close()
+        for part in self._parts.values():
+            captured = part.abort()
+            if captured is not None:
+                captured.close()
+        self._parts.clear()
 
     # -- how
 
+    @property
+    def _running(self) -> _Begun:
+        assert self._begun is not None, "barriers come to a subtask that has begun"
+        return self._begun
+
+    def _part_of(self, barrier: CheckpointBarrier) -> CheckpointPart:
+        """Begin the subtask's part in a checkpoint."""
+        self._parts[barrier.checkpoint_id] = part = CheckpointPart(barrier)
+        return part
+
     def _begin_channels(
-        self,
-        channels: ChannelCapture,
-        barrier: CheckpointBarrier,
-        snapshots: list[OperatorSnapshot],
+        self, begun: _Begun, barrier: CheckpointBarrier, snapshots: list[OperatorSnapshot]
     ) -> InFlight | None:
         """Pass the barrier on; what the operators have captured is not kept if that fails."""
         try:
-            return channels.begin(barrier)
+            return begun.channels.begin(barrier)
         except BaseException:
             for snapshot in snapshots:
-                self._thread.post(snapshot.close)
+                begun.thread.post(snapshot.close)
             raise
 
-    def _broadcast(self, event: Event) -> None:
+    def _broadcast(self, begun: _Begun, event: Event) -> None:
         """Write an event now: between two batches no record is in progress."""
-        for writer in self._writers:
+        for writer in begun.writers:
             if not writer.partition.finished:
                 writer.partition.broadcast_event(*event)
 
-    def _start(self, checkpoint_id: int, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks[task] = checkpoint_id
-        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+    def _capture(self, begun: _Begun, part: CheckpointPart, captured: Captured) -> None:
+        self.taken = part.barrier.checkpoint_id
+        written = part.capture(captured)
+        if written is not None:
+            self._begin_to_write(begun, part, written)
 
-    def _drop(self, checkpoint_id: int) -> None:
-        captured = self._captured.pop(checkpoint_id, None)
-        if captured is not None:
-            self._thread.post(captured.close)
-        if self._channels is not None:
-            self._channels.abort(checkpoint_id, "the checkpoint was given up")
-        for task, written in self._tasks.items():
-            if written == checkpoint_id:
-                task.cancel()
+    def _begin_to_write(self, begun: _Begun, part: CheckpointPart, written: Written) -> None:
+        checkpoint_id = part.barrier.checkpoint_id
+        if written.captured.in_flight is not None:
+            begun.channels.complete_input(checkpoint_id)
+        task = asyncio.create_task(self._write(begun, part, written))
+        self._writing[checkpoint_id] = task
+        task.add_done_callback(partial(self._end_writing, begun, checkpoint_id, written.captured))
 
-    def _refuse(
-        self, checkpoint_id: int, reason: CheckpointFailureReason, error: Exception
+    def _end_writing(
+        self, begun: _Begun, checkpoint_id: int, captured: Captured, _: asyncio.Task[None]
     ) -> None:
-        explanation = f"{type(error).__name__}: {text_of(error)}"
-        self._start(
-            checkpoint_id,
-            self._responder.decline(checkpoint_id, self._subtask, reason, explanation),
-        )
+        """Let go of what was written, also if the task was cancelled before it began."""
+        del self._writing[checkpoint_id]
+        begun.thread.post(captured.close)
 
-    async def _write(self, captured: _Captured, alignment: AlignmentMetrics) -> None:
-        barrier = captured.barrier
+    def _drop(self, begun: _Begun, checkpoint_id: int) -> None:
+        begun.channels.abort(checkpoint_id, "the checkpoint was given up")
+        part = self._parts.pop(checkpoint_id, None)
+        if part is None:
+            return
+        if part.state is PartState.WRITING:
+            self._writing[checkpoint_id].cancel()
+        captured = part.abort()
+        if captured is not None:
+            begun.thread.post(captured.close)
+
+    def _refuse(self, part: CheckpointPart, error: Exception) -> None:
+        """The state of a part cannot be captured."""
+        checkpoint_id = part.barrier.checkpoint_id
+        del self._parts[checkpoint_id]
+        part.refuse()
+        self._decline(checkpoint_id, CheckpointFailureReason.DECLINED, _explained(error))
+
+    def _decline(
+        self, checkpoint_id: int, reason: CheckpointFailureReason, explanation: str
+    ) -> None:
+        task = asyncio.create_task(
+            self._responder.decline(checkpoint_id, self._subtask, reason, explanation)
+        )
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _write(self, begun: _Begun, part: CheckpointPart, written: Written) -> None:
+        """Write a part, and tell the coordinator. Once it is known what to tell, the part is final,
+        so that an abort does not cancel that."""
+        checkpoint_id = part.barrier.checkpoint_id
         began = task_time()
         try:
             in_flight, operators = await _beside_each_other(
-                self._write_in_flight(captured), self._write_operators(captured)
+                self._write_in_flight(written), self._write_operators(begun, written)
             )
             head, parts = operators[0]
             operators[0] = head, parts | in_flight
+            report = _report(written, operators, (task_time() - began) * 1000)
         except Exception as error:
-            explanation = f"{type(error).__name__}: {text_of(error)}"
-            await self._responder.decline(
-                barrier.checkpoint_id,
-                self._subtask,
-                self._failure_of(captured, error),
-                explanation,
-            )
-            return
-        finally:
-            self._thread.post(captured.close)
-        report = SubtaskReport(
-            handle=encode_handle(operators),
-            start_delay_ms=alignment.start_delay_ms,
-            alignment_ms=alignment.alignment_ms,
-            sync_ms=captured.sync_ms,
-            async_ms=(task_time() - began) * 1000,
-            state_bytes=sum(part.size_bytes for _, parts in operators for part in parts.values()),
-            processed_bytes=alignment.processed_bytes,
-            persisted_bytes=sum(
-                parts[kind].size_bytes
-                for _, parts in operators
-                for kind in _IN_FLIGHT & parts.keys()
-            ),
-            finished=captured.has_finished,
-            unaligned=barrier.options.alignment is Alignment.UNALIGNED,
-        )
-        await self._responder.acknowledge(barrier.checkpoint_id, self._subtask, report)
+            if part.is_final:  # A failure may come instead of the cancellation.
+                return
+            del self._parts[checkpoint_id]
+            part.refuse()
+            reason = self._failure_of(written, error)
+            await self._responder.decline(checkpoint_id, self._subtask, reason, _explained(error))
+        else:
+            del self._parts[checkpoint_id]
+            part.acknowledge()
+            await self._responder.acknowledge(checkpoint_id, self._subtask, report)
 
-    def _failure_of(self, captured: _Captured, error: Exception) -> CheckpointFailureReason:
+    def _failure_of(self, written: Written, error: Exception) -> CheckpointFailureReason:
         """Why the second half has failed: a later checkpoint, such as a savepoint, ends what the
         one before collects of its channels, and that says nothing about the job."""
-        in_flight = captured.in_flight
+        in_flight = written.captured.in_flight
         gave_way = in_flight is not None and in_flight.done() and in_flight.exception() is not None
-        if gave_way and self.taken > captured.barrier.checkpoint_id:
+        if gave_way and self.taken > written.barrier.checkpoint_id:
             return CheckpointFailureReason.SUBSUMED
         if isinstance(error, CheckpointStorageFullError):
             return CheckpointFailureReason.STORAGE_FULL
         return CheckpointFailureReason.ASYNC_FAILURE
 
     async def _write_operators(
-        self, captured: _Captured
+        self, begun: _Begun, written: Written
     ) -> list[tuple[str, dict[StateKind, StatePart]]]:
-        assert self._chain is not None, "what was captured is of a chain"
+        captured = written.captured
         if not captured.snapshots:
-            return [(uid, {}) for uid in self._chain.uids]
-        await self._chain.persist()
+            return [(uid, {}) for uid in begun.chain.uids]
+        await begun.chain.persist()
         operators = []
         pace = WritePace(task_time())
         for snapshot in captured.snapshots:
-            await self._at_pace(pace, snapshot.detach())
+            await self._at_pace(begun, pace, snapshot.detach())
         for number, snapshot in enumerate(captured.snapshots):
-            await self._at_pace(pace, snapshot.slices())
-            written = {StateKind.OPERATOR: snapshot.operator_pieces()}
+            await self._at_pace(begun, pace, snapshot.slices())
+            kinds = {StateKind.OPERATOR: snapshot.operator_pieces()}
             if not captured.has_finished:  # Nobody asks for a key any more.
-                written[StateKind.KEYED] = snapshot.keyed_pieces()
+                kinds[StateKind.KEYED] = snapshot.keyed_pieces()
             parts: dict[StateKind, StatePart] = {}
-            for kind, pieces in written.items():
+            for kind, pieces in kinds.items():
                 blocks = labelled(kind, pieces)
-                part = await self._write_part(captured.barrier, number, kind, blocks)
+                part = await self._write_part(written.barrier, number, kind, blocks)
                 if part is not None:
                     parts[kind] = part
             operators.append((snapshot.uid, parts))
         return operators
 
-    async def _at_pace(self, pace: WritePace, steps: Iterator[None]) -> None:
+    async def _at_pace(self, begun: _Begun, pace: WritePace, steps: Iterator[None]) -> None:
         """Do one step after the other where the chain runs, whose state they read, and let that
         and the loop go on in between."""
-        while await self._thread.work(partial(_do_some, pace, steps)):
+        while await begun.thread.work(partial(_do_some, pace, steps)):
             await asyncio.sleep(0)
             pace.resume(task_time())
 
-    async def _write_in_flight(self, captured: _Captured) -> dict[StateKind, StatePart]:
+    async def _write_in_flight(self, written: Written) -> dict[StateKind, StatePart]:
         """Write what was in flight, once that is known; it is kept as the first operator's."""
-        if captured.in_flight is None:
+        if written.captured.in_flight is None:
             return {}
-        state = await captured.in_flight
+        state = await written.captured.in_flight
         parts = await _beside_each_other(
-            self._write_part(captured.barrier, 0, StateKind.INPUT, state.input_blocks()),
-            self._write_part(captured.barrier, 0, StateKind.OUTPUT, state.output_blocks()),
+            self._write_part(written.barrier, 0, StateKind.INPUT, state.input_blocks()),
+            self._write_part(written.barrier, 0, StateKind.OUTPUT, state.output_blocks()),
         )
         kinds = (StateKind.INPUT, StateKind.OUTPUT)
         return {kind: part for kind, part in zip(kinds, parts, strict=True) if part is not None}
@@ -554,6 +556,30 @@ class SubtaskCheckpoints:
         vertex, index = self._subtask
         name = f"{vertex}-{index}-{operator}-{kind.value}"
         return await self._store.write_part(directory, name, blocks)
+
+
+def _report(
+    written: Written, operators: list[tuple[str, dict[StateKind, StatePart]]], async_ms: float
+) -> SubtaskReport:
+    alignment, captured = written.alignment, written.captured
+    return SubtaskReport(
+        handle=encode_handle(operators),
+        start_delay_ms=alignment.start_delay_ms,
+        alignment_ms=alignment.alignment_ms,
+        sync_ms=captured.sync_ms,
+        async_ms=async_ms,
+        state_bytes=sum(part.size_bytes for _, parts in operators for part in parts.values()),
+        processed_bytes=alignment.processed_bytes,
+        persisted_bytes=sum(
+            parts[kind].size_bytes for _, parts in operators for kind in _IN_FLIGHT & parts.keys()
+        ),
+        finished=captured.has_finished,
+        unaligned=written.barrier.options.alignment is Alignment.UNALIGNED,
+    )
+
+
+def _explained(error: Exception) -> str:
+    return f"{type(error).__name__}: {text_of(error)}"
 
 
 def labelled(kind: StateKind, pieces: Iterable[bytes | bytearray]) -> Iterator[tuple[Label, bytes]]:

@@ -50,9 +50,12 @@ from flinknet.graph.graph import JobGraph
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.operators.source import read
 from flinknet.records.serialization.serializer import RecordUnpacker
+from flinknet.runtime import subtask_checkpoints
+from flinknet.runtime.chain import OperatorChain
 from flinknet.runtime.execution_state import ExecutionState
 from flinknet.runtime.restored_state import RestoredState
 from flinknet.runtime.subtask import Subtask
+from flinknet.state.state_handler import OperatorSnapshot
 from flinknet.wire.events import Alignment, CheckpointBarrier, CheckpointKind, CheckpointOptions
 from tests.unit.runtime.checkpointed import Answers, deploy, store_in, trigger
 from tests.unit.runtime.running import environments
@@ -493,6 +496,91 @@ async def test_the_coordinator_may_give_a_checkpoint_up_at_any_time(
         trigger(subtasks, CheckpointBarrier(4, 1_000))
         assert collected(await asyncio.gather(*tasks)) == EXPECTED
     assert {task.result().checkpoint_taken for task in tasks} == {4}
+
+
+@pytest.fixture
+def open_snapshots(monkeypatch: pytest.MonkeyPatch) -> set[OperatorSnapshot]:
+    """The snapshots that were captured and not closed."""
+    is_open: set[OperatorSnapshot] = set()
+    snapshot, close = OperatorChain.snapshot, OperatorSnapshot.close
+
+    def noted(chain: OperatorChain, checkpoint_id: int, at_ms: int) -> list[OperatorSnapshot]:
+        taken = snapshot(chain, checkpoint_id, at_ms)
+        is_open.update(taken)
+        return taken
+
+    def closed(one: OperatorSnapshot) -> None:
+        is_open.discard(one)
+        close(one)
+
+    monkeypatch.setattr(OperatorChain, "snapshot", noted)
+    monkeypatch.setattr(OperatorSnapshot, "close", closed)
+    return is_open
+
+
+@pytest.mark.parametrize("how", ["the coordinator", "the end of the subtask"])
+async def test_what_is_captured_is_closed_if_nothing_of_it_is_written(
+    workers: list[NetworkEnvironment],
+    store: CheckpointStore,
+    open_snapshots: set[OperatorSnapshot],
+    how: str,
+) -> None:
+    """O1: between the two halves, before the loop has turned once."""
+    answers = Answers()
+    subtasks = deploy(sums(), workers, store, answers)
+    async with running(subtasks):
+        source = next(one for name, one in subtasks.items() if name.startswith("Source"))
+        checkpoints = source._checkpoints
+        assert checkpoints is not None
+
+        async def between_two_batches() -> None:
+            assert checkpoints is not None
+            assert checkpoints.trigger_checkpoint(BARRIER) is None
+            assert open_snapshots, "nothing is written yet"
+            if how == "the coordinator":
+                checkpoints.abort_checkpoint(1)
+                await checkpoints.finish()
+            else:
+                await checkpoints.close()
+
+        await source._mailbox.submit(between_two_batches)
+        await source._thread.work(lambda: None)
+        assert not open_snapshots
+    assert not answers.reports
+
+
+async def test_a_checkpoint_that_is_declined_and_given_up_at_once_is_declined(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    """The abort cancels what is written, and not what is told."""
+    answers = Answers()
+    subtasks = deploy(sums(), workers, store, answers)
+    async with running(subtasks):
+        (sink, *_) = [one for name, one in subtasks.items() if not name.startswith("Source")]
+        assert sink._checkpoints is not None
+        sink._checkpoints.abort(1, AbortReason.NOT_READY)
+        sink._checkpoints.abort_checkpoint(1)
+        await answers.until(declines=1)
+    assert [decline[2] for decline in answers.declines] == [CheckpointFailureReason.NOT_READY]
+
+
+async def test_a_report_that_cannot_be_made_declines_the_checkpoint(
+    workers: list[NetworkEnvironment], store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All is written by then; the coordinator must not wait until its time-out."""
+
+    def fails(operators: object) -> bytes:
+        raise ValueError("too large")
+
+    monkeypatch.setattr(subtask_checkpoints, "encode_handle", fails)
+    answers = Answers()
+    subtasks = deploy(sums(), workers, store, answers)
+    async with running(subtasks):
+        trigger(subtasks, BARRIER)
+        await answers.until(declines=4)
+    assert {decline[2:] for decline in answers.declines} == {
+        (CheckpointFailureReason.ASYNC_FAILURE, "ValueError: too large")
+    }
 
 
 class Slow(SinkFunction):
