@@ -9,6 +9,11 @@ with which it is *finished*. Independently it is *released* (nobody reads; what 
 and no acknowledgement awaited), and *blocked*: once a buffer whose type blocks the upstream was
 polled it yields nothing until consumption is resumed.
 
+``end`` is the one lifecycle, and has its table; ``released``, ``_blocked`` and ``_flush_requested``
+change independently of it (a release only ends a flush), so that one enumeration would need a state
+for each product of them. The other attributes are sums over the queue, or the place up to which the
+open builder was taken, and hold in every state.
+
 Owned counters: ``_backlog`` = sealed data buffers in the queue (events never count),
 ``_sealed_load`` = buffers, events included, and bytes in the queue, as one number (see ``load``),
 ``sequence`` = number of the next buffer polled.
