@@ -14,7 +14,7 @@ import flinknet.compiled_modules  # noqa: F401
 # isort: split
 from flinknet.buffer.availability import Availability
 from flinknet.buffer.buffer import DataType
-from flinknet.compatibility.pyflink_imports import explain_imports
+from flinknet.compatibility.pyflink_imports import answer_imports
 from flinknet.config import BufferTimeout, FlinknetConfig, NetworkConfig
 from flinknet.consumer.gate import Gate
 from flinknet.consumer.input_channel import PartitionLocation, UnknownLocation
@@ -98,7 +98,7 @@ __all__ = [
     "__version__",
 ]
 
-explain_imports()
+answer_imports()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,9 @@
-"""Reasons for imports that fail because PyFlink has a module or a name that flinknet has not.
+"""Imports of PyFlink's modules: those that have its names alone, and those that are not here.
 
-Programs for PyFlink run when ``pyflink`` is ``flinknet`` in their import lines. Where that finds
-nothing, Python's own error names the module and no more. The finder below is asked last, when no
-other has found the module, and gives the reason that the documentation gives.
+Programs for PyFlink run when ``pyflink`` is ``flinknet`` in their import lines. The finder below is
+asked last, when no other has found the module. It makes a module of the table of PyFlink's names.
+Of what is not in flinknet, Python's own error would name the module and no more: the finder gives
+the reason that the documentation gives.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-__all__ = ["PyFlinkImports", "explain_imports"]
+__all__ = ["PyFlinkImports", "answer_imports"]
 
 _PACKAGE = __name__.partition(".")[0]
 _WITH_NAMES = (f"{_PACKAGE}.common", f"{_PACKAGE}.datastream")
@@ -23,15 +25,15 @@ _CONNECTORS = f"{_PACKAGE}.datastream.connectors"
 
 
 class PyFlinkImports(MetaPathFinder):
-    """Finds nothing; raises ImportError for what is PyFlink's."""
+    """Finds the modules of PyFlink's names; raises ImportError for the rest of PyFlink."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> None:
+    ) -> ModuleSpec | None:
         """See MetaPathFinder."""
         package, _, rest = fullname.partition(".")
         if package != _PACKAGE:
-            return
+            return None
         # Now, because most programs never come here.
         from flinknet.compatibility.pyflink_differences import (
             ALL_OF_IT,
@@ -39,7 +41,10 @@ class PyFlinkImports(MetaPathFinder):
             MODULES,
             NO_CONNECTOR,
         )
+        from flinknet.compatibility.pyflink_modules import NAMES, PyFlinkModule
 
+        if rest in NAMES:
+            return ModuleSpec(fullname, PyFlinkModule(rest))
         module = f"pyflink.{rest}"
         why = MODULES.get(module)
         if why is not None:
@@ -53,9 +58,10 @@ class PyFlinkImports(MetaPathFinder):
             why = NO_CONNECTOR
         if why is not None:
             raise ImportError(f"PyFlink's {name} is not in flinknet, {why}", name=parent)
+        return None
 
 
-def explain_imports() -> None:
-    """Explain failed imports from now on."""
+def answer_imports() -> None:
+    """Answer imports of PyFlink's modules from now on."""
     if not any(isinstance(finder, PyFlinkImports) for finder in sys.meta_path):
         sys.meta_path.append(PyFlinkImports())

@@ -10,7 +10,7 @@ import pytest
 
 from flinknet import datastream
 from flinknet.compatibility.pyflink_differences import ALL_OF_IT, DIFFERENCES, MODULES
-from flinknet.compatibility.pyflink_imports import PyFlinkImports, explain_imports
+from flinknet.compatibility.pyflink_imports import PyFlinkImports, answer_imports
 from tests.pyflink.listing import read_api
 
 LISTED = read_api()["modules"]
@@ -75,6 +75,6 @@ def test_what_is_not_here_is_no_attribute_of_a_package() -> None:
 
 def test_imports_are_explained_once() -> None:
     before = list(sys.meta_path)
-    explain_imports()
+    answer_imports()
     assert sys.meta_path == before
     assert sum(isinstance(finder, PyFlinkImports) for finder in sys.meta_path) == 1

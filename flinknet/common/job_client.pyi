@@ -1,0 +1,1 @@
+from flinknet.common import JobClient as JobClient

@@ -1,0 +1,1 @@
+from flinknet.common import RestartStrategies as RestartStrategies

@@ -1,0 +1,1 @@
+from flinknet.common import Encoder as Encoder

@@ -1,0 +1,1 @@
+from flinknet.datastream import NumberSequenceSource as NumberSequenceSource

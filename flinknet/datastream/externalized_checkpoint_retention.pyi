@@ -1,0 +1,1 @@
+from flinknet.datastream import ExternalizedCheckpointRetention as ExternalizedCheckpointRetention

@@ -1,0 +1,14 @@
+from flinknet.datastream import AggregatingState as AggregatingState
+from flinknet.datastream import AggregatingStateDescriptor as AggregatingStateDescriptor
+from flinknet.datastream import BroadcastState as BroadcastState
+from flinknet.datastream import ListState as ListState
+from flinknet.datastream import ListStateDescriptor as ListStateDescriptor
+from flinknet.datastream import MapState as MapState
+from flinknet.datastream import MapStateDescriptor as MapStateDescriptor
+from flinknet.datastream import OperatorStateStore as OperatorStateStore
+from flinknet.datastream import ReadOnlyBroadcastState as ReadOnlyBroadcastState
+from flinknet.datastream import ReducingState as ReducingState
+from flinknet.datastream import ReducingStateDescriptor as ReducingStateDescriptor
+from flinknet.datastream import StateTtlConfig as StateTtlConfig
+from flinknet.datastream import ValueState as ValueState
+from flinknet.datastream import ValueStateDescriptor as ValueStateDescriptor

@@ -1,0 +1,3 @@
+from flinknet.datastream import EmbeddedRocksDBStateBackend as EmbeddedRocksDBStateBackend
+from flinknet.datastream import HashMapStateBackend as HashMapStateBackend
+from flinknet.datastream import StateBackend as StateBackend

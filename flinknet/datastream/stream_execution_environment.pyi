@@ -1,0 +1,1 @@
+from flinknet.datastream import StreamExecutionEnvironment as StreamExecutionEnvironment

@@ -1,0 +1,1 @@
+from flinknet.datastream import TimerService as TimerService
