@@ -1,12 +1,15 @@
-"""Addresses as text: ``host:port``, with an IPv6 host in brackets."""
+"""Addresses as text: ``host:port``, with an IPv6 host in brackets; a coordinator's is a URL."""
 
 from __future__ import annotations
 
 import ipaddress
+import os
+from urllib.parse import urlsplit
 
+from flinknet.config import TOKEN_VARIABLE
 from flinknet.errors import ConfigurationError
 
-__all__ = ["is_loopback", "join_address", "split_address"]
+__all__ = ["is_coordinator", "is_loopback", "join_address", "split_address", "with_token"]
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -32,3 +35,15 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_coordinator(directory: str | os.PathLike[str]) -> bool:
+    """Return whether a directory of names is the address of a coordinator, and no path."""
+    return isinstance(directory, str) and directory.startswith(("http://", "https://"))
+
+
+def with_token(address: str) -> str:
+    """Return a coordinator's address with the token of this process's environment, unless it has
+    one: for another process, whose environment has none."""
+    token = os.environ.get(TOKEN_VARIABLE)
+    return address if urlsplit(address).fragment or not token else f"{address}#token={token}"

@@ -35,7 +35,7 @@ from flinknet.net.address import split_address
 from flinknet.net.http_request import HttpRequest
 from flinknet.net.partition_names import FailedProducer, PartitionNames, Withdraw
 
-__all__ = ["CoordinatorNames", "is_coordinator", "with_token"]
+__all__ = ["CoordinatorNames"]
 
 log = logging.getLogger("flinknet.rendezvous")
 
@@ -47,18 +47,6 @@ _WITHDRAW_S = 2.0
 
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.05, 1.0
 """Between two tries to reach a coordinator again, which are further apart from time to time."""
-
-
-def is_coordinator(directory: str | os.PathLike[str]) -> bool:
-    """Whether it is the address of a coordinator, and no path."""
-    return isinstance(directory, str) and directory.startswith(("http://", "https://"))
-
-
-def with_token(address: str) -> str:
-    """The address with the token of this process's environment, unless it has one: for another
-    process, which has not."""
-    token = os.environ.get(TOKEN_VARIABLE)
-    return address if urlsplit(address).fragment or not token else f"{address}#token={token}"
 
 
 class CoordinatorNames(PartitionNames):
@@ -104,10 +92,8 @@ class CoordinatorNames(PartitionNames):
                 # Before the connection ends, with which the coordinator forgets the name.
                 with suppress(FlinknetError):
                     last_words = None if failed is None else self._said_of(failed)
-                    async with self._request(
-                        _WITHDRAW_S, "DELETE", f"/{publication}", last_words
-                    ) as withdrawal:
-                        await withdrawal.accepted()
+                    async with self._request(_WITHDRAW_S, "DELETE", f"/{publication}", last_words):
+                        pass  # it has taken the name back
             finally:
                 keeper.cancel()
                 try:
@@ -167,13 +153,7 @@ class CoordinatorNames(PartitionNames):
 
     async def _say(self, body: Mapping[str, object]) -> HttpRequest:
         """Say the name, and return the request that holds it."""
-        request = await self._request(_ANSWER_S, "POST", "", body).__aenter__()
-        try:
-            await request.accepted()
-        except BaseException:
-            await request.__aexit__()
-            raise
-        return request
+        return await self._request(_ANSWER_S, "POST", "", body).__aenter__()
 
     async def _keep(self, held: HttpRequest, body: Mapping[str, object]) -> None:
         """See to it that the name stays there, until this is cancelled."""

@@ -1,16 +1,18 @@
-"""One request of HTTP 1.0 to a coordinator: its answer ends with its connection.
+"""One request to a coordinator over HTTP, whose answer may be held open.
 
-So few lines do that an embedded exchange needs no HTTP library.
+An embedded exchange speaks to a coordinator only if its names stand there: this module, and aiohttp
+with it, is imported then and not before.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+import aiohttp
 
 from flinknet.errors import ConfigurationError, RemoteTransportError
 from flinknet.net.address import join_address
@@ -21,13 +23,15 @@ __all__ = ["HttpRequest"]
 _ANSWER_BYTES_MAX = 1 << 20
 """What is asked here has answers of some dozens of lines; one without end is none."""
 
+_T = TypeVar("_T")
+
 
 class HttpRequest:
     """A request with the cluster's token; use it with ``async with``.
 
-    Entering it, and every method, raises RemoteTransportError if nobody answers within
-    ``timeout_s``, ConfigurationError if the request is refused, or if who answers is no
-    coordinator.
+    Entering it returns when the answer has begun. Entering, and every method, raises
+    RemoteTransportError if the coordinator does not answer within ``timeout_s``, and
+    ConfigurationError if it refuses the request or is no coordinator.
     """
 
     def __init__(
@@ -41,30 +45,33 @@ class HttpRequest:
         path: str,
         body: Mapping[str, object] | None = None,
     ) -> None:
-        content = b"" if body is None else json.dumps(body).encode()
-        self._head = (
-            f"{method} {path} HTTP/1.0\r\nHost: {join_address(host, port)}\r\n"
-            f"Authorization: Bearer {token}\r\nContent-Length: {len(content)}\r\n\r\n"
-        ).encode() + content
-        self._host, self._port = host, port
+        self._host, self._port, self._token = host, port, token
         self._timeout_s = timeout_s
-        self._reader: asyncio.StreamReader
-        self._writer: asyncio.StreamWriter
+        self._method, self._path, self._body = method, path, body
+        self._session: aiohttp.ClientSession
+        self._response: aiohttp.ClientResponse
 
     async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            f"http://{self._where}",
+            headers={"Authorization": f"Bearer {self._token}"},
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            # One of aiohttp's would count the time in which this side is held up.
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
         try:
-            async with patient_timeout(self._timeout_s):
-                self._reader, self._writer = await asyncio.open_connection(
-                    self._host, self._port, limit=_ANSWER_BYTES_MAX
+            self._response = await self._in_time(
+                self._session.request(
+                    self._method, self._path, json=self._body, allow_redirects=False
                 )
-        except (OSError, TimeoutError) as error:
-            reason = error.strerror if isinstance(error, OSError) else None
-            raise RemoteTransportError(
-                f"no coordinator answers at {self._where}: {reason or 'no connection'}; start one "
-                "there (python -m flinknet.cluster.coordinator, with "
-                f"FLINKNET_CLUSTER_COORDINATOR_PORT={self._port}), or give the address of another"
-            ) from error
-        self._writer.write(self._head)
+            )
+            if self._response.status not in range(200, 300):
+                raise ConfigurationError(
+                    f"the coordinator at {self._where} refuses: {await self._reason()}"
+                )
+        except BaseException:
+            await self._session.close()
+            raise
         return self
 
     async def __aexit__(
@@ -73,54 +80,59 @@ class HttpRequest:
         error: BaseException | None = None,
         trace: TracebackType | None = None,
     ) -> None:
-        self._writer.transport.abort()
-        with suppress(OSError):
-            await self._writer.wait_closed()
-
-    async def accepted(self) -> None:
-        """Return when the answer has begun."""
-        lines = (await self._in_time(self._reader.readuntil(b"\r\n\r\n"))).split(b"\r\n")
-        version, _, rest = lines[0].partition(b" ")
-        status = rest[:3]
-        if not version.startswith(b"HTTP/1.") or not status.isdigit():
-            raise self._no_coordinator()
-        if not status.startswith(b"2"):
-            raise ConfigurationError(
-                f"the coordinator at {self._where} refuses: {_reason(await self._body())}"
-            )
+        self._response.close()
+        await self._session.close()
 
     async def json(self) -> Any:
         """Return the answer, to its end."""
-        await self.accepted()
         try:
-            return json.loads(await self._body())
+            return json.loads(await self._in_time(self._content()))
         except ValueError as error:
             raise self._no_coordinator() from error
 
     async def ended(self) -> None:
-        """Return when the other side has ended an answer that was accepted."""
-        with suppress(OSError):
-            while await self._reader.read(_ANSWER_BYTES_MAX):
+        """Return when the other side has ended the answer."""
+        with suppress(aiohttp.ClientError):
+            async for _ in self._response.content.iter_any():
                 pass
 
-    async def _body(self) -> bytes:
-        return await self._in_time(self._reader.read(-1))
+    async def _content(self) -> bytes:
+        content = bytearray()
+        async for piece in self._response.content.iter_any():
+            content += piece
+            if len(content) > _ANSWER_BYTES_MAX:
+                raise self._no_coordinator()
+        return bytes(content)
 
-    async def _in_time(self, reading: Coroutine[Any, Any, bytes]) -> bytes:
+    async def _in_time(self, answer: Awaitable[_T]) -> _T:
         try:
             async with patient_timeout(self._timeout_s):
-                return await reading
+                return await answer
         except TimeoutError as error:
             raise RemoteTransportError(
                 f"the coordinator at {self._where} has not answered within {self._timeout_s:.0f} s"
             ) from error
-        except (OSError, asyncio.IncompleteReadError) as error:
+        except aiohttp.ClientConnectorError as error:
+            raise RemoteTransportError(
+                f"no coordinator answers at {self._where}: {error.strerror}; start one there "
+                "(python -m flinknet.cluster.coordinator, with "
+                f"FLINKNET_CLUSTER_COORDINATOR_PORT={self._port}), or give the address of another"
+            ) from error
+        except aiohttp.ClientResponseError as error:
+            raise self._no_coordinator() from error
+        except aiohttp.ClientError as error:
             raise RemoteTransportError(
                 f"the coordinator at {self._where} has hung up: it has ended, or has "
                 "cluster.http_connections_max connections already"
             ) from error
-        except asyncio.LimitOverrunError as error:
-            raise self._no_coordinator() from error
+
+    async def _reason(self) -> str:
+        """Return what a refusal says, if it is a coordinator's."""
+        content = await self._in_time(self._content())
+        try:
+            return str(json.loads(content)["error"]["message"])
+        except (ValueError, LookupError, TypeError):
+            return "it does not know such requests; is it of another version?"
 
     def _no_coordinator(self) -> ConfigurationError:
         return ConfigurationError(
@@ -131,11 +143,3 @@ class HttpRequest:
     @property
     def _where(self) -> str:
         return join_address(self._host, self._port)
-
-
-def _reason(body: bytes) -> str:
-    """What a refusal says, if it is a coordinator's."""
-    try:
-        return str(json.loads(body)["error"]["message"])
-    except (ValueError, LookupError, TypeError):
-        return "it does not know such requests; is it of another version?"

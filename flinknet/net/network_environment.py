@@ -43,9 +43,8 @@ from flinknet.metrics.gate_totals import GateTotals
 from flinknet.metrics.partition_totals import PartitionTotals
 from flinknet.metrics.task_times import TaskTimes
 from flinknet.metrics.turns import Reading, Turns, one_by_one
-from flinknet.net.address import is_loopback, join_address, split_address
+from flinknet.net.address import is_coordinator, is_loopback, join_address, split_address
 from flinknet.net.after_fork import disown_after_fork, left_behind
-from flinknet.net.coordinator_names import CoordinatorNames, is_coordinator
 from flinknet.net.debloat_timer import DebloatTimer
 from flinknet.net.flusher import EventLoopFlusher
 from flinknet.net.gate_requests import GateRequests
@@ -662,6 +661,9 @@ class NetworkEnvironment:
 
 def _names_in(directory: str | os.PathLike[str], job: str, config: NetworkConfig) -> PartitionNames:
     if is_coordinator(directory):
+        # Now, because it needs aiohttp, which an exchange whose names are files never does.
+        from flinknet.net.coordinator_names import CoordinatorNames
+
         return CoordinatorNames(os.fspath(directory), job, config)
     return PartitionDirectory(directory, job, config)
 

@@ -24,7 +24,7 @@ from typing import Any
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.functions.context import RuntimeContext
-from flinknet.net.coordinator_names import is_coordinator, with_token
+from flinknet.net.address import is_coordinator, with_token
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.operators.sink import Sink
 from flinknet.operators.source import Source

@@ -13,7 +13,8 @@ from flinknet.errors import (
     PartitionRequestTimeoutError,
     RemoteTransportError,
 )
-from flinknet.net.coordinator_names import CoordinatorNames, is_coordinator, with_token
+from flinknet.net.address import is_coordinator, with_token
+from flinknet.net.coordinator_names import CoordinatorNames
 from flinknet.net.network_environment import NetworkEnvironment
 from tests.unit.cluster.control_plane import CONFIG, ServedCoordinator, serve_control_plane
 

@@ -166,7 +166,7 @@ async def test_a_producer_that_comes_again_takes_its_failure_back(place: str) ->
 
 async def test_a_reader_that_waits_for_its_producers_hears_it(place: str) -> None:
     names = names_in(place)
-    waiting = asyncio.ensure_future(names.find("p", 2, NetworkConfig()))
+    waiting = asyncio.ensure_future(names.find("p", 3, NetworkConfig()))
     async with names.published("p", "a", "127.0.0.1:1"):
         async with names.published("p", "b", "127.0.0.1:2", lambda: FailedProducer(BOOM, None)):
             pass

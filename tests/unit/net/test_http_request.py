@@ -1,8 +1,9 @@
-"""Requests of HTTP 1.0, and what may answer them."""
+"""Requests to a coordinator, and what may answer them."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -42,9 +43,8 @@ async def test_an_answer_is_read_to_its_end() -> None:
         async with request_to(port) as request:
             assert await request.json() == {"one": 1}
         async with request_to(port) as request:
-            await request.accepted()
             await request.ended()
-    assert requests[0].startswith(b"GET /api/v1/names HTTP/1.0\r\nHost: 127.0.0.1:")
+    assert requests[0].startswith(b"GET /api/v1/names HTTP/1.1\r\nHost: 127.0.0.1:")
     assert b"\r\nAuthorization: Bearer secret\r\n" in requests[0]
 
 
@@ -69,15 +69,17 @@ async def test_an_answer_is_read_to_its_end() -> None:
 async def test_what_else_may_answer_is_an_error(
     answer: bytes, kind: type[Exception], why: str
 ) -> None:
-    async with answering(answer) as port, request_to(port) as request:
+    async with answering(answer) as port:
         with pytest.raises(kind, match=why):
-            await request.json()
+            async with request_to(port) as request:
+                await request.json()
 
 
-async def test_who_does_not_answer_is_an_error() -> None:
-    async with answering(OK) as port:
-        request = HttpRequest("127.0.0.1", port, "t", timeout_s=0.001, method="GET", path="/")
-        request._head = b"GET"
-        with pytest.raises(RemoteTransportError, match="has not answered within|no connection"):
-            async with request:
-                await request.accepted()
+async def test_an_address_without_an_answer_is_an_error() -> None:
+    """The kernel takes the connection, and nothing reads from it."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(RemoteTransportError, match="has not answered within"),
+    ):
+        async with request_to(silent.getsockname()[1], timeout_s=0.001):
+            pass
