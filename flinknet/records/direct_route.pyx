@@ -1,5 +1,14 @@
 # cython: binding=False
-"""See ``direct_route.py``."""
+"""Direct routes: ``emit`` without an object for the record's bytes.
+
+Theory of operation. The packer holds a record's bytes in memory of its own, and copies them to
+where the record goes, if they fit there; if they do not, they become ``bytes``, for the appender.
+That saves the object, and the call of the builder's ``write``. A small record is even packed where
+it goes (``flat_packing.pxd``), so that its channel is chosen before. The channel of a tuple is
+found without a call of the key's function, where that is known (``tuple_channels.pyx``); the next
+channel in turn is seen without a call (``round_robin.py``). Everything else is as in ``route.py``,
+which is what plain Python takes: there this would be the same with one call more.
+"""
 
 from cpython.object cimport PyObject
 

@@ -40,7 +40,7 @@ from flinknet.records.appender import RecordAppender
 from flinknet.records.direct_route import DirectRouteToChosen, DirectRouteToOne
 from flinknet.records.output import BroadcastOutput, SubpartitionOutput
 from flinknet.records.partitioner import ForwardPartitioner, Partitioner
-from flinknet.records.route import CutRoute, RecordRoute, RouteToChosen, RouteToOne
+from flinknet.records.route import CutRoute, RecordRoute
 from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.packer import CheckedRecordPacker, RecordPacker
@@ -112,12 +112,7 @@ class RecordWriter:
         self._appender = appender = RecordAppender(
             partition, broadcast, wait, limits, self._request_flush
         )
-        to_one, to_chosen = (
-            (RouteToOne, RouteToChosen)
-            if packer.direct is None
-            else (DirectRouteToOne, DirectRouteToChosen)
-        )
-        broadcast_route = to_one(packer, appender, limits, broadcast)
+        broadcast_route = DirectRouteToOne(packer, appender, limits, broadcast)
         outputs = [SubpartitionOutput(partition, index) for index in range(channels)]
         route: RecordRoute
         if self.partitioner.is_broadcast:
@@ -125,9 +120,9 @@ class RecordWriter:
         elif self.partitioner.cuts_records:
             route = CutRoute(packer, appender, limits, outputs, self.partitioner)
         elif self.partitioner.selects_first:
-            route = to_one(packer, appender, limits, outputs[0])
+            route = DirectRouteToOne(packer, appender, limits, outputs[0])
         else:
-            route = to_chosen(packer, appender, limits, outputs, self.partitioner)
+            route = DirectRouteToChosen(packer, appender, limits, outputs, self.partitioner)
         self._route, self._broadcast_route = route, broadcast_route
         if not COMPILED:
             # A method that calls the route's would be a call more; compiled, it is the quickest to

@@ -15,9 +15,7 @@ from typing import Any
 import msgpack
 import ormsgpack
 
-from flinknet.buffer.builder import BufferBuilder
 from flinknet.records.serialization.extension_types import TIMESTAMP
-from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.records.serialization.value_forms import ValueForms
 
@@ -32,9 +30,10 @@ class CPacker:
     ``encode(value, form, options)`` is ``pack(value)`` for most values, and TypeError for the
     others, for ``pack_otherwise``. Who packs many saves a call.
 
-    ``hold`` packs a value and keeps it until ``write`` has appended it to a builder, or
-    ``release``; what is held later is let go of before. Compiled, that makes no object of it. A
-    long record is never appended: it is to be held against the limits.
+    Compiled, there is more for direct routes: ``hold`` packs a value and keeps it, without an
+    object, until ``write`` has appended it to a builder, or ``release``; values that were held
+    later are released before. ``write`` never appends a long record, which has to be compared with
+    the limits.
     """
 
     def __init__(self, types: RecordTypes) -> None:
@@ -49,7 +48,6 @@ class CPacker:
         self._forms = ValueForms(types, self.pack)
         self.form = self._forms.made_with(ormsgpack.Ext)
         self._form_otherwise = self._forms.made_with(_extension)
-        self._held: list[bytes] = []
 
     def pack(self, value: Any) -> bytes:
         """Return the bytes of a value; raises what ``pack_otherwise`` does."""
@@ -74,24 +72,6 @@ class CPacker:
         finally:
             self._forms.failure = None
         return packed[1:]
-
-    def hold(self, value: Any) -> int:
-        """Pack a value and keep it; return what ``write`` and ``release`` know it by. Raises what
-        ``pack`` does."""
-        self._held.append(self.pack(value))
-        return len(self._held) - 1
-
-    def write(self, held: int, builder: BufferBuilder) -> bytes | None:
-        """Let go of what is held: append it as a record, or return it if it is long, or does not
-        fit."""
-        data = self._held[held]
-        self.release(held)
-        is_short = len(data) <= COUNTED_FROM_BYTES
-        return None if is_short and builder.append_whole(data) else data
-
-    def release(self, held: int) -> None:
-        """Let go of what is held."""
-        del self._held[held:]
 
     def _known_otherwise(self, value: Any) -> Any:
         return list(value) if type(value) is tuple else self._form_otherwise(value)

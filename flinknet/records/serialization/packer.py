@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flinknet.compiled_modules import COMPILED
 from flinknet.errors import SerializationError
 from flinknet.records.serialization.c_packer import CPacker
 from flinknet.records.serialization.extension_types import NESTING_MAX
@@ -32,12 +31,11 @@ class RecordPacker:
 
     form: Callable[[Any], Any]
     options: int
-    direct: CPacker | None = None
-    """The packer itself, if it is compiled, so that ``hold`` and ``write`` save something."""
+    direct: CPacker
+    """The packer itself, for direct routes."""
 
     def __init__(self, types: Registered = None) -> None:
-        packer = CPacker(RecordTypes.of(types))
-        self.direct = packer if COMPILED else None
+        self.direct = packer = CPacker(RecordTypes.of(types))
         self.encode, self.form, self.options = packer.encode, packer.form, packer.options
         self._pack, self._pack_otherwise = packer.pack, packer.pack_otherwise
 

@@ -1,4 +1,4 @@
-"""Routes that pack straight into the buffer: where the packer is compiled, and here everywhere."""
+"""Routes that pack straight into the buffer. In plain Python they are plain ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from flinknet.compiled_modules import COMPILED
 from flinknet.errors import SerializationError
 from flinknet.records.partitioner import (
     AdaptiveRebalancePartitioner,
@@ -24,12 +23,6 @@ from tests.unit.arrangements import run
 from tests.unit.records.writing import SEGMENT_BYTES, Arranged, by_first, sized
 
 LARGE = b"x" * LARGE_RECORD_BYTES
-
-
-@pytest.fixture(autouse=True)
-def direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have writers take direct routes in plain Python, too."""
-    monkeypatch.setattr("flinknet.records.serialization.packer.COMPILED", True)
 
 
 def arranged(partitioner: Partitioner, **options: Any) -> Arranged:
@@ -239,7 +232,6 @@ def test_a_channel_that_there_is_not_is_refused(many: bool) -> None:
             made.emit(*range(5))
 
 
-@pytest.mark.skipif(not COMPILED, reason="plain Python refuses the channel that is found")
 @pytest.mark.parametrize("many", [False, True])
 def test_compiled_who_finds_a_channel_that_there_is_not_asks_again(many: bool) -> None:
     partitioner = Hashed(itemgetter(0), 1 << 14)

@@ -1,4 +1,4 @@
-"""The channels of keyed tuples: what ``select`` says, or nothing."""
+"""The channels of keyed tuples: those that ``select`` chooses, or none, as in plain Python."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from flinknet.functions.type_information import Types, converter
 from flinknet.records.conversion import ConvertedKey
 from flinknet.records.partitioner import HashPartitioner
 from flinknet.records.remembered_channels import RememberedChannels
-from flinknet.records.tuple_channels import NOT_KNOWN, TupleChannels
-from tests.plain_module import plain_module
+from flinknet.records.tuple_channels import TupleChannels
 
-Plain: Any = plain_module("flinknet.records.tuple_channels").TupleChannels
-KINDS = [TupleChannels, Plain] if COMPILED else [TupleChannels]
+compiled = pytest.mark.skipif(not COMPILED, reason="in plain Python none is found")
+
+NOT_KNOWN = -1
 
 EDGES = [sign * (2**bits) + more for bits in range(65) for sign in (-1, 1) for more in (-1, 0, 1)]
 
@@ -40,17 +40,19 @@ def partitioner(channels: int = 3, max_parallelism: int = 128, **options: Any) -
     return made
 
 
-def found(kind: Any, made: HashPartitioner, record: Any) -> int:
-    of = kind.of(made._key, made._max_parallelism, made.channels, made._remembered)
-    channel: int = of.channel(record)
+def found(made: HashPartitioner, record: Any) -> int:
+    channels: Any = TupleChannels.of(
+        made._key, made._max_parallelism, made.channels, made._remembered
+    )
+    channel: int = channels.channel(record)
     return channel
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@compiled
 @pytest.mark.parametrize("key", EDGES)
-def test_an_integers_channel_is_what_select_says(kind: Any, key: int) -> None:
+def test_an_integers_channel_is_what_select_says(key: int) -> None:
     made = partitioner(7, 1000)
-    chosen = found(kind, made, (key, "value"))
+    chosen = found(made, (key, "value"))
     if -(2**63) <= key < 2**63:
         assert chosen == made.select((key, "value"))
     else:
@@ -58,6 +60,7 @@ def test_an_integers_channel_is_what_select_says(kind: Any, key: int) -> None:
     assert 0 <= made.select((key, "value")) < 7
 
 
+@compiled
 @given(
     st.integers(-(2**70), 2**70) | st.integers(-300, 300),
     st.integers(1, 32_768),
@@ -69,47 +72,46 @@ def test_for_any_number_of_key_groups_and_channels(
 ) -> None:
     channels = min(channels, max_parallelism)
     record = (key, -key, key // 2)
-    for kind in KINDS:
-        made = partitioner(channels, max_parallelism, key=itemgetter(index))
-        chosen = found(kind, made, record)
-        assert chosen in (NOT_KNOWN, made.select(record))
-        assert (chosen == NOT_KNOWN) == (not -(2**63) <= record[index] < 2**63)
+    made = partitioner(channels, max_parallelism, key=itemgetter(index))
+    chosen = found(made, record)
+    assert chosen in (NOT_KNOWN, made.select(record))
+    assert (chosen == NOT_KNOWN) == (not -(2**63) <= record[index] < 2**63)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_text_is_found_once_it_is_remembered(kind: Any) -> None:
+@compiled
+def test_text_is_found_once_it_is_remembered() -> None:
     made = partitioner()
-    assert found(kind, made, ("a key",)) == NOT_KNOWN
+    assert found(made, ("a key",)) == NOT_KNOWN
     channel = made.select(("a key",))
-    assert found(kind, made, ("a key",)) == channel
+    assert found(made, ("a key",)) == channel
     made._remembered.forget()
-    assert found(kind, made, ("a key",)) == NOT_KNOWN
+    assert found(made, ("a key",)) == NOT_KNOWN
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@compiled
 @pytest.mark.parametrize(
     "record",
     [[1], Pair(1, 2), (), 7, (True,), (1.0,), (None,), (Text("a"),), ((1,),), ([],)],
     ids=repr,
 )
-def test_everything_else_is_left_to_select(kind: Any, record: Any) -> None:
-    assert found(kind, partitioner(), record) == NOT_KNOWN
+def test_everything_else_is_left_to_select(record: Any) -> None:
+    assert found(partitioner(), record) == NOT_KNOWN
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@compiled
 @pytest.mark.parametrize(
     "key",
     [itemgetter(-1), itemgetter(0, 1), itemgetter("a"), itemgetter(True), attrgetter("a"), len],
     ids=repr,
 )
-def test_only_one_element_from_the_start_is_a_key(kind: Any, key: Any) -> None:
+def test_only_one_element_from_the_start_is_a_key(key: Any) -> None:
     remembered = RememberedChannels(key, len, 1000)
-    assert kind.of(key, 128, 2, remembered) is None
+    assert TupleChannels.of(key, 128, 2, remembered) is None
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_element_that_is_missing_is_not_looked_for(kind: Any) -> None:
-    assert found(kind, partitioner(key=itemgetter(2)), (1, 2)) == NOT_KNOWN
+@compiled
+def test_an_element_that_is_missing_is_not_looked_for() -> None:
+    assert found(partitioner(key=itemgetter(2)), (1, 2)) == NOT_KNOWN
 
 
 def test_one_who_chooses_otherwise_is_asked() -> None:
@@ -120,12 +122,12 @@ def test_one_who_chooses_otherwise_is_asked() -> None:
     made = Otherwise(itemgetter(0))
     made.setup(3)
     assert made.tuple_channels is None
-    assert partitioner().tuple_channels is not None
+    assert (partitioner().tuple_channels is not None) == COMPILED
     assert partitioner(key=lambda record: record[0]).tuple_channels is None
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_key_of_a_declared_type_is_found_if_it_is_what_that_says(kind: Any) -> None:
+@compiled
+def test_a_key_of_a_declared_type_is_found_if_it_is_what_that_says() -> None:
     for type_info, key, others in (
         (Types.INT(), 7, [2**31, True, "7", None]),
         (Types.STRING(), "seven", [7, None]),
@@ -134,7 +136,7 @@ def test_a_key_of_a_declared_type_is_found_if_it_is_what_that_says(kind: Any) ->
         assert conversion is not None
         made = partitioner(key=ConvertedKey(itemgetter(0), conversion))
         chosen = made.select((key, "value"))
-        assert found(kind, made, (key, "value")) == chosen
-        assert all(found(kind, made, (other, "value")) == NOT_KNOWN for other in others)
+        assert found(made, (key, "value")) == chosen
+        assert all(found(made, (other, "value")) == NOT_KNOWN for other in others)
         with pytest.raises(TypeError, match="the type is"):
             made.select(([], "value"))

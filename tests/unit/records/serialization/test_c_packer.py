@@ -9,13 +9,9 @@ import msgpack
 import ormsgpack
 import pytest
 
-from flinknet.buffer.builder import BufferBuilder
-from flinknet.buffer.segment import MemorySegment
 from flinknet.records.serialization.c_packer import CPacker
-from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.record_types import RecordTypes
 from tests.plain_module import plain_module
-from tests.unit.arrangements import Recycler
 from tests.unit.records.serialization.record_values import Frozen, Point
 
 DEEP: Any = []
@@ -84,28 +80,3 @@ def test_what_has_no_form_is_refused_with_the_reason(packer: CPacker, value: Any
 
 def test_what_the_library_calls_its_extension_is_what_form_makes(packer: CPacker) -> None:
     assert isinstance(packer.form(Frozen(1)), ormsgpack.Ext)
-
-
-@pytest.mark.parametrize("kind", ["plain", "as it is"])
-def test_a_packer_holds_one_value_behind_the_other(kind: str, packer: CPacker) -> None:
-    packer = packer if kind == "plain" else CPacker(RecordTypes([Frozen, Point]))
-    builder = BufferBuilder(MemorySegment(8), Recycler())
-    first, second = packer.hold("one"), packer.hold((2, 2))
-    assert packer.write(second, builder) is None
-    assert packer.write(first, builder) is None
-    assert (builder.records, builder.remaining) == (2, 1)
-    assert packer.write(packer.hold("four"), builder) == packer.pack("four")
-    roomy = BufferBuilder(MemorySegment(2 * COUNTED_FROM_BYTES), Recycler())
-    longest, longer = [None] * (COUNTED_FROM_BYTES - 3), [None] * (COUNTED_FROM_BYTES - 2)
-    assert packer.write(packer.hold(longest), roomy) is None
-    assert packer.write(packer.hold(longer), roomy) == packer.pack(longer)
-    assert (roomy.records, roomy.remaining) == (1, COUNTED_FROM_BYTES)
-    released = packer.hold("five")
-    packer.release(released)
-    with pytest.raises(Exception, match="object"):
-        packer.hold((1, object()))
-    assert packer.hold("six") == released
-    packer.release(released)
-    whole = builder.seal()
-    assert bytes(whole.view()) == packer.pack((2, 2)) + packer.pack("one")
-    whole.recycle()

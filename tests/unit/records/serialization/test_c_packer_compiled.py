@@ -10,12 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flinknet.buffer.builder import BufferBuilder
+from flinknet.buffer.segment import MemorySegment
 from flinknet.compiled_modules import COMPILED
 from flinknet.records.serialization import c_packer
 from flinknet.records.serialization.extension_types import EXTENSIONS_NESTED_MAX, NESTING_MAX
+from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.record_types import RecordTypes
 from tests.plain_module import plain_module
 from tests.traced_memory import traced_memory
+from tests.unit.arrangements import Recycler
 from tests.unit.records.serialization.record_values import TYPES, Slotted
 from tests.unit.records.serialization.scalars import scalars
 from tests.unit.records.serialization.unpacking import PlainUnpacker
@@ -221,3 +225,26 @@ def test_the_deepest_record_needs_no_more_stack_than_there_is() -> None:
     data = pack(record)
     assert len(data) > EXTENSIONS_NESTED_MAX * NESTING_MAX
     assert PlainUnpacker(1 << 20, 1 << 20, lambda code, content: code).unpack(data) is not None
+
+
+def test_a_packer_holds_one_value_behind_the_other() -> None:
+    builder = BufferBuilder(MemorySegment(8), Recycler())
+    first, second = packer.hold("one"), packer.hold((2, 2))
+    assert packer.write(second, builder) is None
+    assert packer.write(first, builder) is None
+    assert (builder.records, builder.remaining) == (2, 1)
+    assert packer.write(packer.hold("four"), builder) == packer.pack("four")
+    roomy = BufferBuilder(MemorySegment(2 * COUNTED_FROM_BYTES), Recycler())
+    longest, longer = [None] * (COUNTED_FROM_BYTES - 3), [None] * (COUNTED_FROM_BYTES - 2)
+    assert packer.write(packer.hold(longest), roomy) is None
+    assert packer.write(packer.hold(longer), roomy) == packer.pack(longer)
+    assert (roomy.records, roomy.remaining) == (1, COUNTED_FROM_BYTES)
+    released = packer.hold("five")
+    packer.release(released)
+    with pytest.raises(Exception, match="object"):
+        packer.hold((1, object()))
+    assert packer.hold("six") == released
+    packer.release(released)
+    whole = builder.seal()
+    assert bytes(whole.view()) == packer.pack((2, 2)) + packer.pack("one")
+    whole.recycle()
