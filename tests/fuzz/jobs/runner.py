@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import tempfile
 import traceback
@@ -34,11 +35,12 @@ and those with a replaced worker two."""
 async def failure_of(program: Program, cluster: LocalCluster) -> str:
     """Run a program; return how its outputs differ, or how it failed; empty if all is well."""
     directory = Path(tempfile.mkdtemp(prefix="flinknet-fuzz-"))
+    run = _Run(program, cluster, Places(directory))
     try:
         async with asyncio.timeout(PATIENCE_S):
-            given = await _Run(program, cluster, Places(directory)).outputs()
+            given = await run.outputs()
     except TimeoutError:
-        return f"HANGS: it has not ended within {PATIENCE_S:.0f} s"
+        return f"HANGS: it has not ended within {PATIENCE_S:.0f} s; {run.state()}"
     except Exception as error:
         cause = traceback.format_exception(error)
         return f"FAILS: {type(error).__name__}: {error}\n{''.join(cause)}"
@@ -56,6 +58,27 @@ class _Run:
         self._program, self._cluster, self._places = program, cluster, places
         self._random = Random(f"run {program.seed}")
         self._collected: list[Any] = []
+        self._progress: JobProgress | None = None
+        self._running = asyncio.Event()
+
+    def state(self) -> str:
+        """Return in words how the job stood when it was last heard of."""
+        load = f"the load of the machine is {os.getloadavg()[0]:.1f}"
+        if (progress := self._progress) is None:
+            return f"nothing was heard of its job; {load}"
+        vertices = ", ".join(
+            f"{vertex.name} {vertex.states}, records {vertex.records_in} and {vertex.records_out}"
+            for vertex in progress.vertices
+        )
+        return (
+            f"its job was {progress.state} in attempt {progress.attempt} after "
+            f"{progress.seconds:.1f} s ({vertices}); {load}"
+        )
+
+    def _look(self, progress: JobProgress) -> None:
+        self._progress = progress
+        if progress.state == "RUNNING":
+            self._running.set()
 
     async def outputs(self) -> dict[Any, list[str]]:
         """Run it to its end; return the texts of what each sink got."""
@@ -78,12 +101,12 @@ class _Run:
         self._places.go_on.touch()
         environment, stream = build(self._program, self._places)
         if stream is None:
-            return await self._cluster.execute(environment.job_graph("fuzz"))
+            return await self._cluster.execute(environment.job_graph("fuzz"), self._look)
         loop, results = asyncio.get_running_loop(), list[JobResult]()
 
         def execute(graph: JobGraph, control: JobControl | None) -> JobResult:
             running: Future[JobResult] = asyncio.run_coroutine_threadsafe(
-                self._cluster.execute(graph), loop
+                self._cluster.execute(graph, self._look), loop
             )
             assert control is not None, "the records are collected of a job that goes on"
             control.start(running.cancel)
@@ -101,16 +124,10 @@ class _Run:
 
     async def _stopped_and_continued(self) -> JobResult:
         environment, _ = build(self._program, self._places)
-        running = asyncio.Event()
-
-        def look(progress: JobProgress) -> None:
-            if progress.state == "RUNNING":
-                running.set()
-
         job_id = uuid.uuid4().hex
         graph = environment.job_graph("fuzz")
-        stopping = asyncio.create_task(self._cluster.execute(graph, look, job_id=job_id))
-        waiting = asyncio.create_task(running.wait())
+        stopping = asyncio.create_task(self._cluster.execute(graph, self._look, job_id=job_id))
+        waiting = asyncio.create_task(self._running.wait())
         await asyncio.wait((stopping, waiting), return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         await asyncio.sleep(self._random.random() / 50)
@@ -121,7 +138,9 @@ class _Run:
         self._places.go_on.touch()
         program = self._program.rescaled() if self._program.rescale else self._program
         environment, _ = build(program, self._places)
-        return await self._cluster.execute(environment.job_graph("fuzz"), from_checkpoint=place)
+        return await self._cluster.execute(
+            environment.job_graph("fuzz"), self._look, from_checkpoint=place
+        )
 
     def _given(self, step: Step, result: JobResult) -> list[str]:
         match step.kind:
