@@ -31,7 +31,7 @@ from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.datastream import GeneratorSource, RateLimitedSource, StreamExecutionEnvironment
 from flinknet.graph.deployment import GateDescriptor, Producer, WorkerOffer, plan_deployment
 from flinknet.graph.graph import JobGraph
-from flinknet.metrics.network_families import worker_labels
+from flinknet.metrics.worker_catalogue import worker_labels
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.runtime.subtask import Subtask

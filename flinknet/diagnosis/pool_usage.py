@@ -32,12 +32,7 @@ from enum import Enum
 from statistics import fmean
 from typing import NamedTuple
 
-from flinknet.metrics.task_families import (
-    exclusive_usage,
-    floating_usage,
-    in_pool_usage,
-    out_pool_usage,
-)
+from flinknet.metrics.task_catalogue import GATE, TASK
 from flinknet.metrics.task_times import LOW_MS_PER_SECOND
 from flinknet.metrics.worker_statistics import SubtaskTotals
 
@@ -72,6 +67,24 @@ _TABLE = {
 """By whether the out side and the in side of a task are high."""
 
 
+_OF_THE_TASK = {
+    "in_pool": TASK["buffers.inPoolUsage"],
+    "out_pool": TASK["buffers.outPoolUsage"],
+    "floating": TASK["buffers.inputFloatingBuffersUsage"],
+    "exclusive": TASK["buffers.inputExclusiveBuffersUsage"],
+    "queued_in": TASK["buffers.inputQueueLength"],
+    "queued_out": TASK["buffers.outputQueueLength"],
+}
+
+_OF_ITS_GATES = {
+    "backlog": GATE["flinknet_gate_backlog"],
+    "credit_announced": GATE["flinknet_gate_credit_announced"],
+    "credit_unannounced": GATE["flinknet_gate_credit_unannounced"],
+    "credit_held": GATE["flinknet_gate_credit_held"],
+    "channels_short": GATE["flinknet_gate_channels_short"],
+}
+
+
 class PoolUsage(NamedTuple):
     """The pools of one subtask, at one moment or on average."""
 
@@ -103,22 +116,13 @@ class PoolUsage(NamedTuple):
     @classmethod
     def of(cls, task: SubtaskTotals) -> PoolUsage:
         """Read them off what a worker has reported."""
-        gates = task.gates
-        channels_short = sum(gate.channels_short for gate in gates)
+        own = {field: metric.value(task) or 0 for field, metric in _OF_THE_TASK.items()}
+        gates = {field: metric.total(task.gates) or 0 for field, metric in _OF_ITS_GATES.items()}
         return cls(
-            in_pool=in_pool_usage(task),
-            out_pool=out_pool_usage(task),
-            floating=floating_usage(task),
-            exclusive=exclusive_usage(task),
-            queued_in=sum(gate.queued_buffers for gate in gates),
-            queued_out=sum(partition.queued_buffers for partition in task.partitions),
-            backlog=sum(gate.backlog for gate in gates),
-            credit_announced=sum(gate.credit_announced for gate in gates),
-            credit_unannounced=sum(gate.credit_unannounced for gate in gates),
-            credit_held=sum(gate.credit_held for gate in gates),
-            channels=sum(gate.remote_channels for gate in gates),
-            channels_short=channels_short,
-            short=float(channels_short > 0),
+            **own,
+            **gates,
+            channels=sum(gate.remote_channels for gate in task.gates),
+            short=float(gates["channels_short"] > 0),
             backpressured=float(task.times.is_backpressured),
         )
 

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from flinknet.compiled_modules import IMPLEMENTATION, INTERPRETER
-from flinknet.metrics.families import Family, Kind, Labels
+from flinknet.metrics.registry import Catalogue, Family, Labels, Metric, Unit
 from flinknet.version import __version__
 
-__all__ = ["build_info"]
+__all__ = ["BUILD", "build_info"]
+
+BUILD: Catalogue[int] = Catalogue(
+    "Builds",
+    (
+        Metric(
+            "flinknet_build_info",
+            Unit.NUMBER,
+            int,
+            "1; version, whether the record path is compiled or pure, and the interpreter",
+        ),
+    ),
+    labels=("host", "tm_id", "version", "implementation", "python"),
+)
+"""Of a worker; the coordinator has no ``tm_id``."""
 
 
 def build_info(labels: Labels) -> Family:
-    """A family whose one sample is 1: what there is to know stands in its labels."""
+    """Make a family whose one sample is 1: its labels have the information."""
     known = {
         "version": __version__,
         "implementation": IMPLEMENTATION,
         "python": INTERPRETER,
     }
-    return Family(
-        "flinknet_build_info",
-        "1; version, whether the record path is compiled or pure, and the interpreter",
-        Kind.GAUGE,
-        [({**labels, **known}, 1)],
-    )
+    [family] = BUILD.families([({**labels, **known}, 1)])
+    return family

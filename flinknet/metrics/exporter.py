@@ -19,11 +19,11 @@ from prometheus_client.utils import floatToGoString
 from flinknet.config import MetricsConfig
 from flinknet.errors import LocalProtocolError
 from flinknet.metrics.build_info import build_info
+from flinknet.metrics.catalogue import environment_families
 from flinknet.metrics.environment_totals import EnvironmentTotals
-from flinknet.metrics.families import Family, Kind, Labels
-from flinknet.metrics.network_families import exchange_families, network_families, worker_labels
-from flinknet.metrics.topic_families import topic_families
+from flinknet.metrics.registry import Family, Kind, Labels
 from flinknet.metrics.turns import Reading, Turns
+from flinknet.metrics.worker_catalogue import worker_labels
 
 __all__ = ["CONTENT_TYPE", "FlinknetCollector", "render"]
 
@@ -147,15 +147,7 @@ class FlinknetCollector(Collector):
         if totals is None:
             return
         labels = self._labels
-        for family in (
-            build_info(labels),
-            *network_families(labels, totals.network, totals.network.connections),
-            *exchange_families(
-                [(labels, gate) for gate in totals.gates],
-                [(labels, partition) for partition in totals.partitions],
-            ),
-            *topic_families(labels, totals.topics),
-        ):
+        for family in (build_info(labels), *environment_families(labels, totals)):
             yield _metric(family)
 
     def _read(self) -> EnvironmentTotals | None:

@@ -11,15 +11,31 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-__all__ = ["NO_GARBAGE", "GarbageTimes", "GarbageTotals", "GenerationTotals", "SubtaskGarbage"]
+__all__ = [
+    "NO_GARBAGE",
+    "CollectorTotals",
+    "GarbageTimes",
+    "GarbageTotals",
+    "GenerationTotals",
+    "SubtaskGarbage",
+]
 
 SUBTASKS_TOLD_MAX = 8
 """Subtasks that are told of."""
 
 SUBTASKS_KEPT_MAX = 1_000
 """Subtasks that are remembered; jobs come and go."""
+
+
+class CollectorTotals(Protocol):
+    """The collections of one generation, or of all of them."""
+
+    @property
+    def collections(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
 
 
 class GenerationTotals(NamedTuple):
@@ -58,6 +74,11 @@ class GarbageTotals(NamedTuple):
     def collections(self) -> int:
         """How often."""
         return sum(one.collections for one in self.generations)
+
+    def collectors(self) -> dict[str, CollectorTotals]:
+        """Return the collections by the names of Flink's collectors."""
+        named = {f"generation{one.generation}": one for one in self.generations}
+        return {"All": self, **named}
 
     def since(self, before: GarbageTotals) -> GarbageTotals:
         """Return what has come since an earlier account of the same worker."""

@@ -13,8 +13,7 @@ gets them as JSON (``plain.py``), and makes the same value of that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from operator import attrgetter
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgpack
@@ -35,7 +34,6 @@ from flinknet.metrics.task_times import TaskTimesStatistics
 from flinknet.records.serialization.spanning_record import ReassemblyStatistics
 
 __all__ = [
-    "METERED",
     "HeldUp",
     "KeyGroupCount",
     "SubtaskTotals",
@@ -78,33 +76,14 @@ class SubtaskTotals(NamedTuple):
     """Event time at its inputs, in milliseconds: the least of 64 bits if none has come, the
     largest after the end; None if no record there has a timestamp."""
     rates: tuple[float, ...] = ()
-    """Growth per second of each counter in ``METERED``, over the last minute (``meter.py``)."""
+    """Growth per second of each counter that is metered (``task_catalogue.METERED``), over the last
+    minute (``meter.py``)."""
     key_groups: tuple[KeyGroupCount, ...] = ()
     """Of a keyed input, the key groups that most of a sample of its records belong to."""
     latencies: tuple[LatencyHistogram, ...] = ()
     """How long latency markers have taken from sources to the operators of its chain."""
     operators: tuple[OperatorTotals, ...] = ()
     """Of its chain, first to last."""
-
-    def counts(self) -> tuple[int, ...]:
-        """The present count of each counter in ``METERED``."""
-        return tuple(count(self) for count in _COUNTS.values())
-
-
-_COUNTS: dict[str, Callable[[SubtaskTotals], int]] = {
-    "records_in": attrgetter("io_metrics.records_in"),
-    "records_out": attrgetter("io_metrics.records_out"),
-    "bytes_in": attrgetter("io_metrics.bytes_in"),
-    "bytes_out": attrgetter("io_metrics.bytes_out"),
-    "buffers_out": lambda task: sum(part.buffers_out for part in task.partitions),
-    "buffers_in_local": lambda task: sum(gate.buffers_in_local for gate in task.gates),
-    "buffers_in_remote": lambda task: sum(gate.buffers_in_remote for gate in task.gates),
-    "bytes_in_local": lambda task: sum(gate.bytes_in_local for gate in task.gates),
-    "bytes_in_remote": lambda task: sum(gate.bytes_in_remote for gate in task.gates),
-}
-
-METERED = tuple(_COUNTS)
-"""The counters of a subtask that are rated too."""
 
 
 class HeldUp(NamedTuple):

@@ -25,10 +25,11 @@ from flinknet.cluster.control.http_server import HttpServer
 from flinknet.cluster.worker.worker_metrics import WorkerMetrics
 from flinknet.config import ClusterConfig
 from flinknet.metrics.build_info import build_info
+from flinknet.metrics.catalogue import worker_families
 from flinknet.metrics.exporter import CONTENT_TYPE, render
-from flinknet.metrics.families import Labels
-from flinknet.metrics.network_families import worker_families
-from flinknet.metrics.process_families import ProcessFamilies
+from flinknet.metrics.process_totals import ProcessMeter
+from flinknet.metrics.registry import Labels
+from flinknet.metrics.worker_catalogue import PROCESS
 
 __all__ = ["serve_metrics"]
 
@@ -45,7 +46,7 @@ async def serve_metrics(
     if not config.metrics:
         yield ""
         return
-    process = ProcessFamilies("taskmanager", metrics.clock, time.process_time_ns)
+    process = ProcessMeter(metrics.clock, time.process_time_ns)
 
     async def scrape(request: web.Request) -> web.Response:
         if not is_authorized(request.headers, token):
@@ -56,7 +57,9 @@ async def serve_metrics(
         channels_max = min(int(channels), config.statistics_channels_max)
         statistics = await metrics.statistics(channels_max)
         families = chain(
-            [build_info(labels)], process.families(labels), worker_families(labels, statistics)
+            [build_info(labels)],
+            PROCESS.families([(labels, process.totals())]),
+            worker_families(labels, statistics),
         )
         body = render(families, metrics.turns())
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})

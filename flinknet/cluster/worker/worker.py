@@ -102,7 +102,7 @@ from flinknet.errors import (
     RemoteProtocolError,
     RemoteTransportError,
 )
-from flinknet.metrics.network_families import worker_labels
+from flinknet.metrics.worker_catalogue import worker_labels
 from flinknet.metrics.worker_statistics import pack_statistics
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.patience import patient_timeout

@@ -31,8 +31,9 @@ from flinknet.metrics.gate_totals import GateTotals
 from flinknet.metrics.loop_lag import LoopLag
 from flinknet.metrics.meter import Meter
 from flinknet.metrics.partition_totals import PartitionTotals
+from flinknet.metrics.task_catalogue import METERED, counts_of
 from flinknet.metrics.turns import Reading, Turns, one_by_one
-from flinknet.metrics.worker_statistics import METERED, SubtaskTotals, WorkerStatistics
+from flinknet.metrics.worker_statistics import SubtaskTotals, WorkerStatistics
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.task_clock import task_time
 from flinknet.runtime.subtask import Subtask
@@ -123,7 +124,7 @@ class WorkerMetrics:
     ) -> tuple[SubtaskTotals, float | None]:
         """The totals of a subtask with its rates, and the throughput of its inputs."""
         counts = (
-            *totals.counts(),
+            *counts_of(totals),
             totals.times.accumulated_idle_time_ms / 1000,
             *(count for operator in totals.operators for count in operator.counts()),
         )
@@ -149,7 +150,9 @@ class WorkerMetrics:
 
 _METERED = len(METERED)
 
-_BYTES_IN = tuple(map(METERED.index, ("bytes_in_local", "bytes_in_remote")))
+_BYTES_IN = tuple(
+    METERED.index(f"Shuffle.Netty.Input.{name}") for name in ("numBytesInLocal", "numBytesInRemote")
+)
 
 
 def _reading(

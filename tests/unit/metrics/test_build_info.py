@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flinknet.compiled_modules import IMPLEMENTATION, INTERPRETER
 from flinknet.metrics.build_info import build_info
-from flinknet.metrics.families import Kind
+from flinknet.metrics.registry import Kind
 from flinknet.version import __version__
 
 

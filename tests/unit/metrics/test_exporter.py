@@ -13,9 +13,9 @@ from prometheus_client.registry import Collector
 
 from flinknet.compiled_modules import IMPLEMENTATION
 from flinknet.config import MetricsConfig
+from flinknet.metrics.catalogue import worker_families
 from flinknet.metrics.exporter import FlinknetCollector, render
-from flinknet.metrics.families import Family, Kind
-from flinknet.metrics.network_families import worker_families
+from flinknet.metrics.registry import Family, Kind
 from flinknet.metrics.turns import Turns
 from flinknet.net.network_environment import NetworkEnvironment
 from tests.unit.metrics.samples import worker

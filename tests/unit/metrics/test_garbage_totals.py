@@ -42,3 +42,15 @@ def test_of_many_subtasks_those_with_least_are_not_told_and_in_the_end_forgotten
     assert len(told.subtasks) == SUBTASKS_TOLD_MAX
     assert told.subtasks[0].subtask == f"{2 * SUBTASKS_KEPT_MAX - 1}"
     assert len(times._subtasks) == SUBTASKS_KEPT_MAX
+
+
+def test_collectors_have_flinks_names() -> None:
+    times = GarbageTimes()
+    times.note(0, 0.25, 5)
+    times.note(2, 1.0, 100)
+    named = times.told().collectors().items()
+    assert {name: (one.collections, one.seconds) for name, one in named} == {
+        "All": (2, 1.25),
+        "generation0": (1, 0.25),
+        "generation2": (1, 1.0),
+    }

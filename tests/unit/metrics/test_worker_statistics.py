@@ -9,7 +9,6 @@ import pytest
 
 from flinknet.metrics.plain import from_plain, to_plain
 from flinknet.metrics.worker_statistics import (
-    METERED,
     WorkerStatistics,
     pack_statistics,
     unpack_statistics,
@@ -17,21 +16,6 @@ from flinknet.metrics.worker_statistics import (
 from tests.unit.metrics.samples import channel, channel_rows, network, subtask, worker
 
 ROOM = 1_000_000
-
-
-def test_the_counts_of_a_subtask_are_those_that_are_rated() -> None:
-    counts = dict(zip(METERED, subtask().counts(), strict=True))
-    assert counts == {
-        "records_in": 1,
-        "records_out": 2,
-        "bytes_in": 3,
-        "bytes_out": 4,
-        "buffers_out": 8,
-        "buffers_in_local": 6,
-        "buffers_in_remote": 5,
-        "bytes_in_local": 600,
-        "bytes_in_remote": 500,
-    }
 
 
 def whole_worker() -> WorkerStatistics:

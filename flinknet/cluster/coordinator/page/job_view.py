@@ -21,6 +21,7 @@ from flinknet.diagnosis.reading import TaskReading
 from flinknet.diagnosis.topology import Exchange, TaskKey, Topology
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.plain import to_plain
+from flinknet.metrics.task_catalogue import GATE, PARTITION
 
 __all__ = ["diagnosis_view", "job_view"]
 
@@ -117,9 +118,9 @@ def _edge(topology: Topology, exchange: Exchange, mode: str, live: Live) -> dict
         "bytes_per_s": sum(
             one.per_second(one.gate_bytes[gate]) for one in readers if gate < len(one.gate_bytes)
         ),
-        "queued_out": sum(one.queued_buffers for one in partitions),
-        "queued_in": sum(one.queued_buffers for one in gates),
-        "backlog": sum(one.backlog for one in gates),
+        "queued_out": PARTITION["flinknet_partition_queued_buffers"].total(partitions),
+        "queued_in": GATE["flinknet_gate_queued_buffers"].total(gates),
+        "backlog": GATE["flinknet_gate_backlog"].total(gates),
         "credit": sum(
             one.credit_announced + one.credit_unannounced - one.credit_held for one in gates
         ),

@@ -12,7 +12,7 @@ from typing import Any
 
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.cluster.coordinator.rest.flink.job_view import vertex_id
-from flinknet.cluster.coordinator.rest.flink.metrics_view import aggregated_metrics, all_values
+from flinknet.cluster.coordinator.rest.flink.metrics_view import aggregated_metrics
 from flinknet.cluster.coordinator.rest.flink.states import task_states
 from flinknet.cluster.coordinator.rest.latency_view import latency_rows
 from flinknet.diagnosis.pool_usage import PoolMeaning
@@ -20,6 +20,7 @@ from flinknet.diagnosis.reading import TaskReading
 from flinknet.diagnosis.topology import TaskKey
 from flinknet.graph.graph import JobVertex
 from flinknet.metrics.io_metrics import IOMetrics
+from flinknet.metrics.task_catalogue import task_values
 from flinknet.metrics.task_times import BackpressureLevel
 
 __all__ = ["COLUMNS", "vertex_view"]
@@ -87,7 +88,7 @@ def vertex_view(
         "columns": COLUMNS,
         "rows": rows,
         "latency": latency_rows(record.submission.shape, tasks),
-        "metric_names": sorted(all_values(tasks[0])) if tasks else [],
+        "metric_names": sorted(task_values(tasks[0])) if tasks else [],
         "metrics": aggregated_metrics(tasks, metrics) if metrics else [],
     }
 

@@ -17,13 +17,14 @@ from typing import Protocol
 from aiohttp import web
 
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
-from flinknet.cluster.coordinator.metrics.coordinator_families import coordinator_families
+from flinknet.cluster.coordinator.metrics.coordinator_catalogue import coordinator_families
 from flinknet.cluster.coordinator.metrics.metric_store import MetricStore
 from flinknet.config import ClusterConfig
 from flinknet.metrics.build_info import build_info
 from flinknet.metrics.exporter import CONTENT_TYPE, render
-from flinknet.metrics.process_families import ProcessFamilies
+from flinknet.metrics.process_totals import ProcessMeter
 from flinknet.metrics.turns import Turns
+from flinknet.metrics.worker_catalogue import PROCESS
 from flinknet.net.address import join_address
 
 __all__ = ["Measured", "MetricsRoutes"]
@@ -44,7 +45,7 @@ class MetricsRoutes:
 
     def __init__(self, coordinator: Measured) -> None:
         self._coordinator = coordinator
-        self._process = ProcessFamilies("jobmanager", coordinator.now, time.process_time_ns)
+        self._process = ProcessMeter(coordinator.now, time.process_time_ns)
 
     def routes(self) -> list[web.RouteDef]:
         """What to add to an application: nothing if metrics are off."""
@@ -61,7 +62,8 @@ class MetricsRoutes:
         families = coordinator_families(
             labels, coordinator.dispatcher, coordinator.metrics, coordinator.now()
         )
-        everything = [build_info(labels), *self._process.families(labels), *families]
+        process = PROCESS.families([(labels, self._process.totals())], "jobmanager_Status_JVM")
+        everything = [build_info(labels), *process, *families]
         text = render(everything, Turns())
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 

@@ -11,7 +11,7 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.worker import worker_metrics
 from flinknet.cluster.worker.worker_metrics import WorkerMetrics
 from flinknet.config import MetricsConfig
-from flinknet.metrics.worker_statistics import METERED
+from flinknet.metrics.task_catalogue import METERED, counts_of
 from flinknet.net.network_environment import NetworkEnvironment
 from tests.unit.cluster.graphs import endless_graph
 from tests.unit.cluster.running_cluster import Cluster, running_cluster
@@ -75,14 +75,14 @@ async def test_rates_come_with_the_second_reading(cluster: Cluster) -> None:
     await records_flow(cluster)
     metrics = cluster.served_workers[0].metrics
     first = (await metrics.statistics()).subtasks
-    while (await metrics.statistics()).subtasks[1].counts() == first[1].counts():
+    while counts_of((await metrics.statistics()).subtasks[1]) == counts_of(first[1]):
         await asyncio.sleep(0)
     clock = metrics.clock
     metrics.clock = lambda: clock() + 10.0
     _, sink = sorted((await metrics.statistics()).subtasks, key=lambda one: one.vertex)
-    assert dict(zip(METERED, sink.rates, strict=True))["records_in"] > 0
+    assert dict(zip(METERED, sink.rates, strict=True))["numRecordsIn"] > 0
     head, *_ = sink.operators
-    assert head.records_in_per_second == sink.rates[METERED.index("records_in")]
+    assert head.records_in_per_second == sink.rates[METERED.index("numRecordsIn")]
 
 
 async def test_a_loop_that_is_held_up_during_a_reading_makes_no_rate_larger(
@@ -103,7 +103,7 @@ async def test_a_loop_that_is_held_up_during_a_reading_makes_no_rate_larger(
     now += 10.0
     (after,) = (await metrics.statistics()).subtasks
     emitted = after.io_metrics.records_out - before.io_metrics.records_out
-    assert after.rates[METERED.index("records_out")] == emitted / 1_010.0
+    assert after.rates[METERED.index("numRecordsOut")] == emitted / 1_010.0
 
 
 async def test_how_long_what_is_buffered_takes_comes_with_the_second_reading(
@@ -160,7 +160,7 @@ async def test_one_reading_is_made_after_the_other(cluster: Cluster) -> None:
     await records_flow(cluster)
     metrics = cluster.served_workers[0].metrics
     readings = await asyncio.gather(*(metrics.statistics() for _ in range(10)))
-    counts = [[task.counts() for task in reading.subtasks] for reading in readings]
+    counts = [[counts_of(task) for task in reading.subtasks] for reading in readings]
     assert counts == sorted(counts)
 
 

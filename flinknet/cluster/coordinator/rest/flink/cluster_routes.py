@@ -20,7 +20,7 @@ from aiohttp import web
 
 from flinknet.buffer.network_pool import NetworkBufferPoolStatistics
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
-from flinknet.cluster.coordinator.metrics.coordinator_families import cluster_values
+from flinknet.cluster.coordinator.metrics.coordinator_catalogue import cluster_values
 from flinknet.cluster.coordinator.metrics.metric_store import MetricStore
 from flinknet.cluster.coordinator.rest.flink.cluster_view import (
     cluster_overview,

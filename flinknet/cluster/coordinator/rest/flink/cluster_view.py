@@ -15,7 +15,6 @@ from flinknet.buffer.network_pool import NetworkBufferPoolStatistics
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.workers.worker_registry import WorkerRecord
-from flinknet.metrics.garbage_families import garbage_collectors
 from flinknet.metrics.garbage_totals import GarbageTotals
 from flinknet.metrics.worker_statistics import WorkerStatistics
 from flinknet.version import __version__
@@ -161,6 +160,6 @@ def _metrics(pool: NetworkBufferPoolStatistics | None) -> dict[str, Any]:
 def _collectors(garbage: GarbageTotals) -> list[dict[str, Any]]:
     """Flink's GarbageCollectorInfo: the generations by name."""
     return [
-        {"name": name, "count": collections, "time": round(milliseconds)}
-        for name, (collections, milliseconds) in garbage_collectors(garbage).items()
+        {"name": name, "count": one.collections, "time": round(1000 * one.seconds)}
+        for name, one in garbage.collectors().items()
     ]

@@ -28,7 +28,7 @@ from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.cluster.coordinator.jobs.serialized_throwable import failure_cause
-from flinknet.cluster.coordinator.metrics.coordinator_families import job_values
+from flinknet.cluster.coordinator.metrics.coordinator_catalogue import job_values
 from flinknet.cluster.coordinator.metrics.metric_store import MetricStore
 from flinknet.cluster.coordinator.rest.flink.environment_view import job_configuration
 from flinknet.cluster.coordinator.rest.flink.exceptions_view import (
@@ -40,7 +40,7 @@ from flinknet.cluster.coordinator.rest.flink.metrics_view import chosen_names, m
 from flinknet.cluster.coordinator.rest.flink.states import job_status
 from flinknet.cluster.coordinator.rest.http_requests import named_job, whole_number
 from flinknet.errors import ConfigurationError
-from flinknet.metrics.latency_families import latency_values
+from flinknet.metrics.latency_catalogue import latency_values
 from flinknet.texts import printable
 
 __all__ = ["JobRoutes", "Ruled", "job_result"]

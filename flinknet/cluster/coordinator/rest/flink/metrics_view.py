@@ -12,13 +12,11 @@ from statistics import fmean
 from typing import Any
 
 from flinknet.errors import ConfigurationError
-from flinknet.metrics.operator_families import operator_values
-from flinknet.metrics.task_families import task_values
+from flinknet.metrics.task_catalogue import task_values
 from flinknet.metrics.worker_statistics import SubtaskTotals
 
 __all__ = [
     "aggregated_metrics",
-    "all_values",
     "chosen_names",
     "metric_list",
     "subtask_values",
@@ -49,17 +47,12 @@ def metric_list(values: Values, get: Collection[str] | None) -> list[dict[str, s
     return [{"id": name, "value": _text(values[name])} for name in get if name in values]
 
 
-def all_values(task: SubtaskTotals) -> dict[str, float]:
-    """The values of a subtask and of its operators: ``numRecordsIn``, ``Map.numRecordsIn``."""
-    return task_values(task) | operator_values(task)
-
-
 def subtask_values(subtasks: Sequence[SubtaskTotals]) -> dict[str, float]:
     """The values of a vertex, each name behind the index of its subtask: ``0.numRecordsIn``."""
     return {
         f"{one.subtask_index}.{name}": value
         for one in subtasks
-        for name, value in all_values(one).items()
+        for name, value in task_values(one).items()
     }
 
 
@@ -77,7 +70,7 @@ def aggregated_metrics(
 ) -> list[dict[str, Any]]:
     """Flink's AggregatedMetricsResponseBody; ConfigurationError says what is asked wrongly."""
     chosen = [one for one in tasks if subtasks is None or _is_in(one.subtask_index, subtasks)]
-    rows = [all_values(one) for one in chosen]
+    rows = [task_values(one) for one in chosen]
     names = sorted({name for row in rows for name in row})
     if get is None:
         return [{"id": name} for name in names]

@@ -8,14 +8,14 @@ from flinknet.cluster.control.messages import Opened, Register, StatisticsReport
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint
-from flinknet.cluster.coordinator.metrics.coordinator_families import (
+from flinknet.cluster.coordinator.metrics.coordinator_catalogue import (
     cluster_values,
     coordinator_families,
     job_values,
 )
 from flinknet.cluster.coordinator.metrics.metric_store import MetricStore
 from flinknet.config import ClusterConfig
-from flinknet.metrics.families import Labels
+from flinknet.metrics.registry import Labels
 from flinknet.metrics.worker_statistics import pack_statistics
 from flinknet.wire.checkpoint_options import CheckpointKind
 from tests.unit.cluster.graphs import keyed_graph

@@ -6,10 +6,10 @@ import pytest
 
 from flinknet.config import LatencyGranularity, MetricsConfig
 from flinknet.metrics.exporter import render
-from flinknet.metrics.families import Kind
 from flinknet.metrics.hex_id import hex_id
-from flinknet.metrics.latency_families import latency_families, latency_values
+from flinknet.metrics.latency_catalogue import latency_families, latency_values
 from flinknet.metrics.latency_statistics import LatencyStatistics
+from flinknet.metrics.registry import Kind
 from flinknet.metrics.turns import Turns
 from flinknet.metrics.worker_statistics import SubtaskTotals
 from flinknet.wire.events import LatencyMarker

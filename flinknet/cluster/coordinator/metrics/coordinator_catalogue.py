@@ -1,0 +1,206 @@
+"""The coordinator's metrics: Flink's of its JobManager and its jobs, and flinknet's own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from flinknet.cluster.control.job_state import JobState
+from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.cluster.coordinator.metrics.metric_store import MetricStore
+from flinknet.metrics.registry import Adding, Catalogue, Family, Kind, Labels, Metric, Unit
+
+__all__ = [
+    "CLUSTER",
+    "COORDINATOR_CATALOGUES",
+    "JOB",
+    "cluster_values",
+    "coordinator_families",
+    "job_values",
+]
+
+MAX, MIN = Adding.MAX, Adding.MIN
+COUNTER = Kind.COUNTER
+
+_HOST = ("host",)
+
+
+class _JobNow(NamedTuple):
+    """A job, and the clock of the coordinator when it is read."""
+
+    job: JobRecord
+    now: float
+
+
+def _registered(dispatcher: Dispatcher) -> int:
+    return len(dispatcher.workers.registered())
+
+
+def _running(dispatcher: Dispatcher) -> int:
+    return len(_living(dispatcher))
+
+
+def _slots(dispatcher: Dispatcher) -> int:
+    return sum(worker.slots for worker in dispatcher.workers.registered())
+
+
+def _free_slots(dispatcher: Dispatcher) -> int:
+    return sum(worker.free_slots for worker in dispatcher.workers.registered())
+
+
+def _living(dispatcher: Dispatcher) -> list[JobRecord]:
+    return [job for job in dispatcher.jobs() if job.ended_at is None]
+
+
+def _pending(one: _JobNow) -> int:
+    return len(one.job.checkpoints.pending)
+
+
+def _last(name: str) -> Callable[[_JobNow], float]:
+    """A number of the last completed checkpoint; -1, as Flink has it, if there is none."""
+
+    def value(one: _JobNow) -> float:
+        last = one.job.checkpoints.history.last_completed
+        return -1 if last is None else last.metrics[name]
+
+    return value
+
+
+def _last_id(one: _JobNow) -> float:
+    last = one.job.checkpoints.history.last_completed
+    return -1 if last is None else last.checkpoint_id
+
+
+def _last_duration_ms(one: _JobNow) -> float:
+    last = one.job.checkpoints.history.last_completed
+    return -1 if last is None else round(last.seconds * 1000)
+
+
+def _last_age_s(one: _JobNow) -> float | None:
+    return one.job.checkpoints.history.age_s(one.now)
+
+
+def _uptime_ms(one: _JobNow) -> float:
+    """0 while the present attempt does not run."""
+    runs = one.job.execution.state in (JobState.RUNNING, JobState.FINISHING)
+    return 1000 * (one.now - one.job.present.begun_at) if runs else 0.0
+
+
+def _downtime_ms(one: _JobNow) -> float:
+    """0 while the job runs, or has not failed."""
+    job = one.job
+    failed_at = job.state_since.get(JobState.FAILING)
+    if failed_at is None or job.state in (JobState.RUNNING, JobState.FINISHING):
+        return 0.0
+    has_run_since = job.state_since.get(JobState.RUNNING, failed_at) > failed_at
+    return 0.0 if has_run_since else 1000 * (one.now - failed_at)
+
+
+# fmt: off
+CLUSTER: Catalogue[Dispatcher] = Catalogue(
+    "Cluster",
+    (
+        Metric("numRegisteredTaskManagers", Unit.NUMBER, _registered, "Workers that are registered"),
+        Metric("numRunningJobs", Unit.NUMBER, _running, "Jobs that have not ended"),
+        Metric("taskSlotsTotal", Unit.NUMBER, _slots, "Slots of registered workers"),
+        Metric("taskSlotsAvailable", Unit.NUMBER, _free_slots, "Slots of registered workers that are free"),
+    ),
+    scope="jobmanager",
+    labels=_HOST,
+    rest="/v1/jobmanager/metrics",
+)
+
+JOB: Catalogue[_JobNow] = Catalogue(
+    "Jobs",
+    (
+        Metric("numRestarts", Unit.NUMBER, "job.present.last_number", "Attempts after the first one, and restarts of regions", COUNTER),
+        Metric("fullRestarts", Unit.NUMBER, "job.present.last_number", "The same as numRestarts", COUNTER),
+        Metric("totalNumberOfCheckpoints", Unit.NUMBER, "job.checkpoints.history.triggered", "Checkpoints triggered", COUNTER),
+        Metric("numberOfCompletedCheckpoints", Unit.NUMBER, "job.checkpoints.history.completed", "Checkpoints completed", COUNTER),
+        Metric("numberOfFailedCheckpoints", Unit.NUMBER, "job.checkpoints.history.failed", "Checkpoints that have failed", COUNTER),
+        Metric("numberOfInProgressCheckpoints", Unit.NUMBER, _pending, "Checkpoints that are being taken"),
+        Metric("lastCompletedCheckpointId", Unit.NUMBER, _last_id, "Number of the last completed checkpoint; -1 without one, as in all metrics of it", adds=MAX),
+        Metric("lastCheckpointDuration", Unit.MILLISECONDS, _last_duration_ms, "Time that the last completed checkpoint took", adds=MAX),
+        Metric("lastCheckpointSize", Unit.BYTES, _last("state_bytes"), "State in the last completed checkpoint"),
+        Metric("lastCheckpointFullSize", Unit.BYTES, _last("state_bytes"), "The same as lastCheckpointSize: checkpoints are not incremental"),
+        Metric("lastCheckpointProcessedData", Unit.BYTES, _last("processed_bytes"), "Data processed while the last completed checkpoint was aligned"),
+        Metric("lastCheckpointPersistedData", Unit.BYTES, _last("persisted_bytes"), "Data in flight that the last completed checkpoint has"),
+        Metric("lastCheckpointRestoreTimestamp", Unit.WALL_CLOCK, "job.restored_ms", "Time at which the job was last restored; -1 if it was not", adds=MAX),
+        Metric("uptime", Unit.MILLISECONDS, _uptime_ms, "Time for which the present attempt has run", adds=MIN),
+        Metric("downtime", Unit.MILLISECONDS, _downtime_ms, "Time for which a job that has failed has not run again", adds=MAX),
+    ),
+    scope="jobmanager_job",
+    labels=(*_HOST, "job_id", "job_name"),
+    rest="/v1/jobs/JOB/metrics",
+)
+
+_CHECKPOINT_AGE: Catalogue[_JobNow] = Catalogue(
+    "Ages of checkpoints",
+    (
+        Metric("flinknet_coordinator_last_checkpoint_age_seconds", Unit.SECONDS, _last_age_s, "Time since the last completed checkpoint was triggered: the loss if the job failed now", adds=MAX),
+    ),
+    labels=JOB.labels,
+)
+
+_WORKERS: Catalogue[int] = Catalogue(
+    "Workers by state",
+    (
+        Metric("flinknet_coordinator_workers", Unit.NUMBER, int, "Workers that have registered with this coordinator, by state"),
+    ),
+    labels=(*_HOST, "state"),
+)
+
+_REPORT: Catalogue[float] = Catalogue(
+    "Reports of workers",
+    (
+        Metric("flinknet_coordinator_report_age_seconds", Unit.SECONDS, float, "Time since the last statistics of a worker came", adds=MAX),
+    ),
+    labels=(*_HOST, "tm_id"),
+)
+# fmt: on
+
+COORDINATOR_CATALOGUES: tuple[Catalogue[Any], ...] = (
+    CLUSTER,
+    JOB,
+    _CHECKPOINT_AGE,
+    _WORKERS,
+    _REPORT,
+)
+"""In the order of the documentation."""
+
+
+def coordinator_families(
+    labels: Labels, dispatcher: Dispatcher, store: MetricStore, now: float
+) -> Iterator[Family]:
+    """Make everything that the coordinator exports; of jobs, those that have not ended."""
+    yield from CLUSTER.families([(labels, dispatcher)])
+    jobs = [
+        ({**labels, "job_id": job.job_id, "job_name": job.submission.name}, _JobNow(job, now))
+        for job in _living(dispatcher)
+    ]
+    yield from JOB.families(jobs)
+    yield from _CHECKPOINT_AGE.families(jobs, even_empty=True)
+    states = Counter(worker.status for worker in dispatcher.workers.workers())
+    yield from _WORKERS.families(
+        [({**labels, "state": state}, number) for state, number in states.items()],
+        even_empty=True,
+    )
+    yield from _REPORT.families(
+        [
+            ({**labels, "tm_id": worker_id}, now - report.at)
+            for worker_id, report in store.latest().items()
+        ],
+        even_empty=True,
+    )
+
+
+def cluster_values(dispatcher: Dispatcher) -> dict[str, float]:
+    """Return what Flink exports of its JobManager, by the names that its REST has."""
+    return CLUSTER.values(dispatcher)
+
+
+def job_values(job: JobRecord, now: float) -> dict[str, float]:
+    """Return what Flink exports of a job, by the names that its REST has."""
+    return JOB.values(_JobNow(job, now))

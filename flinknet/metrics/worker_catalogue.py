@@ -1,0 +1,212 @@
+"""The metrics of a worker's process, network and topics: Flink's, and flinknet's own.
+
+flinknet's own follow Prometheus' conventions (``_total``, ``_bytes``, ``_seconds``). Flink's names
+of a process have JVM in them. They mean the same of any process, so that dashboards made for Flink
+have them. There is no heap; the memory of the process is ``process_resident_memory_bytes``. Flink's
+collectors are those of a JVM, ``G1_Young_Generation``, and ``All`` of them together; Python's are
+its generations, ``generation0`` to ``generation2``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from flinknet.buffer.network_pool import NetworkBufferPoolStatistics
+from flinknet.metrics.connection_totals import ConnectionTotals
+from flinknet.metrics.environment_statistics import (
+    PeerDirectoryStatistics,
+    RefusedPeers,
+    TopicStatistics,
+)
+from flinknet.metrics.garbage_totals import CollectorTotals, GarbageTotals, GenerationTotals
+from flinknet.metrics.process_totals import ProcessTotals
+from flinknet.metrics.registry import Adding, Catalogue, Family, Kind, Labels, Metric, Unit
+from flinknet.metrics.task_catalogue import WORKER_LABELS
+from flinknet.metrics.worker_statistics import WorkerStatistics
+from flinknet.records.serialization.spanning_record import ReassemblyStatistics
+
+__all__ = [
+    "ALL_COLLECTORS",
+    "COLLECTOR",
+    "CONNECTION",
+    "EVENT_LOOP",
+    "GENERATION",
+    "NETWORK",
+    "PROCESS",
+    "REFUSED",
+    "TOPIC",
+    "garbage_families",
+    "network_families",
+    "topic_families",
+    "worker_labels",
+]
+
+MAX, MEAN = Adding.MAX, Adding.MEAN
+COUNTER = Kind.COUNTER
+
+
+class Network(Protocol):
+    """The part of a worker's or environment's statistics that every worker has."""
+
+    @property
+    def network_pool(self) -> NetworkBufferPoolStatistics: ...
+    @property
+    def peers(self) -> PeerDirectoryStatistics: ...
+    @property
+    def reassembly(self) -> ReassemblyStatistics: ...
+
+
+def _milliseconds(one: CollectorTotals) -> float:
+    return 1000 * one.seconds
+
+
+# fmt: off
+PROCESS: Catalogue[ProcessTotals] = Catalogue(
+    "Processes",
+    (
+        Metric("CPU.Load", Unit.SHARE, "load", "Part of the machine's CPU time that the process has used in the last minute", adds=MEAN),
+        Metric("CPU.Time", Unit.NANOSECONDS, "computed_ns", "CPU time that the process has used", COUNTER),
+        Metric("Threads.Count", Unit.NUMBER, "threads", "Threads that are alive"),
+    ),
+    scope="taskmanager_Status_JVM",
+    labels=WORKER_LABELS,
+)
+"""Of a worker; the coordinator has them in the scope ``jobmanager_Status_JVM``."""
+
+COLLECTOR: Catalogue[CollectorTotals] = Catalogue(
+    "Garbage collectors",
+    (
+        Metric("Count", Unit.NUMBER, "collections", "Collections of garbage", COUNTER),
+        Metric("Time", Unit.MILLISECONDS, _milliseconds, "Time that they took, in which all threads of the worker stand still", COUNTER),
+    ),
+    scope="taskmanager_Status_JVM_GarbageCollector_COLLECTOR",
+    labels=WORKER_LABELS,
+)
+"""Of a generation, or of all together: the name of the collector is part of the scope."""
+
+ALL_COLLECTORS: Catalogue[GarbageTotals] = Catalogue(
+    "All garbage collectors together",
+    (
+        Metric("TimeMsPerSecond", Unit.MS_PER_SECOND, lambda one: 1000 * one.seconds_per_second, "Time that collections took, per second of the last minute"),
+    ),
+    scope="taskmanager_Status_JVM_GarbageCollector_All",
+    labels=WORKER_LABELS,
+)
+
+GENERATION: Catalogue[GenerationTotals] = Catalogue(
+    "Generations of garbage",
+    (
+        Metric("flinknet_gc_collections_total", Unit.NUMBER, "collections", "Collections of garbage, in which all threads of the worker stand still", COUNTER),
+        Metric("flinknet_gc_seconds_total", Unit.SECONDS, "seconds", "Time that they took", COUNTER),
+        Metric("flinknet_gc_freed_objects_total", Unit.NUMBER, "objects", "Objects that they have freed", COUNTER),
+    ),
+    labels=(*WORKER_LABELS, "generation"),
+)
+
+NETWORK: Catalogue[Network] = Catalogue(
+    "Network memory and peers of a worker",
+    (
+        Metric("TotalMemorySegments", Unit.BUFFERS, "network_pool.total", "Segments of the network memory"),
+        Metric("AvailableMemorySegments", Unit.BUFFERS, "network_pool.free", "Segments that are free"),
+        Metric("UsedMemorySegments", Unit.BUFFERS, "network_pool.used", "Segments that are not free"),
+        Metric("TotalMemory", Unit.BYTES, "network_pool.total_memory_bytes", "Network memory"),
+        Metric("AvailableMemory", Unit.BYTES, "network_pool.available_memory_bytes", "Network memory that is free"),
+        Metric("UsedMemory", Unit.BYTES, "network_pool.used_memory_bytes", "Network memory that is not free"),
+        Metric("RequestedMemoryUsage", Unit.PERCENT, "network_pool.requested_memory_usage_percent", "Network memory that all pools would take if they could; more than 100 is possible", adds=MEAN),
+        Metric("flinknet_reassembly_records", Unit.RECORDS, "reassembly.records", "Records that are being put together from several buffers"),
+        Metric("flinknet_reassembly_memory_bytes", Unit.BYTES, "reassembly.memory_bytes", "Memory of records that are being put together"),
+        Metric("flinknet_reassembly_disk_bytes", Unit.BYTES, "reassembly.spilled_bytes", "Bytes on disk of records that are being put together"),
+        Metric("flinknet_reassembly_spilled_records_total", Unit.RECORDS, "reassembly.records_spilled_before", "Records that have gone to disk while they were put together", COUNTER),
+        Metric("flinknet_connections", Unit.NUMBER, "peers.established", "Connections to other workers"),
+        Metric("flinknet_connections_pending", Unit.NUMBER, "peers.pending", "Sockets whose handshake is not complete"),
+        Metric("flinknet_connections_accepted_total", Unit.NUMBER, "peers.accepted_total", "Sockets accepted", COUNTER),
+        Metric("flinknet_connections_dialled_total", Unit.NUMBER, "peers.dialled_total", "Sockets connected to other workers", COUNTER),
+        Metric("flinknet_connections_lost_total", Unit.NUMBER, "peers.lost_total", "Connections that ended without having been closed", COUNTER),
+    ),
+    scope="taskmanager_Status_Shuffle_Netty",
+    labels=WORKER_LABELS,
+)
+
+REFUSED: Catalogue[RefusedPeers] = Catalogue(
+    "Peers that a worker has refused",
+    (
+        Metric("flinknet_peers_refused_total", Unit.NUMBER, "sockets", "Sockets of peers that were refused, by the reason that they were told", COUNTER),
+    ),
+    labels=(*WORKER_LABELS, "reason"),
+)
+
+EVENT_LOOP: Catalogue[WorkerStatistics] = Catalogue(
+    "Event loop of a worker",
+    (
+        Metric("flinknet_event_loop_lag_seconds", Unit.SECONDS, lambda worker: worker.event_loop_lag_ms / 1000, "Time by which a timer was late at most, in the last five to ten seconds", adds=MAX),
+    ),
+    labels=WORKER_LABELS,
+)
+
+CONNECTION: Catalogue[ConnectionTotals] = Catalogue(
+    "Connections to other workers",
+    (
+        Metric("flinknet_connection_channels", Unit.NUMBER, "connection.channels", "Channels that receive over a connection"),
+        Metric("flinknet_connection_readers", Unit.NUMBER, "readers", "Subpartitions that are sent over a connection"),
+        Metric("flinknet_connection_credit", Unit.BUFFERS, "credit", "Buffers that the peer has free for the data sent to it"),
+        Metric("flinknet_connection_backlog", Unit.BUFFERS, "backlog", "Buffers that wait to be sent over a connection"),
+        Metric("flinknet_connection_sent_bytes_total", Unit.BYTES, "connection.bytes_out", "Bytes handed to the socket", COUNTER),
+        Metric("flinknet_connection_received_bytes_total", Unit.BYTES, "connection.bytes_in", "Bytes taken from the socket", COUNTER),
+        Metric("flinknet_connection_sent_buffers_total", Unit.BUFFERS, "connection.buffers_out", "Buffers sent", COUNTER),
+        Metric("flinknet_connection_received_buffers_total", Unit.BUFFERS, "connection.buffers_in", "Buffers received", COUNTER),
+        Metric("flinknet_connection_dropped_buffers_total", Unit.BUFFERS, "connection.buffers_dropped", "Buffers received for channels that had been cancelled", COUNTER),
+        Metric("flinknet_connection_sent_credit_messages_total", Unit.NUMBER, "connection.credit_messages_out", "Messages that announced credit", COUNTER),
+        Metric("flinknet_connection_queued_control_bytes", Unit.BYTES, "connection.control_bytes_queued", "Control messages that the socket has not taken"),
+        Metric("flinknet_connection_stalled", Unit.YES_NO, "connection.stalled", "1 while nothing is read, because flow control is off and there is no buffer", adds=MAX),
+    ),
+    labels=(*WORKER_LABELS, "peer"),
+)
+
+TOPIC: Catalogue[TopicStatistics] = Catalogue(
+    "Topics",
+    (
+        Metric("flinknet_topic_readers", Unit.NUMBER, "readers", "Readers of a topic"),
+        Metric("flinknet_topic_queued_records", Unit.RECORDS, "records_queued", "Records that wait for one of a topic's readers each"),
+        Metric("flinknet_topic_readers_joined_total", Unit.NUMBER, "joined_total", "Readers that have joined a topic", COUNTER),
+        Metric("flinknet_topic_readers_left_total", Unit.NUMBER, "left_total", "Readers that have left a topic", COUNTER),
+        Metric("flinknet_topic_readers_disconnected_total", Unit.NUMBER, "disconnected_total", "Readers of a topic that were disconnected because they did not keep up", COUNTER),
+        Metric("flinknet_topic_dropped_records_total", Unit.RECORDS, "records_dropped_total", "Records that one of a topic's readers each has lost because it did not keep up", COUNTER),
+    ),
+    labels=(*WORKER_LABELS, "topic"),
+)
+# fmt: on
+
+
+def network_families(
+    labels: Labels, network: Network, connections: Sequence[ConnectionTotals]
+) -> Iterator[Family]:
+    """Make the families of one worker's memory, peers and connections."""
+    yield from NETWORK.families([(labels, network)])
+    refused = [({**labels, "reason": one.reason}, one) for one in network.peers.refused]
+    yield from REFUSED.families(refused, even_empty=True)
+    by_peer = [({**labels, "peer": one.connection.peer}, one) for one in connections]
+    yield from CONNECTION.families(by_peer)
+
+
+def garbage_families(labels: Labels, garbage: GarbageTotals) -> Iterator[Family]:
+    """Make the families of one worker's garbage collector."""
+    for name, collector in garbage.collectors().items():
+        yield from COLLECTOR.families(
+            [(labels, collector)], scope=COLLECTOR.scope.replace("COLLECTOR", name)
+        )
+    yield from ALL_COLLECTORS.families([(labels, garbage)])
+    yield from GENERATION.families(
+        [({**labels, "generation": str(one.generation)}, one) for one in garbage.generations]
+    )
+
+
+def topic_families(labels: Labels, topics: Sequence[TopicStatistics]) -> Iterator[Family]:
+    """Make the families of one worker's topics, by their names."""
+    yield from TOPIC.families([({**labels, "topic": topic.name}, topic) for topic in topics])
+
+
+def worker_labels(worker_id: str, address: str) -> Labels:
+    """Return the labels of a worker, as Flink's reporter has them; ``address`` is its data
+    plane's."""
+    return {"host": address.rpartition(":")[0].strip("[]"), "tm_id": worker_id}

@@ -1,0 +1,87 @@
+"""The table of all metrics in the documentation, from their catalogues.
+
+    python -m tests.metrics_page
+
+writes ``docs/reference/metrics.md``; a test compares the page with the catalogues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from flinknet.cluster.coordinator.metrics.coordinator_catalogue import COORDINATOR_CATALOGUES
+from flinknet.metrics.catalogue import WORKER_CATALOGUES
+from flinknet.metrics.registry import Catalogue, Kind, Metric, prometheus_name
+
+__all__ = ["PAGE", "page"]
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "metrics.md"
+
+_HEAD = """\
+# Metrics
+
+Everything that flinknet measures, from the catalogues in its code: what coordinator and workers
+export at `/metrics` for Prometheus, and what Flink's REST answers. Metrics with Flink's names are
+exported as Flink's Prometheus reporter does it: behind the scope, with underscores, and as gauges
+even if they count. Names that begin with `flinknet_` are flinknet's own. A word in capitals stands
+for a part of a name that the object determines.
+
+- *type*: a counter only grows, and begins at 0 with its process, subtask or job.
+- *adds up*: how the numbers of several objects become one, in flinknet's sums (over the gates of
+  a subtask, the subtasks of an operator, the ends of an exchange) and in a query of yours. The
+  *share* of several is that of all their buffers together.
+- *over*: the parts of each object that are read, and added up in the same way.
+
+`GET /metrics/targets` of the coordinator lists the addresses to scrape, and `flinknet metrics JOB`
+prints the values of a job. Each process also exports what Prometheus' library knows of it
+(`process_*`). `python -m tests.metrics_page` writes this page.
+"""
+
+_PROCESSES = (
+    ("Workers", WORKER_CATALOGUES),
+    ("The coordinator", COORDINATOR_CATALOGUES),
+)
+
+
+def page() -> str:
+    """Return the page."""
+    lines = [_HEAD]
+    for process, catalogues in _PROCESSES:
+        lines += [f"## {process}", ""]
+        for catalogue in catalogues:
+            lines += [*_section(catalogue), ""]
+    return "\n".join(lines)
+
+
+def _section(catalogue: Catalogue[Any]) -> Iterator[str]:
+    yield f"### {catalogue.title}"
+    yield ""
+    yield f"Labels: {', '.join(f'`{label}`' for label in catalogue.labels)}."
+    if catalogue.scope:
+        yield f"Scope of Flink's names: `{catalogue.scope}`."
+    if catalogue.rest:
+        yield f"In Flink's REST: `GET {catalogue.rest}`."
+    yield ""
+    yield "| Prometheus | Flink's REST | type | unit | adds up | over | |"
+    yield "|---|---|---|---|---|---|---|"
+    yield from (_row(catalogue, metric) for metric in catalogue.metrics)
+
+
+def _row(catalogue: Catalogue[Any], metric: Metric[Any]) -> str:
+    in_rest = catalogue.rest and not metric.is_own
+    cells = (
+        f"`{prometheus_name(metric, catalogue.scope)}`",
+        f"`{catalogue.rest_prefix}{metric.name}`" if in_rest else "",
+        metric.kind.value,
+        metric.unit.value,
+        "" if metric.kind is Kind.SUMMARY else metric.adds.value,
+        metric.over,
+        metric.help,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
