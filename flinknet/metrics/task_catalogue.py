@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from flinknet.metrics.busiest_channels import ChannelRow
 from flinknet.metrics.gate_totals import GateTotals
@@ -35,6 +36,7 @@ __all__ = [
     "channel_families",
     "counts_of",
     "exchange_families",
+    "find_metric",
     "task_families",
     "task_labels",
     "task_values",
@@ -273,6 +275,18 @@ def task_values(task: SubtaskTotals) -> dict[str, float]:
         for name, value in OPERATOR.values(one).items():
             values[prefix + name] = value
     return values
+
+
+def find_metric(tasks: Sequence[SubtaskTotals], name: str) -> tuple[Metric[Any], Sequence[Any]]:
+    """Return the metric that has this name in Flink's REST, and the objects that it describes: the
+    subtasks, or those of their operators. KeyError if there is none."""
+    if any(metric.name == name for metric in TASK.metrics):
+        return TASK[name], tasks
+    operator, _, own = name.rpartition(".")
+    operators = [
+        one for task in tasks for one in task.operators if operator_prefix(one) == f"{operator}."
+    ]
+    return OPERATOR[own], operators
 
 
 def operator_prefix(operator: OperatorTotals) -> str:

@@ -98,6 +98,7 @@ def test_a_vertex_shows_subtasks_backpressure_buffers_and_plots(job: Page) -> No
     job.get_by_role("button", name="plot").click()
     figure = job.get_by_role("figure")
     expect(figure).to_contain_text("numRecordsOutPerSecond")
+    expect(figure).to_contain_text("sum of all")
     expect(figure.get_by_role("img")).to_be_visible()
 
 

@@ -17,6 +17,7 @@ from flinknet.metrics.task_catalogue import (
     channel_families,
     counts_of,
     exchange_families,
+    find_metric,
     task_families,
     task_labels,
     task_values,
@@ -235,6 +236,16 @@ def test_flinks_rest_has_operators_behind_their_names() -> None:
     assert values["Map.numRecordsOutPerSecond"] == 2.5
     assert values["Window__sum__1_5_s.numLateRecordsDropped"] == 4
     assert "Map.numLateRecordsDropped" not in values
+
+
+def test_a_name_of_flinks_rest_finds_the_metric_and_what_it_describes() -> None:
+    tasks = [CHAIN, subtask(1, operators=(MAP,)), subtask(2)]
+    metric, found = find_metric(tasks, "Map.numRecordsIn")
+    assert (found, metric.total(found)) == ([MAP, MAP], 20)
+    metric, found = find_metric(tasks, "currentInputWatermark")
+    assert (found, metric.total(found)) == (tasks, None)
+    with pytest.raises(KeyError, match="numRecords"):
+        find_metric(tasks, "Map.numRecords")
 
 
 OWNED = [(task_labels({"tm_id": "worker-0"}, subtask()), subtask())]

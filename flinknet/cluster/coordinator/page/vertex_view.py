@@ -20,8 +20,9 @@ from flinknet.diagnosis.reading import TaskReading
 from flinknet.diagnosis.topology import TaskKey
 from flinknet.graph.graph import JobVertex
 from flinknet.metrics.io_metrics import IOMetrics
-from flinknet.metrics.task_catalogue import task_values
+from flinknet.metrics.task_catalogue import find_metric, task_values
 from flinknet.metrics.task_times import BackpressureLevel
+from flinknet.metrics.worker_statistics import SubtaskTotals
 
 __all__ = ["COLUMNS", "vertex_view"]
 
@@ -62,7 +63,8 @@ def vertex_view(
     meanings: Mapping[TaskKey, PoolMeaning],
     metrics: Sequence[str],
 ) -> dict[str, Any]:
-    """All subtasks; of the named ``metrics`` how they stand, and the names of all there are."""
+    """All subtasks; of the named ``metrics`` how they stand and add up, and the names of all there
+    are."""
     states = task_states(record)
     rows = []
     for index in range(vertex.parallelism):
@@ -89,8 +91,20 @@ def vertex_view(
         "rows": rows,
         "latency": latency_rows(record.submission.shape, tasks),
         "metric_names": sorted(task_values(tasks[0])) if tasks else [],
-        "metrics": aggregated_metrics(tasks, metrics) if metrics else [],
+        "metrics": _plotted(tasks, metrics) if metrics else [],
     }
+
+
+def _plotted(tasks: Sequence[SubtaskTotals], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Metrics over the subtasks, each with its number for all of them together."""
+    rows = aggregated_metrics(tasks, names)
+    for row in rows:
+        metric, objects = find_metric(tasks, row["id"])
+        row["total"] = metric.total(objects)
+        row["adds"] = metric.adds.value
+        row["unit"] = metric.unit.value
+        row["help"] = metric.help
+    return rows
 
 
 def _counted(counters: IOMetrics | None) -> list[int | None]:

@@ -8,6 +8,7 @@ export class Chart {
     this.names = [];
     this._changed = changed;
     this._points = new Map();
+    this._told = new Map();
     this._of = "";
   }
 
@@ -31,11 +32,17 @@ export class Chart {
   }
 
   take(at, metrics) {
-    for (const { id, min, max, avg } of metrics) {
+    for (const { id, min, max, avg, ...told } of metrics) {
       const points = this._points.get(id) ?? [];
       points.push({ at, min, max, avg });
       this._points.set(id, points.slice(-POINTS_MAX));
+      this._told.set(id, told);
     }
+  }
+
+  // What a metric means, and how its last values add up over the subtasks: { total, adds, unit, help }.
+  told(name) {
+    return this._told.get(name) ?? {};
   }
 
   points(name) {

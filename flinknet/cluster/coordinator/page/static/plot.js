@@ -6,12 +6,14 @@ import { short, duration } from "/page/format.js";
 const SIZE = { width: 420, height: 132, left: 52, bottom: 18, top: 8, right: 8 };
 
 // points: [{ at, min, max, avg }]; the band is from the least to the largest subtask.
-export function Plot({ name, points, onRemove }) {
+// told: { total, adds, unit, help }, as the last report has them.
+export function Plot({ name, points, told, onRemove }) {
   const last = points.at(-1);
   const body = points.length < 2 ? html`<p class="muted">two reports are needed</p>` : lines(name, points);
   return html`<figure class="plot">
-    <figcaption><b>${name}</b>
-      ${last && html`<span> ${short(last.avg)} <small>(min ${short(last.min)}, max ${short(last.max)})</small></span>`}
+    <figcaption><b title=${told.help}>${name}</b>
+      ${last && html`<span> ${short(last.avg)} ${told.unit} <small>(min ${short(last.min)}, max ${short(last.max)}${
+        told.total == null ? "" : `, ${told.adds} of all ${short(told.total)}`})</small></span>`}
       <button type="button" aria-label=${`remove ${name}`} onClick=${onRemove}>×</button>
     </figcaption>${body}</figure>`;
 }

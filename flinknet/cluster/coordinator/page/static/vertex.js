@@ -156,7 +156,7 @@ function Metrics({ vertex, chart }) {
       <span class="muted">${vertex.metric_names.length} metrics; the line is the mean over the subtasks, the band
         from the least to the largest.</span>
     </form>
-    <div class="plots">${chart.names.map((one) => html`<${Plot} key=${one} name=${one} points=${chart.points(one)}
+    <div class="plots">${chart.names.map((one) => html`<${Plot} key=${one} name=${one} points=${chart.points(one)} told=${chart.told(one)}
       onRemove=${() => chart.remove(one)} />`)}</div>
   </div>`;
 }

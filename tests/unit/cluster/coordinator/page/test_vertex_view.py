@@ -31,7 +31,10 @@ def test_each_subtask_is_a_row() -> None:
     assert (reported["busy"], reported["level"], reported["backlog"]) == (0.75, "OK", 7)
     assert reported["meaning"] == "BOTTLENECK"
     assert (silent["records_in"], silent["busy"], silent["meaning"]) == (None, None, None)
-    assert told["metrics"] == [{"id": "numRecordsIn", "min": 1, "max": 1, "avg": 1, "sum": 1}]
+    [plotted] = told["metrics"]
+    aggregates = {"min": 1, "max": 1, "avg": 1, "sum": 1}
+    meaning = {"adds": "sum", "unit": "records", "help": "Records read"}
+    assert plotted == {"id": "numRecordsIn", **aggregates, "total": 1, **meaning}
     assert "busyTimeMsPerSecond" in told["metric_names"]
     assert told["latency"] == []
 
