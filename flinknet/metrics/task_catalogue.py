@@ -80,7 +80,7 @@ def _debloated_bytes(gate: GateTotals) -> int | None:
 
 
 def _estimated_ms(gate: GateTotals) -> float | None:
-    """By the debloater, which is Flink's, if there is one."""
+    """Take the debloater's estimate, which is Flink's, if there is one."""
     return gate.time_to_consume_ms if gate.debloating is None else gate.debloating.estimated_ms
 
 
@@ -89,7 +89,7 @@ def _consumed_in_s(one: GateTotals | ChannelRow) -> float | None:
 
 
 def _in_both_scopes(scope: str, metric: Metric[SubtaskTotals]) -> list[Metric[SubtaskTotals]]:
-    """Flink's old name of a metric of buffers, and the present one."""
+    """Return a metric of buffers by Flink's old name and by the present one."""
     return [
         replace(metric, name=f"{prefix}{metric.name}")
         for prefix in ("buffers.", f"{scope}Buffers.")
@@ -101,7 +101,7 @@ def _received_bytes(gate: GateTotals) -> int:
 
 
 def _rate(place: int, counter: Metric[SubtaskTotals]) -> Metric[SubtaskTotals]:
-    """The growth of a counter, which the worker has metered."""
+    """Return the growth of a counter, which the worker has metered, as a metric."""
     return Metric(
         f"{counter.name}PerSecond",
         counter.unit.per_second,

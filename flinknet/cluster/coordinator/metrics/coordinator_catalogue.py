@@ -59,7 +59,7 @@ def _pending(one: _JobNow) -> int:
 
 
 def _last(name: str) -> Callable[[_JobNow], float]:
-    """A number of the last completed checkpoint; -1, as Flink has it, if there is none."""
+    """Read a number of the last completed checkpoint; -1, as Flink has it, if there is none."""
 
     def value(one: _JobNow) -> float:
         last = one.job.checkpoints.history.last_completed
@@ -83,13 +83,13 @@ def _last_age_s(one: _JobNow) -> float | None:
 
 
 def _uptime_ms(one: _JobNow) -> float:
-    """0 while the present attempt does not run."""
+    """Return 0 while the present attempt does not run."""
     runs = one.job.execution.state in (JobState.RUNNING, JobState.FINISHING)
     return 1000 * (one.now - one.job.present.begun_at) if runs else 0.0
 
 
 def _downtime_ms(one: _JobNow) -> float:
-    """0 while the job runs, or has not failed."""
+    """Return 0 while the job runs, or has not failed."""
     job = one.job
     failed_at = job.state_since.get(JobState.FAILING)
     if failed_at is None or job.state in (JobState.RUNNING, JobState.FINISHING):

@@ -7,15 +7,15 @@ rows are arrays, in the order of the columns that stand beside them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from flinknet.diagnosis.reading import TaskReading
 from flinknet.diagnosis.topology import TaskKey, Topology
 from flinknet.metrics.busiest_channels import ChannelRow
-from flinknet.metrics.connection_totals import ConnectionTotals
-from flinknet.metrics.gate_totals import GateTotals
-from flinknet.metrics.partition_totals import PartitionTotals
+from flinknet.metrics.task_catalogue import CHANNEL, GATE, PARTITION
+from flinknet.metrics.worker_catalogue import CONNECTION
 from flinknet.metrics.worker_statistics import WorkerStatistics
 
 __all__ = ["CHANNELS_MAX", "network_view"]
@@ -23,72 +23,73 @@ __all__ = ["CHANNELS_MAX", "network_view"]
 CHANNELS_MAX = 50
 """Channels of a worker that are told: those where most waits."""
 
-CONNECTION_COLUMNS = (
-    "worker",
-    "peer",
-    "channels",
-    "credit",
-    "backlog",
-    "in_flight",
-    "bytes_out",
-    "bytes_in",
-    "buffers_out",
-    "buffers_in",
-    "control_queued",
-    "credit_messages",
-    "stalled",
-)
+_Columns = dict[str, Callable[[Any], Any]]
+"""How each column of a table is read, by its name: as its metric is, if it has one."""
 
-GATE_COLUMNS = (
-    "task",
-    "gate",
-    "channels",
-    "queued_buffers",
-    "queued_bytes",
-    "backlog",
-    "buffered_bytes",
-    "time_to_consume",
-    "credit_announced",
-    "credit_unannounced",
-    "credit_held",
-    "channels_short",
-    "exclusive_in_use",
-    "exclusive_buffers",
-    "floating_in_use",
-    "floating_size",
-)
+_CONNECTIONS: _Columns = {
+    "peer": attrgetter("connection.peer"),
+    "channels": CONNECTION["flinknet_connection_channels"].value,
+    "credit": CONNECTION["flinknet_connection_credit"].value,
+    "backlog": CONNECTION["flinknet_connection_backlog"].value,
+    "in_flight": attrgetter("connection.buffers_in_flight"),
+    "bytes_out": CONNECTION["flinknet_connection_sent_bytes_total"].value,
+    "bytes_in": CONNECTION["flinknet_connection_received_bytes_total"].value,
+    "buffers_out": CONNECTION["flinknet_connection_sent_buffers_total"].value,
+    "buffers_in": CONNECTION["flinknet_connection_received_buffers_total"].value,
+    "control_queued": attrgetter("connection.control_messages_queued"),
+    "credit_messages": CONNECTION["flinknet_connection_sent_credit_messages_total"].value,
+    "stalled": CONNECTION["flinknet_connection_stalled"].value,
+}
 
-PARTITION_COLUMNS = (
-    "task",
-    "partition",
-    "subpartitions",
-    "queued_buffers",
-    "queued_bytes",
-    "blocked",
-    "in_use",
-    "size",
-    "buffers_out",
-    "longest_queue",
-)
+_GATES: _Columns = {
+    "gate": attrgetter("name"),
+    "channels": GATE["flinknet_gate_channels"].value,
+    "queued_buffers": GATE["flinknet_gate_queued_buffers"].value,
+    "queued_bytes": attrgetter("queued_bytes"),
+    "backlog": GATE["flinknet_gate_backlog"].value,
+    "buffered_bytes": GATE["flinknet_gate_buffered_bytes"].value,
+    "time_to_consume": attrgetter("time_to_consume_ms"),
+    "credit_announced": GATE["flinknet_gate_credit_announced"].value,
+    "credit_unannounced": GATE["flinknet_gate_credit_unannounced"].value,
+    "credit_held": GATE["flinknet_gate_credit_held"].value,
+    "channels_short": GATE["flinknet_gate_channels_short"].value,
+    "exclusive_in_use": attrgetter("exclusive_in_use"),
+    "exclusive_buffers": attrgetter("exclusive_buffers"),
+    "floating_in_use": attrgetter("floating_in_use"),
+    "floating_size": attrgetter("floating_pool.size"),
+}
 
-CHANNEL_COLUMNS = (
-    "worker",
-    "gate",
-    "channel",
-    "kind",
-    "queued_buffers",
-    "queued_bytes",
-    "backlog",
-    "buffered_bytes",
-    "time_to_consume",
-    "credit_unannounced",
-    "credit_held",
-    "exclusive_free",
-    "exclusive_total",
-    "floating_free",
-    "buffers_in",
-    "bytes_in",
-)
+_PARTITIONS: _Columns = {
+    "partition": attrgetter("partition_id"),
+    "subpartitions": attrgetter("subpartitions"),
+    "queued_buffers": PARTITION["flinknet_partition_queued_buffers"].value,
+    "queued_bytes": attrgetter("queued_bytes"),
+    "blocked": PARTITION["flinknet_partition_blocked_subpartitions"].value,
+    "in_use": PARTITION["flinknet_partition_pool_buffers_in_use"].value,
+    "size": PARTITION["flinknet_partition_pool_buffers"].value,
+    "buffers_out": attrgetter("buffers_out"),
+    "longest_queue": lambda one: max(
+        (queue.queued_buffers for queue in one.longest_queues), default=0
+    ),
+}
+
+_CHANNELS: _Columns = {
+    "gate": attrgetter("gate"),
+    "channel": attrgetter("channel.channel"),
+    "kind": attrgetter("channel.kind"),
+    "queued_buffers": CHANNEL["flinknet_channel_queued_buffers"].value,
+    "queued_bytes": attrgetter("channel.queued_bytes"),
+    "backlog": CHANNEL["flinknet_channel_backlog"].value,
+    "buffered_bytes": CHANNEL["flinknet_channel_buffered_bytes"].value,
+    "time_to_consume": attrgetter("time_to_consume_ms"),
+    "credit_unannounced": attrgetter("channel.unannounced_credit"),
+    "credit_held": attrgetter("channel.held_credit"),
+    "exclusive_free": attrgetter("channel.exclusive_free"),
+    "exclusive_total": attrgetter("channel.exclusive_total"),
+    "floating_free": attrgetter("channel.floating_free"),
+    "buffers_in": attrgetter("channel.buffers_in"),
+    "bytes_in": CHANNEL["flinknet_channel_received_bytes_total"].value,
+}
 
 
 def network_view(
@@ -99,18 +100,25 @@ def network_view(
 ) -> dict[str, Any]:
     """What was reported of workers and of the job's tasks, and the channels asked for."""
     named = [(topology.task_name(task), reading.latest) for task, reading in sorted(live.items())]
-    connections = [
-        _connection(worker, one) for worker in reports for one in reports[worker].connections
-    ]
-    gates = [_gate(name, gate) for name, task in named for gate in task.gates]
-    partitions = [_partition(name, one) for name, task in named for one in task.partitions]
-    rows = [_channel(worker, row) for worker in channels for row in channels[worker]]
+    gates = [(name, gate) for name, task in named for gate in task.gates]
+    partitions = [(name, one) for name, task in named for one in task.partitions]
+    connections = [(worker, one) for worker in reports for one in reports[worker].connections]
+    busiest = [(worker, row) for worker in channels for row in channels[worker]]
     return {
         "pools": [_pool(worker, report) for worker, report in reports.items()],
-        "connections": {"columns": CONNECTION_COLUMNS, "rows": connections},
-        "gates": {"columns": GATE_COLUMNS, "rows": gates},
-        "partitions": {"columns": PARTITION_COLUMNS, "rows": partitions},
-        "channels": {"columns": CHANNEL_COLUMNS, "rows": rows},
+        "connections": _table("worker", _CONNECTIONS, connections),
+        "gates": _table("task", _GATES, gates),
+        "partitions": _table("task", _PARTITIONS, partitions),
+        "channels": _table("worker", _CHANNELS, busiest),
+    }
+
+
+def _table(owner: str, columns: _Columns, owned: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a row of each object, behind the name of its owner."""
+    reads = list(columns.values())
+    return {
+        "columns": (owner, *columns),
+        "rows": [[name, *(read(one) for read in reads)] for name, one in owned],
     }
 
 
@@ -127,81 +135,3 @@ def _pool(worker: str, report: WorkerStatistics) -> dict[str, Any]:
         "loop_lag_ms": report.event_loop_lag_ms,
         "left_out": report.left_out,
     }
-
-
-def _connection(worker: str, totals: ConnectionTotals) -> list[Any]:
-    one = totals.connection
-    return [
-        worker,
-        one.peer,
-        one.channels,
-        totals.credit,
-        totals.backlog,
-        one.buffers_in_flight,
-        one.bytes_out,
-        one.bytes_in,
-        one.buffers_out,
-        one.buffers_in,
-        one.control_messages_queued,
-        one.credit_messages_out,
-        one.stalled,
-    ]
-
-
-def _gate(task: str, gate: GateTotals) -> list[Any]:
-    return [
-        task,
-        gate.name,
-        gate.channels,
-        gate.queued_buffers,
-        gate.queued_bytes,
-        gate.backlog,
-        gate.buffered_bytes,
-        gate.time_to_consume_ms,
-        gate.credit_announced,
-        gate.credit_unannounced,
-        gate.credit_held,
-        gate.channels_short,
-        gate.exclusive_in_use,
-        gate.exclusive_buffers,
-        gate.floating_in_use,
-        gate.floating_pool.size,
-    ]
-
-
-def _partition(task: str, partition: PartitionTotals) -> list[Any]:
-    longest = partition.longest_queues[0].queued_buffers if partition.longest_queues else 0
-    return [
-        task,
-        partition.partition_id,
-        partition.subpartitions,
-        partition.queued_buffers,
-        partition.queued_bytes,
-        partition.blocked,
-        partition.pool.in_use,
-        partition.pool.size,
-        partition.buffers_out,
-        longest,
-    ]
-
-
-def _channel(worker: str, row: ChannelRow) -> list[Any]:
-    one = row.channel
-    return [
-        worker,
-        row.gate,
-        one.channel,
-        one.kind,
-        one.queued_buffers,
-        one.queued_bytes,
-        one.backlog,
-        row.buffered_bytes,
-        row.time_to_consume_ms,
-        one.unannounced_credit,
-        one.held_credit,
-        one.exclusive_free,
-        one.exclusive_total,
-        one.floating_free,
-        one.buffers_in,
-        one.bytes_in,
-    ]

@@ -96,7 +96,7 @@ def vertex_view(
 
 
 def _plotted(tasks: Sequence[SubtaskTotals], names: Sequence[str]) -> list[dict[str, Any]]:
-    """Metrics over the subtasks, each with its number for all of them together."""
+    """Return metrics over the subtasks, each with its number for all of them together."""
     rows = aggregated_metrics(tasks, names)
     for row in rows:
         metric, objects = find_metric(tasks, row["id"])
