@@ -13,7 +13,7 @@ from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress, Saved
 from flinknet.cli.console import table_console
 from flinknet.cli.savepoint import coordinator_client
 from flinknet.cluster.control.client import CoordinatorClient
-from flinknet.cluster.local.fitting_table import FittingTable
+from flinknet.cluster.launch.fitting_table import FittingTable
 from flinknet.texts import printable
 
 __all__ = ["diagnose", "verdict_in_words"]

@@ -21,7 +21,7 @@ from flinknet.cli.arguments import (
 from flinknet.cli.console import table_console
 from flinknet.cli.explanation_table import explanation, summary
 from flinknet.cli.job_file import first_job
-from flinknet.cluster.local.preflight import explain_job
+from flinknet.cluster.launch.job_fit import explain_job
 from flinknet.config.loading import with_flink_options
 
 __all__ = ["explain"]

@@ -7,8 +7,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from flinknet.cluster.local.fitting_table import FittingTable
-from flinknet.cluster.local.job_memory import JobMemory, Level
+from flinknet.cluster.launch.fitting_table import FittingTable
+from flinknet.cluster.launch.job_memory import JobMemory, Level
 from flinknet.graph.buffer_needs import BufferNeed, Verdict, WorkerNeeds
 from flinknet.graph.channel_state_bound import ChannelStateBound
 from flinknet.net.memory_bound import MemoryBound

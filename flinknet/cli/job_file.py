@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from flinknet.cluster.control.job_result import JobResult
-from flinknet.cluster.local.job_control import JobControl
+from flinknet.cluster.launch.job_control import JobControl
 from flinknet.config import FlinknetConfig
 from flinknet.datastream.executor import Executor, finish_started, set_executor
 from flinknet.errors import ConfigurationError, FlinknetError, JobFileError

@@ -25,9 +25,9 @@ from flinknet.cli.arguments import (
 from flinknet.cli.console import table_console
 from flinknet.cli.job_file import no_job, run_job_file
 from flinknet.cluster.control.job_result import JobProgress, JobResult
-from flinknet.cluster.local.job_control import JobControl
-from flinknet.cluster.local.job_display import JobDisplay, result_table
-from flinknet.cluster.local.run import run_job
+from flinknet.cluster.launch.job_control import JobControl
+from flinknet.cluster.launch.job_display import JobDisplay, result_table
+from flinknet.cluster.launch.run import run_job
 from flinknet.config import FlinknetConfig
 from flinknet.errors import ConfigurationError, FlinknetError, JobError
 from flinknet.graph.graph import JobGraph

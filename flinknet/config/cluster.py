@@ -24,7 +24,12 @@ where others could read it."""
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """A local cluster: its processes and how they watch each other."""
+    """A cluster: its processes and how they watch each other."""
+
+    launcher: str = "local"
+    """Name of the launcher that starts the processes of a program's own cluster. "local" starts
+    them on this machine. A package may install others, as entry points of the group
+    flinknet.launchers."""
 
     workers: int = 2
     """Worker processes. Each is one event loop, so one core."""

@@ -262,7 +262,7 @@ WITHOUT_MEANING: Mapping[str, str] = {
     "execution.savepoint.": "flinknet run --from-checkpoint DIR continues a job",
     "execution.attached": "execute waits for its job, and execute_async does not",
     "execution.shutdown-on-attached-exit": "a local cluster ends with its program",
-    "execution.target": "a job runs on a local cluster",
+    "execution.target": "cluster.launcher names what starts the cluster of a job",
     "execution.batch.": _BLOCKING,
     "execution.batch-shuffle-mode": _BLOCKING,
     "execution.": "a job runs on a local cluster, all of its subtasks at the same time",

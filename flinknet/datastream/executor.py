@@ -21,7 +21,7 @@ from flinknet.graph.graph import JobGraph
 
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
-    from flinknet.cluster.local.job_control import JobControl
+    from flinknet.cluster.launch.job_control import JobControl
 
 __all__ = [
     "Executor",
@@ -72,15 +72,15 @@ def execute(graph: JobGraph, config: FlinknetConfig | None = None) -> JobResult:
     if _installed:
         return _installed[0](graph, None)
     # Now, because a worker that unpickles a function of a job needs no cluster for it.
-    from flinknet.cluster.local.job_display import run_job_on_terminal
+    from flinknet.cluster.launch.job_display import run_job_on_terminal
 
     return run_job_on_terminal(graph, config or embedded_config(graph))
 
 
 def execute_async(graph: JobGraph, config: FlinknetConfig | None = None) -> JobClient:
     """Start a job and return at once; also in a running event loop."""
-    from flinknet.cluster.local.job_control import JobControl
-    from flinknet.cluster.local.run import run_job
+    from flinknet.cluster.launch.job_control import JobControl
+    from flinknet.cluster.launch.run import run_job
 
     control = JobControl()
     if _installed:

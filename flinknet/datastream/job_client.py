@@ -13,7 +13,7 @@ from flinknet.errors import JobCancelledError
 
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
-    from flinknet.cluster.local.job_control import JobControl
+    from flinknet.cluster.launch.job_control import JobControl
 from flinknet.compatibility.pyflink_differences import PyFlinkNames
 
 __all__ = ["CompletableFuture", "JobClient"]

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flinknet.cluster import LocalCluster
-from flinknet.cluster.local.process_output import COORDINATOR
+from flinknet.cluster.launch.process_output import COORDINATOR
 
 __all__ = ["FAULTS", "Fault", "can_reset"]
 

@@ -27,7 +27,7 @@ from typing import Any
 from unittest.mock import patch
 
 from flinknet.cluster import JobProgress, LocalCluster
-from flinknet.cluster.local.process_output import COORDINATOR
+from flinknet.cluster.launch.process_output import COORDINATOR
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.datastream import (
     CheckpointedSink,

@@ -13,7 +13,7 @@ from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.metadata import CheckpointMetadata, StateKind
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster import JobProgress, LocalCluster
-from flinknet.cluster.local.job_memory import JobMemory
+from flinknet.cluster.launch.job_memory import JobMemory
 from flinknet.common import Duration
 from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.datastream import (

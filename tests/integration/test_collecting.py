@@ -15,8 +15,8 @@ from typing import Any, Literal
 import pytest
 
 from flinknet.cluster.control.job_result import JobResult
-from flinknet.cluster.local.job_control import JobControl
-from flinknet.cluster.local.local_cluster import LocalCluster
+from flinknet.cluster.launch.job_control import JobControl
+from flinknet.cluster.launch.local.local_cluster import LocalCluster
 from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.datastream import (
     DataStream,

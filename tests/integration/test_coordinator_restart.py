@@ -199,8 +199,9 @@ async def test_one_that_dies_again_and_again_ends_the_cluster(tmp_path: Path) ->
     config = replace(config, cluster=replace(config.cluster, coordinator_restarts=1))
     run = Run(config)
     async with run.cluster as cluster:
-        jobs = cluster._launcher._state_directory
-        assert jobs is not None
+        kept = cluster._launcher._jobs
+        assert kept is not None
+        jobs = kept.path
         assert list(jobs.iterdir())
         job = run.start(sums(tmp_path / "go"))
         await run.runs()

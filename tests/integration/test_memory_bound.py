@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from flinknet.cluster.local.job_memory import JobMemory
-from flinknet.cluster.local.local_cluster import LocalCluster
+from flinknet.cluster.launch.job_memory import JobMemory
+from flinknet.cluster.launch.local.local_cluster import LocalCluster
 from flinknet.compiled_modules import COMPILED
 from flinknet.config import FlinknetConfig, WireLimits
 from flinknet.connection.handshake import Handshake

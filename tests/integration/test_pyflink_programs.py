@@ -12,7 +12,7 @@ import pytest
 
 from flinknet.cluster import LocalCluster
 from flinknet.cluster.control.job_result import JobResult
-from flinknet.cluster.local.job_control import JobControl
+from flinknet.cluster.launch.job_control import JobControl
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.datastream.executor import set_executor
 from flinknet.graph.graph import JobGraph

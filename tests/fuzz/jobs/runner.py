@@ -16,7 +16,7 @@ from typing import Any
 
 from flinknet.cluster import JobProgress, LocalCluster
 from flinknet.cluster.control.job_result import JobResult
-from flinknet.cluster.local.job_control import JobControl
+from flinknet.cluster.launch.job_control import JobControl
 from flinknet.datastream.executor import set_executor
 from flinknet.graph.graph import JobGraph
 from tests.fuzz.jobs.builder import Places, build, sink_name

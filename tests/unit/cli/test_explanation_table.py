@@ -8,7 +8,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from flinknet.cli.explanation_table import explanation, summary
-from flinknet.cluster.local.job_memory import JobMemory
+from flinknet.cluster.launch.job_memory import JobMemory
 from flinknet.config import FlinknetConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.graph.buffer_needs import BufferOwner, WorkerNeeds

@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.cli.job_file import first_job, run_job_file
 from flinknet.cluster.control.job_result import JobResult
-from flinknet.cluster.local.job_control import JobControl
+from flinknet.cluster.launch.job_control import JobControl
 from flinknet.datastream.executor import execute
 from flinknet.errors import ConfigurationError, JobFileError
 from flinknet.graph.graph import JobGraph

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from flinknet.cluster.control.job_result import JobResult
-from flinknet.cluster.local.job_control import JobControl
+from flinknet.cluster.launch.job_control import JobControl
 from flinknet.datastream.collected_records import READ_AHEAD_RECORDS, CollectedRecords
 from flinknet.datastream.job_client import JobClient
 from flinknet.errors import JobFailedError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flinknet.cluster.control.job_result import JobResult
-from flinknet.cluster.local.job_control import JobControl
+from flinknet.cluster.launch.job_control import JobControl
 from flinknet.datastream import StreamExecutionEnvironment
 from flinknet.datastream.executor import (
     embedded_config,

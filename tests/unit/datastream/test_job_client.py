@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from flinknet.cluster.control.job_result import JobProgress, JobResult
-from flinknet.cluster.local.job_control import JobControl
+from flinknet.cluster.launch.job_control import JobControl
 from flinknet.datastream.job_client import JobClient
 from flinknet.errors import JobCancelledError, JobFailedError, LocalProtocolError
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from flinknet.cluster.control.bare_script import bare_script
-from flinknet.cluster.local import keeper
+from flinknet.cluster.launch.local import keeper
 
 
 @pytest.mark.parametrize("is_archive", [False, True])

@@ -1,9 +1,8 @@
-"""What cannot work is refused before anything starts, with the numbers and the option to change."""
+"""A job that does not fit is refused before any start, with numbers and the option to change."""
 
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from flinknet.cluster.local.preflight import check_cluster, check_job, fit_job
-from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.cluster.launch.job_fit import check_job, fit_job
+from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.datastream import StreamExecutionEnvironment, TextFileSink
 from flinknet.errors import (
@@ -26,44 +25,6 @@ from tests.unit.cluster.graphs import keyed_graph
 
 def config(**cluster: object) -> FlinknetConfig:
     return FlinknetConfig(cluster=ClusterConfig(**cluster))  # type: ignore[arg-type]
-
-
-def test_a_default_cluster_can_start() -> None:
-    check_cluster(FlinknetConfig())
-
-
-@pytest.mark.parametrize("option", ["coordinator_port", "data_port", "metrics_port"])
-def test_a_port_in_use_is_refused(option: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        with pytest.raises(ConfigurationError, match=rf"port {port} .*cluster.{option}, or 0"):
-            check_cluster(config(workers=1, **{option: port}))
-    check_cluster(config(workers=1, **{option: port}))
-
-
-def test_the_port_of_metrics_may_be_in_use_where_nobody_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        check_cluster(config(workers=1, metrics_port=port, metrics=False))
-
-
-def test_every_data_port_is_checked() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        # The two ports before it may be in use as well.
-        with pytest.raises(ConfigurationError, match=f"port ({port - 2}|{port - 1}|{port}) "):
-            check_cluster(config(data_port=port - 2, workers=3))
-
-
-def test_an_address_that_others_can_reach_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"0\.0\.0\.0.*loopback only.*127\.0\.0\.1"):
-        check_cluster(config(host="0.0.0.0"))
-
-
-def test_more_memory_than_the_machine_has_is_refused() -> None:
-    huge = replace(config(workers=100), network=NetworkConfig(network_memory_bytes=2**43))
-    with pytest.raises(ConfigurationError, match=r"100 workers.*network_memory_bytes.*--workers"):
-        check_cluster(huge)
 
 
 def test_too_few_slots_name_what_would_do() -> None:

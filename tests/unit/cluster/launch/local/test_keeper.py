@@ -12,7 +12,7 @@ import pytest
 
 from flinknet.cluster.control.bare_script import bare_script
 from flinknet.cluster.control.exit_status import ExitStatus
-from flinknet.cluster.local import keeper
+from flinknet.cluster.launch.local import keeper
 
 PATIENCE_S = 60.0
 

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from flinknet.cluster.control.credentials import without_token
 from flinknet.cluster.control.job_result import JobProgress, JobResult, VertexProgress
-from flinknet.cluster.local.fitting_table import FittingTable
-from flinknet.cluster.local.process_output import is_shown, print_json_output
-from flinknet.cluster.local.run import run_job
+from flinknet.cluster.launch.fitting_table import FittingTable
+from flinknet.cluster.launch.process_output import is_shown, print_json_output
+from flinknet.cluster.launch.run import run_job
 from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.graph.graph import JobGraph
 from flinknet.texts import printable

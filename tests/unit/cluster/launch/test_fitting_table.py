@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from flinknet.cluster.local.fitting_table import FittingTable
+from flinknet.cluster.launch.fitting_table import FittingTable
 
 NUMBERS = ("records in", "records out", "bytes in", "bytes out")
 VALUES = ("1,234,567,890", "9,876,543,210", "123,456,789,012", "210,987,654,321")

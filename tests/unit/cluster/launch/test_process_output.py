@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from flinknet.cluster.local.process_output import (
+from flinknet.cluster.launch.process_output import (
     COORDINATOR,
     output_printer,
     print_json_output,

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from flinknet.cluster.local.job_memory import JobMemory
+from flinknet.cluster.launch.job_memory import JobMemory
 from flinknet.config import FlinknetConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.graph.buffer_needs import BufferNeed, Verdict

@@ -1,4 +1,4 @@
-"""What other threads may want of a job that runs on a local cluster: to know of it, to end it.
+"""What other threads may want of a job that runs on a cluster of its own: to know of it, to end it.
 
 ``run_job`` attaches the control when its cluster has started. What is asked before waits until
 then, or until the job has ended without.
@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from flinknet.cluster.control.job_result import JobProgress
-from flinknet.cluster.local.local_cluster import LocalCluster
+from flinknet.cluster.launch.cluster import Cluster
 from flinknet.errors import LocalProtocolError
 
 __all__ = ["JobControl"]
@@ -31,7 +31,7 @@ class JobControl:
         self.progress: JobProgress | None = None
         """As it was last reported."""
         self._lock = threading.RLock()
-        self._attached: tuple[asyncio.AbstractEventLoop, LocalCluster] | None = None
+        self._attached: tuple[asyncio.AbstractEventLoop, Cluster] | None = None
         self._cancel: Callable[[], Any] | None = None
         self._is_cancelled = False
         self._has_ended = False
@@ -49,7 +49,7 @@ class JobControl:
         """Whether somebody has asked for its cancellation."""
         return self._is_cancelled
 
-    def call(self, method: Callable[[LocalCluster], Coroutine[Any, Any, T]]) -> Future[T]:
+    def call(self, method: Callable[[Cluster], Coroutine[Any, Any, T]]) -> Future[T]:
         """Call a method of the cluster while it runs the job; LocalProtocolError, from the future,
         if the job has ended."""
         future: Future[T] = Future()
@@ -76,7 +76,7 @@ class JobControl:
             if self._is_cancelled:
                 cancel()
 
-    def attach(self, cluster: LocalCluster) -> None:
+    def attach(self, cluster: Cluster) -> None:
         """The cluster runs, in the current event loop."""
         with self._lock:
             self._attached = asyncio.get_running_loop(), cluster

@@ -1,4 +1,4 @@
-"""One job, one local cluster, one call: what a program without an event loop uses."""
+"""One job, one cluster of its own, one call: what a program without an event loop uses."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from flinknet.checkpoint.reader import CheckpointReader
 from flinknet.cluster.control.client import OnProgress
 from flinknet.cluster.control.job_result import JobProgress, JobResult
 from flinknet.cluster.control.submission import Submission
-from flinknet.cluster.local.job_control import JobControl
-from flinknet.cluster.local.local_cluster import LocalCluster
-from flinknet.cluster.local.preflight import fit_job
-from flinknet.cluster.local.process_output import (
+from flinknet.cluster.launch.cluster import Cluster
+from flinknet.cluster.launch.job_control import JobControl
+from flinknet.cluster.launch.job_fit import fit_job
+from flinknet.cluster.launch.process_output import (
     LAUNCHER,
     OnOutput,
     OnPrinted,
     output_printer,
     print_printed,
 )
+from flinknet.cluster.launch.registry import launcher_named
 from flinknet.config import FlinknetConfig
 from flinknet.config.loading import with_flink_options
 from flinknet.errors import ConfigurationError
@@ -44,7 +45,9 @@ def run_job(
     from_checkpoint: str | None = None,
     allow_non_restored_state: bool = False,
 ) -> JobResult:
-    """Run a job on a local cluster of its own and return its result; see ``LocalCluster.execute``.
+    """Run a job on a cluster of its own and return its result; see ``Cluster.execute``.
+
+    ``cluster.launcher`` names the launcher that starts the cluster's processes.
 
     Options of the cluster that the program sets (``JobGraph.cluster_options``) replace those of
     ``config``.
@@ -52,7 +55,7 @@ def run_job(
     Raises ConfigurationError before anything is started if the job or the cluster cannot work, and
     else the JobError that the job ended with. A job that has to be degraded to fit the network
     memory runs so, and ``on_output`` gets a line about it; ``on_page`` hears where the cluster's
-    web page is (``LocalCluster.page``), and ``control`` is for other threads. No process is left
+    web page is (``Cluster.page``), and ``control`` is for other threads. No process is left
     behind in any case: Ctrl-C raises KeyboardInterrupt, SIGTERM and SIGHUP (unless the program
     handles them) raise SystemExit, each after the cluster has stopped. A BrokenPipeError of
     ``on_printed`` cancels the job and is raised: the reader of standard output has left.
@@ -63,6 +66,7 @@ def run_job(
             "a notebook: write `await env.execute_async(...)` there, and `await` the result of it"
         )
     config = with_flink_options(config or FlinknetConfig(), dict(graph.cluster_options))
+    make_launcher = launcher_named(config.cluster.launcher)
     config, notice = fit_job(graph, config)
     if on_output is None:
         on_output = output_printer(config.cluster)
@@ -85,7 +89,9 @@ def run_job(
             # The coordinator checks it, too; a wrong path is not worth the start of a cluster.
             await CheckpointReader.open(from_checkpoint, config.checkpointing)
         show_printed = interruption.begin_at_broken_pipe(on_printed)
-        async with LocalCluster(config, on_output=on_output, on_printed=show_printed) as cluster:
+        async with Cluster(
+            config, make_launcher, on_output=on_output, on_printed=show_printed
+        ) as cluster:
             if on_page is not None:
                 on_page(cluster.page)
             control.attach(cluster)

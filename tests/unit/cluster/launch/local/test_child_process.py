@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.cluster.local.child_process import ChildProcess, describe_exit
+from flinknet.cluster.launch.local.child_process import ChildProcess, describe_exit
 
 
 class Lines(list[str]):

@@ -1,4 +1,4 @@
-"""What is checked before any process is started: sizes, ports, slots, network memory.
+"""Checks before any process is started that a job fits its cluster: slots, network memory.
 
 Each refusal gives the numbers that are needed and names the option to change. A job whose gates do
 not get all that they would reserve, but what they cannot do without, runs *degraded*: exclusive
@@ -8,15 +8,12 @@ buffers become floating ones, as many as must (``required_buffers_per_gate_max``
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import replace
 
 from flinknet.checkpoint.location import open_storage
-from flinknet.cluster.control.event_loop import loop_factory
-from flinknet.cluster.local.job_memory import JobMemory
+from flinknet.cluster.launch.job_memory import JobMemory
 from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.config.local_path import is_of_one_process, local_path
-from flinknet.config.temporary_directory import temporary_directory
 from flinknet.errors import (
     ConfigurationError,
     InsufficientNetworkBuffersError,
@@ -24,25 +21,8 @@ from flinknet.errors import (
 )
 from flinknet.graph.buffer_needs import Verdict
 from flinknet.graph.graph import JobGraph
-from flinknet.net.address import is_loopback
-from flinknet.net.machine import check_machine
 
-__all__ = ["check_cluster", "check_job", "explain_job", "fit_job"]
-
-
-def check_cluster(config: FlinknetConfig) -> None:
-    """Raise ConfigurationError if the cluster cannot be started on this machine."""
-    _check_host(config.cluster)
-    temporary_directory()
-    check_machine(config.network, config.cluster.workers)
-    loop_factory(config.cluster)
-    cluster = config.cluster
-    if cluster.coordinator_port:
-        _check_port(cluster.host, cluster.coordinator_port, "cluster.coordinator_port")
-    metrics_port = cluster.metrics_port if cluster.metrics else 0
-    for option, first in (("data_port", cluster.data_port), ("metrics_port", metrics_port)):
-        for port in range(first, first + cluster.workers) if first else ():
-            _check_port(cluster.host, port, f"cluster.{option}")
+__all__ = ["check_job", "explain_job", "fit_job"]
 
 
 def explain_job(graph: JobGraph, config: FlinknetConfig) -> JobMemory:
@@ -141,25 +121,3 @@ def _check_outputs(graph: JobGraph) -> None:
                 "for itself, so that what a worker writes there is lost with it: name a directory, "
                 "or an object store"
             )
-
-
-def _check_host(cluster: ClusterConfig) -> None:
-    if not is_loopback(cluster.host):
-        raise ConfigurationError(
-            f"cluster.host is {cluster.host}: a local cluster listens on loopback only, because "
-            "its data plane is not encrypted; use 127.0.0.1 or ::1"
-        )
-
-
-def _check_port(host: str, port: int, option: str) -> None:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        # As the servers do it, so that a port in TIME_WAIT is no obstacle.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise ConfigurationError(
-                f"port {port} of {host} cannot be used ({error.strerror}): stop what listens "
-                f"there, or choose another {option}, or 0 for free ports"
-            ) from error

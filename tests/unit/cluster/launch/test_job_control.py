@@ -6,16 +6,17 @@ import asyncio
 
 import pytest
 
-from flinknet.cluster.local.job_control import JobControl
-from flinknet.cluster.local.local_cluster import LocalCluster
+from flinknet.cluster import LocalCluster
+from flinknet.cluster.launch.cluster import Cluster
+from flinknet.cluster.launch.job_control import JobControl
 from flinknet.errors import JobError, LocalProtocolError
 
 
-async def address(cluster: LocalCluster) -> str:
+async def address(cluster: Cluster) -> str:
     return f"at {cluster.address or 'no place'}"
 
 
-async def refuse(cluster: LocalCluster) -> str:
+async def refuse(cluster: Cluster) -> str:
     raise JobError("no")
 
 
@@ -43,7 +44,7 @@ async def test_a_call_that_the_end_of_the_job_cuts_off() -> None:
     control.attach(LocalCluster())
     entered = asyncio.Event()
 
-    async def wait(cluster: LocalCluster) -> None:
+    async def wait(cluster: Cluster) -> None:
         entered.set()
         await asyncio.Event().wait()
 

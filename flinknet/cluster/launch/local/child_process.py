@@ -29,7 +29,7 @@ from typing import Any
 
 from flinknet.cluster.control.bare_script import bare_script
 from flinknet.cluster.control.process_group import kill_group
-from flinknet.cluster.local import keeper
+from flinknet.cluster.launch.local import keeper
 
 __all__ = ["ChildProcess", "describe_exit"]
 

@@ -1,8 +1,8 @@
-"""A cluster on this machine: a launcher that starts its processes, a watcher, and a client.
+"""A program's own cluster: a launcher that starts its processes, a watcher, and a client.
 
 Theory of operation
 -------------------
-``async with`` checks everything that can be checked (``preflight.py``), starts the coordinator,
+``async with`` has the launcher check everything that it can check, and start the coordinator,
 which says where it listens, then all workers, and is entered once all have registered. Whatever
 ends the block (success, an error, cancellation by Ctrl-C) stops every process and waits for each,
 so that none is left behind. A second cancellation kills at once.
@@ -10,20 +10,19 @@ so that none is left behind. A second cancellation kills at once.
 A worker that is lost is replaced when a job is to be restarted that needs it; the coordinator says
 so. Until then, and for good if no job is, the cluster goes on without it.
 
-A coordinator that dies is replaced, at the same port and with the jobs that it had (its state
-directory, one of the cluster's own unless the configuration names one); workers and client join the
-new one. After ``coordinator_restarts`` of that, its end is the cluster's.
+A coordinator that dies is replaced, at the same port and with the jobs that it had; workers and
+client join the new one. After ``coordinator_restarts`` of that, its end is the cluster's.
 
-``launcher.py``, ``watcher.py`` and ``control/client.py`` know nothing of each other.
+The cluster knows its launcher by the protocol alone (``protocol.py``), and so does the watcher.
+Launchers and ``control/client.py`` know nothing of each other.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -32,30 +31,25 @@ from flinknet.cluster.control.client import CoordinatorClient, OnProgress
 from flinknet.cluster.control.credentials import given_token, page_address, token_is_given
 from flinknet.cluster.control.job_result import JobResult
 from flinknet.cluster.control.submission import RestoreSettings, Submission
-from flinknet.cluster.local.launcher import Launcher, finish_stopping
-from flinknet.cluster.local.preflight import check_cluster, check_job
-from flinknet.cluster.local.process_output import (
+from flinknet.cluster.launch.job_fit import check_job
+from flinknet.cluster.launch.process_output import (
     LAUNCHER,
     OnOutput,
     OnPrinted,
     output_printer,
     print_printed,
 )
-from flinknet.cluster.local.watcher import Watcher
+from flinknet.cluster.launch.protocol import Launcher, MakeLauncher
+from flinknet.cluster.launch.watcher import Watcher
 from flinknet.config import FlinknetConfig
-from flinknet.config.locked_directory import LockedDirectory, remove_leftovers
-from flinknet.config.temporary_directory import temporary_directory
 from flinknet.errors import FlinknetError, JobError, LocalProtocolError
 from flinknet.graph.graph import JobGraph
 
-__all__ = ["LocalCluster"]
-
-_JOBS = "flinknet-jobs-"
-"""How the directories with what coordinators know of their jobs are called."""
+__all__ = ["Cluster", "finish_stopping"]
 
 
-class LocalCluster:
-    """Coordinator and workers as child processes of this one.
+class Cluster:
+    """Coordinator and workers that a launcher starts for this program.
 
     Entering raises ConfigurationError before anything is started, or WorkerLostError or JobError if
     a process does not come up within ``start_timeout_ms``.
@@ -63,7 +57,8 @@ class LocalCluster:
 
     def __init__(
         self,
-        config: FlinknetConfig | None = None,
+        config: FlinknetConfig,
+        make_launcher: MakeLauncher,
         *,
         on_output: OnOutput | None = None,
         on_printed: OnPrinted = print_printed,
@@ -71,14 +66,14 @@ class LocalCluster:
         """``on_output`` hears what the processes say on standard error, line by line, and
         ``on_printed`` what user code prints in workers; by default both come out of this
         program's own."""
-        self._config = config or FlinknetConfig()
+        self._config = config
         if on_output is None:
             on_output = output_printer(self._config.cluster)
         self._shows_token = not token_is_given()
         self._token = given_token()
         self._address = ""
         self._on_output = on_output
-        self._launcher = Launcher(self._config, self._token, on_output, on_printed)
+        self._launcher: Launcher = make_launcher(config, self._token, on_output, on_printed)
         self._watcher: Watcher
         self._client: CoordinatorClient | None = None
         self._resources = AsyncExitStack()
@@ -87,7 +82,7 @@ class LocalCluster:
         self._coordinator_restarts = 0
 
     async def __aenter__(self) -> Self:
-        check_cluster(self._config)
+        self._launcher.check()
         try:
             await self._start()
         except BaseException:
@@ -120,10 +115,6 @@ class LocalCluster:
         made up for this cluster, whose end is the token's; one that the environment names is not,
         and the page asks for it."""
         return page_address(self._address, self._token if self._shows_token else None)
-
-    def pids(self) -> dict[str, int]:
-        """The process id of the coordinator and of each worker, by name."""
-        return self._launcher.pids()
 
     async def execute(
         self,
@@ -196,14 +187,9 @@ class LocalCluster:
 
     async def _start(self) -> None:
         cluster = self._config.cluster
-        if cluster.coordinator_restarts and not cluster.state_directory:
-            base = Path(temporary_directory())
-            remove_leftovers(_JOBS, base)
-            directory = LockedDirectory(_JOBS, base)
-            self._resources.callback(directory.close)
-            self._launcher.keep_jobs_in(directory.path)
         self._resources.push_async_callback(self._launcher.stop)
         self._watcher = Watcher(
+            self._launcher,
             cause_grace_s=cluster.cause_grace_ms / 1000,
             on_worker_wanted=self._replace_worker,
             on_coordinator_died=self._replace_coordinator,
@@ -223,12 +209,9 @@ class LocalCluster:
         )
 
     async def _start_processes(self) -> None:
-        coordinator = await self._launcher.start_coordinator(on_event=self._watcher.hear)
-        self._watcher.watch_coordinator(coordinator)
+        await self._launcher.start_coordinator(self._watcher.hear)
         self._address = await self._watcher.address()
-        for number in range(self._config.cluster.workers):
-            worker = await self._launcher.start_worker(number, self._address)
-            self._watcher.watch_worker(worker)
+        await self._launcher.start_workers(self._config.cluster.workers, self._address)
         await self._watcher.ready()
 
     def _replace_worker(self, lost: str) -> None:
@@ -258,19 +241,17 @@ class LocalCluster:
     async def _start_coordinator_again(self) -> None:
         port = int(self._address.rpartition(":")[2])
         try:
-            coordinator = await self._launcher.replace_coordinator(self._watcher.hear, port)
-        except OSError as error:
+            await self._launcher.start_coordinator(self._watcher.hear, port)
+        except JobError as error:
             self._watcher.give_up(JobError(f"no other coordinator could be started: {error}"))
             return
-        self._watcher.watch_coordinator(coordinator)
+        self._watcher.coordinator_replaced()
 
     async def _start_replacement(self, lost: str) -> None:
         try:
-            worker = await self._launcher.replace_worker(lost, self._address)
-        except OSError as error:
+            await self._launcher.replace_worker(lost, self._address)
+        except JobError as error:
             self._on_output(LAUNCHER, f"no worker could be started in place of {lost}: {error}")
-            return
-        self._watcher.watch_worker(worker)
 
     async def _finish_replacements(self) -> None:
         """Start nothing any more; what has been started is stopped with the others."""
@@ -283,3 +264,20 @@ class LocalCluster:
         """Stop every process; also when this call is cancelled, which makes it impatient."""
         self._client = None
         await finish_stopping(self._resources.aclose(), self._launcher.kill)
+
+
+async def finish_stopping(stopping: Coroutine[None, None, None], kill: Callable[[], None]) -> None:
+    """Await ``stopping`` to its end, whatever comes.
+
+    When this call is cancelled, ``kill`` makes it hurry; the cancellation goes on afterwards.
+    """
+    task = asyncio.ensure_future(stopping)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+            kill()
+    if cancelled:
+        raise asyncio.CancelledError

@@ -1,4 +1,4 @@
-"""A launcher without watcher and client: real processes, started and stopped."""
+"""The launcher of this machine: what its children get, and which process ids it knows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE, new_token
-from flinknet.cluster.local.launcher import Launcher, finish_stopping
+from flinknet.cluster.launch.local.launcher import LocalLauncher
+from flinknet.cluster.launch.process_output import COORDINATOR
 from flinknet.compiled_modules import PURE_VARIABLE
 from flinknet.config import ClusterConfig, FlinknetConfig
 
@@ -51,13 +52,13 @@ async def test_coordinator_and_worker_find_each_other(monkeypatch: pytest.Monkey
     monkeypatch.setenv("PYTHONHASHSEED", "random")
     config = FlinknetConfig(cluster=ClusterConfig(workers=1, slots_per_worker=3, hash_seed=7))
     token, events = new_token(), Events()
-    launcher = Launcher(config, token, ignore)
+    launcher = LocalLauncher(config, token, ignore)
     try:
-        coordinator = await launcher.start_coordinator(events.put_nowait)
+        await launcher.start_coordinator(events.put_nowait)
         address = (await events.expect("listening"))["address"]
-        worker = await launcher.start_worker(0, address)
+        await launcher.start_workers(1, address)
         await events.expect("ready")
-        assert launcher.pids() == {"coordinator": coordinator.pid, "worker-0": worker.pid}
+        assert launcher.pids().keys() == {COORDINATOR, "worker-0"}
         for pid in launcher.pids().values():
             assert token not in shown(pid, "cmdline")
             environment = shown(pid, "environ").split("\0")
@@ -82,11 +83,11 @@ async def test_no_file_of_the_user_takes_the_place_of_a_library(
     monkeypatch.chdir(working)
     monkeypatch.setattr(sys, "path", [str(own), *sys.path])
     config = FlinknetConfig(cluster=ClusterConfig(workers=1))
-    launcher, events = Launcher(config, new_token(), ignore), Events()
+    launcher, events = LocalLauncher(config, new_token(), ignore), Events()
     try:
         await launcher.start_coordinator(events.put_nowait)
         address = (await events.expect("listening"))["address"]
-        await launcher.start_worker(0, address)
+        await launcher.start_workers(1, address)
         await events.expect("ready")
     finally:
         await launcher.stop()
@@ -95,58 +96,69 @@ async def test_no_file_of_the_user_takes_the_place_of_a_library(
 
 async def test_plain_python_is_asked_for_in_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PURE_VARIABLE, "1")
-    launcher, events = Launcher(FlinknetConfig(), new_token(), ignore), Events()
-    try:
-        child = await launcher.start_coordinator(events.put_nowait)
-        await events.expect("listening")
-        assert f"{PURE_VARIABLE}=1" in shown(child.pid, "environ").split("\0")
-    finally:
-        await launcher.stop()
-
-
-async def test_a_stop_that_is_cancelled_kills() -> None:
-    launcher, events = Launcher(FlinknetConfig(), new_token(), ignore), Events()
-    child = await launcher.start_coordinator(events.put_nowait)
-    await events.expect("listening")
-    os.kill(child.pid, signal.SIGSTOP)  # it does not hear SIGTERM
-    stopping = asyncio.create_task(finish_stopping(launcher.stop(), launcher.kill))
-    await asyncio.sleep(0)
-    stopping.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await stopping
-    assert not child.is_running
-
-
-async def test_what_was_never_started_is_stopped_at_once() -> None:
-    launcher = Launcher(FlinknetConfig(), new_token(), ignore)
-    await finish_stopping(launcher.stop(), launcher.kill)
-    assert launcher.pids() == {}
-
-
-async def test_a_lost_worker_is_replaced_under_another_name() -> None:
-    """What is left of it is killed first, even if it hears nothing."""
-    config = FlinknetConfig(cluster=ClusterConfig(workers=1))
-    launcher, events = Launcher(config, new_token(), ignore), Events()
+    launcher, events = LocalLauncher(FlinknetConfig(), new_token(), ignore), Events()
     try:
         await launcher.start_coordinator(events.put_nowait)
-        address = (await events.expect("listening"))["address"]
-        lost = await launcher.start_worker(0, address)
-        await events.expect("ready")
-        os.kill(lost.pid, signal.SIGSTOP)
-        second = await launcher.replace_worker("worker-0", address)
-        assert not is_running(lost.pid)
-        third = await launcher.replace_worker("worker-0.1", address)
-        assert [second.name, third.name] == ["worker-0.1", "worker-0.2"]
-        assert launcher.pids().keys() == {"coordinator", "worker-0.2"}
+        await events.expect("listening")
+        environment = shown(launcher.pids()[COORDINATOR], "environ").split("\0")
+        assert f"{PURE_VARIABLE}=1" in environment
     finally:
         await launcher.stop()
+
+
+async def test_jobs_are_kept_for_as_long_as_the_launcher_lives(tmp_path: Path) -> None:
+    """In a directory of its own, unless the configuration names one."""
+    variable = "FLINKNET_CLUSTER_STATE_DIRECTORY="
+    for named in ("", str(tmp_path)):
+        config = FlinknetConfig(cluster=ClusterConfig(state_directory=named))
+        launcher, events = LocalLauncher(config, new_token(), ignore), Events()
+        try:
+            await launcher.start_coordinator(events.put_nowait)
+            await events.expect("listening")
+            environment = shown(launcher.pids()[COORDINATOR], "environ").split("\0")
+            kept = [Path(one.removeprefix(variable)) for one in environment if variable in one]
+        finally:
+            await launcher.stop()
+        assert [place.exists() for place in kept] == [bool(named)]
+
+
+async def test_the_next_coordinator_ends_the_groups_of_the_workers_that_run() -> None:
+    """It is told of them. When the launcher is gone, nothing that user code has started is left."""
+    program = """\
+import asyncio, json, os, sys
+from flinknet.cluster.launch.local.launcher import LocalLauncher
+from flinknet.config import ClusterConfig, FlinknetConfig
+
+async def main():
+    events = asyncio.Queue()
+    launcher = LocalLauncher(FlinknetConfig(cluster=ClusterConfig(workers=1)), "t" * 32, print)
+    await launcher.start_coordinator(events.put_nowait)
+    address = json.loads(await events.get())["address"]
+    await launcher.start_workers(1, address)
+    await events.get()
+    os.kill(launcher.pids()["coordinator"], 9)
+    await launcher.next_exit()
+    await launcher.start_coordinator(events.put_nowait, int(address.rpartition(":")[2]))
+    await events.get()
+    print(json.dumps(launcher.pids()), flush=True)
+    os.kill(os.getpid(), 9)
+
+asyncio.run(main())
+"""
+    said = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert said.returncode == -signal.SIGKILL, said.stderr
+    pids = json.loads(said.stdout.splitlines()[-1])
+    while any(map(is_running, pids.values())):
+        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize(
     "options", [[], ["-O", "-O", "-b", "-Werror::UserWarning", "-Wignore:a text"]]
 )
 def test_a_worker_gets_the_options_of_the_program(options: list[str]) -> None:
-    shown = "from flinknet.cluster.local.launcher import _interpreter_flags as f; print(f())"
+    shown = "from flinknet.cluster.launch.local.launcher import _interpreter_flags as f; print(f())"
     said = subprocess.check_output([sys.executable, *options, "-c", shown], text=True)
     implied = ["-Wdefault::BytesWarning"] if "-b" in options else []
     assert sorted(ast.literal_eval(said)) == sorted(options + implied)

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from flinknet.cluster.control.job_result import JobProgress, JobResult, VertexProgress
-from flinknet.cluster.local.job_display import LINE_INTERVAL_S, JobDisplay, result_table
+from flinknet.cluster.launch.job_display import LINE_INTERVAL_S, JobDisplay, result_table
 
 SOURCE = VertexProgress(
     1000,

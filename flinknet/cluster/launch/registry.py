@@ -1,0 +1,52 @@
+"""The launchers by name: those of this package, and those that other distributions install.
+
+``cluster.launcher`` names the one that starts the clusters of a program. A distribution offers a
+launcher by an entry point of the group ``flinknet.launchers``::
+
+    [project.entry-points."flinknet.launchers"]
+    mine = "my_package.launcher:MyLauncher"
+
+Its code is imported when a configuration names it, and not before. A name of this package cannot be
+taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+
+from flinknet.cluster.launch.local.launcher import LocalLauncher
+from flinknet.cluster.launch.protocol import MakeLauncher
+from flinknet.errors import ConfigurationError
+
+__all__ = ["LAUNCHERS", "launcher_named"]
+
+GROUP = "flinknet.launchers"
+
+LAUNCHERS: Mapping[str, MakeLauncher] = {
+    "local": LocalLauncher,
+}
+"""Those of this package."""
+
+
+def launcher_named(name: str) -> MakeLauncher:
+    """Return what makes the launcher ``name``. Raises ConfigurationError if there is none, or its
+    code cannot be imported."""
+    if name in LAUNCHERS:
+        return LAUNCHERS[name]
+    installed = entry_points(group=GROUP)
+    if name not in installed.names:
+        known = ", ".join(sorted({*LAUNCHERS, *installed.names}))
+        raise ConfigurationError(
+            f'cluster.launcher is "{name}", but there is no launcher of that name: choose one of '
+            f"{known}, or install the package that has it (entry points of the group {GROUP})"
+        )
+    entry = installed[name]
+    try:
+        make: MakeLauncher = entry.load()
+    except Exception as error:
+        raise ConfigurationError(
+            f'cluster.launcher is "{name}", but {entry.value} cannot be imported: '
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return make

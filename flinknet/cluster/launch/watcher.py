@@ -1,0 +1,165 @@
+"""Watches the processes of a cluster: when it is ready, and which of them ended first.
+
+Theory of operation
+-------------------
+The coordinator tells where it listens and, once the expected workers have registered, that the
+cluster is *ready*. Until then the end of any process *breaks* the cluster; afterwards only that of
+the coordinator does, unless it has died and another one is started in its place, which is told what
+it cannot know: which workers have ended and are missed. The first break is kept, and ends every
+call that waits in ``unless_broken``.
+
+The launcher reports how a process ended, and nothing else knows it. The coordinator is told how a
+worker ended, and makes that the cause of whatever it broke.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from flinknet.cluster.control.exit_status import ExitStatus
+from flinknet.cluster.launch.process_output import COORDINATOR
+from flinknet.cluster.launch.protocol import Exit, Launcher
+from flinknet.errors import JobError, RemoteTransportError, WorkerLostError
+
+__all__ = ["Watcher"]
+
+T = TypeVar("T")
+
+_MEANINGS: dict[int | None, str] = {
+    ExitStatus.STOPPED: ", because it got SIGTERM or SIGINT, or its coordinator told it to stop",
+    ExitStatus.COORDINATOR_LOST: ", because its connection to the coordinator was lost",
+    ExitStatus.USER_CODE: ", because a thread of user code called os._exit()",
+}
+"""What a worker says with its status."""
+
+
+class Watcher:
+    """Watches one coordinator and its workers. ``close`` must be awaited in the end."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        *,
+        cause_grace_s: float,
+        on_worker_wanted: Callable[[str], None] = lambda lost: None,
+        on_coordinator_died: Callable[[str], bool] = lambda how: False,
+    ) -> None:
+        """A lost connection to the coordinator waits ``cause_grace_s`` for the end that explains
+        it. ``on_worker_wanted`` hears the name of each lost worker that is to be replaced;
+        ``on_coordinator_died`` says whether the coordinator will be."""
+        self._launcher = launcher
+        self._on_worker_wanted = on_worker_wanted
+        self._on_coordinator_died = on_coordinator_died
+        self._missed: dict[str, str] = {}
+        """Workers that have ended and have not been wanted back yet, and how."""
+        self._replaced: set[str] = set()
+        """Workers for which a replacement was asked. A coordinator may ask before the process has
+        ended, and the next coordinator may ask again."""
+        self._cause_grace = cause_grace_s
+        self._address = ""
+        self._listening = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._broken: asyncio.Future[JobError] = asyncio.get_running_loop().create_future()
+        self._watch = asyncio.create_task(self._watch_exits())
+
+    def hear(self, line: str) -> None:
+        """The coordinator tells its launcher something."""
+        news = json.loads(line)
+        if news["event"] == "listening":
+            self._address = news["address"]
+            self._listening.set()
+        elif news["event"] == "ready":
+            self._ready.set()
+        elif news["event"] == "worker_wanted":
+            name = news["worker_id"]
+            if name not in self._replaced:
+                self._replaced.add(name)
+                self._missed.pop(name, None)
+                self._on_worker_wanted(name)
+
+    def coordinator_replaced(self) -> None:
+        """Tell the coordinator in the place of one that died which workers are missed."""
+        for name, how in self._missed.items():
+            self._tell_of_end(name, how)
+
+    async def address(self) -> str:
+        """``"host:port"`` of the control plane, once the coordinator listens; or what broke it."""
+        await self.unless_broken(self._listening.wait())
+        return self._address
+
+    async def ready(self) -> None:
+        """Return once the expected workers have registered, or raise what broke the cluster."""
+        await self.unless_broken(self._ready.wait())
+
+    async def unless_broken(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for ``work``, or raise what broke the cluster if that comes first.
+
+        A connection to the coordinator can be lost before its end is known: then that is waited
+        for, as it is the better explanation. Without it the cluster is broken all the same: a
+        coordinator that hangs answers no later call.
+        """
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait((task, self._broken), return_when=asyncio.FIRST_COMPLETED)
+            if task.done() and isinstance(task.exception(), RemoteTransportError):
+                await asyncio.wait((self._broken,), timeout=self._cause_grace)
+                self.give_up(JobError(f"the cluster is lost: {task.exception()}"))
+            if not self._broken.done():
+                return await task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        raise self._broken.result()
+
+    def give_up(self, error: JobError) -> None:
+        """The cluster is broken, if it is not already."""
+        if not self._broken.done():
+            self._broken.set_result(error)
+
+    async def close(self) -> None:
+        """Stop watching: a process that ends from now on was told to."""
+        self._watch.cancel()
+        await asyncio.gather(self._watch, return_exceptions=True)
+
+    async def _watch_exits(self) -> None:
+        while True:
+            try:
+                end = await self._launcher.next_exit()
+            except JobError as error:
+                self.give_up(error)
+                return
+            if end.name == COORDINATOR:
+                self._coordinator_ended(end)
+            else:
+                self._worker_ended(end)
+
+    def _coordinator_ended(self, end: Exit) -> None:
+        how = f"the coordinator ({end.place}) {end.how}"
+        told_to = end.status in (ExitStatus.STOPPED, ExitStatus.REFUSED)
+        if told_to or not self._ready.is_set() or not self._on_coordinator_died(how):
+            self.give_up(JobError(f"{how}{_last_words(end)}"))
+
+    def _worker_ended(self, end: Exit) -> None:
+        if self._ready.is_set():
+            how = end.how + _MEANINGS.get(end.status, "")
+            if end.name not in self._replaced:
+                self._missed[end.name] = how
+            self._tell_of_end(end.name, how)
+            return
+        self.give_up(
+            WorkerLostError(
+                f"worker {end.name} ({end.place}) {end.how} before the cluster was "
+                f"ready{_last_words(end)}"
+            )
+        )
+
+    def _tell_of_end(self, name: str, how: str) -> None:
+        self._launcher.tell_coordinator({"event": "worker_exited", "worker_id": name, "how": how})
+
+
+def _last_words(end: Exit) -> str:
+    """The end of a message about a process that ended: all its output has been shown already."""
+    return f"; its last line was: {end.last_line}" if end.last_line else ""

@@ -1,1 +1,0 @@
-"""A cluster on this machine: its processes, and the program that uses it."""

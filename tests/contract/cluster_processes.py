@@ -1,0 +1,28 @@
+"""The processes of a cluster on this machine, found by its token, whichever launcher has them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from flinknet.cluster.control.credentials import TOKEN_VARIABLE
+
+__all__ = ["kill_process", "processes_of"]
+
+
+def processes_of(token: str) -> dict[int, str]:
+    """The command line of each process that got the token, by process id."""
+    found = {}
+    for directory in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"{TOKEN_VARIABLE}={token}" in (directory / "environ").read_text(errors="replace"):
+                found[int(directory.name)] = (directory / "cmdline").read_text(errors="replace")
+    return found
+
+
+def kill_process(token: str, part: str, number: signal.Signals = signal.SIGKILL) -> None:
+    """Send a signal to the process with ``part`` in its command line: the youngest, because a
+    launcher may start another one that looks after it."""
+    os.kill(max(pid for pid, line in processes_of(token).items() if part in line), number)

@@ -1,0 +1,54 @@
+"""A cluster that this machine cannot have is refused before any start."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+
+import pytest
+
+from flinknet.cluster.launch.local.preflight import check_cluster
+from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.errors import ConfigurationError
+
+
+def config(**cluster: object) -> FlinknetConfig:
+    return FlinknetConfig(cluster=ClusterConfig(**cluster))  # type: ignore[arg-type]
+
+
+def test_a_default_cluster_can_start() -> None:
+    check_cluster(FlinknetConfig())
+
+
+@pytest.mark.parametrize("option", ["coordinator_port", "data_port", "metrics_port"])
+def test_a_port_in_use_is_refused(option: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=rf"port {port} .*cluster.{option}, or 0"):
+            check_cluster(config(workers=1, **{option: port}))
+    check_cluster(config(workers=1, **{option: port}))
+
+
+def test_the_port_of_metrics_may_be_in_use_where_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        check_cluster(config(workers=1, metrics_port=port, metrics=False))
+
+
+def test_every_data_port_is_checked() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        # The two ports before it may be in use as well.
+        with pytest.raises(ConfigurationError, match=f"port ({port - 2}|{port - 1}|{port}) "):
+            check_cluster(config(data_port=port - 2, workers=3))
+
+
+def test_an_address_that_others_can_reach_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"0\.0\.0\.0.*loopback only.*127\.0\.0\.1"):
+        check_cluster(config(host="0.0.0.0"))
+
+
+def test_more_memory_than_the_machine_has_is_refused() -> None:
+    huge = replace(config(workers=100), network=NetworkConfig(network_memory_bytes=2**43))
+    with pytest.raises(ConfigurationError, match=r"100 workers.*network_memory_bytes.*--workers"):
+        check_cluster(huge)
