@@ -95,7 +95,7 @@ def root(
     invocation.verbose = invocation.verbose or verbose
 
 
-_RUN = "Run a job file on a local cluster."
+_RUN = "Run a job file on a cluster of its own."
 _EXPLAIN = "Show whether a job fits, and what memory it needs."
 
 add_command(app, "run", "flinknet.cli.run", _RUN, passes_options_on=True)

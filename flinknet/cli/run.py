@@ -1,4 +1,4 @@
-"""``flinknet run``: the jobs of a job file, each on a local cluster of its own."""
+"""``flinknet run``: the jobs of a job file, each on a cluster of its own."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def run(
     from_checkpoint: FromCheckpoint = None,
     allow_non_restored_state: AllowNonRestoredState = False,
 ) -> None:
-    """Run a job file on a local cluster.
+    """Run a job file on a cluster of its own.
 
-    Each execute() of the file runs on a cluster of its own. Exit status: 0 all jobs finished, 1 a
-    job failed, 2 refused before anything was started, 130 Ctrl-C.
+    Each execute() of the file has one, on this machine unless cluster.launcher says otherwise. Exit
+    status: 0 all jobs finished, 1 a job failed, 2 refused before anything was started, 130 Ctrl-C.
     """
     loaded = cluster_config(config, workers, slots, event_loop, log_level)
     runner = _Runner(

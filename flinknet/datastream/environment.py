@@ -179,7 +179,7 @@ class ExecutionConfig(PyFlinkNames):
 class StreamExecutionEnvironment(PyFlinkNames):
     """Collects the operators of a program and executes them as a job.
 
-    ``config`` is that of the embedded local cluster; it is not used when ``flinknet run`` has
+    ``config`` is that of the embedded cluster; it is not used when ``flinknet run`` has
     loaded the program, which brings its own.
     """
 

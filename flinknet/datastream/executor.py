@@ -1,7 +1,8 @@
-"""Where ``execute`` sends a job: to an embedded local cluster, or to whoever loaded the program.
+"""Where ``execute`` sends a job: to an embedded cluster, or to the runner that loaded the program.
 
-A program that is run by itself starts a local cluster for each job, configured as ``flinknet run``
-configures it: by ``FLINKNET_*`` and the file that FLINKNET_CONFIG names. A runner (``flinknet
+A program that is run by itself starts a cluster for each job, configured as ``flinknet run``
+configures it: by ``FLINKNET_*`` and the file that FLINKNET_CONFIG names; ``cluster.launcher`` names
+what starts its processes. A runner (``flinknet
 run``) loads the same program with its own executor installed, and gets its jobs instead.
 """
 
@@ -44,7 +45,7 @@ _started: list[JobClient] = []
 
 def set_executor(executor: Executor | None, config: FlinknetConfig | None = None) -> None:
     """Send the jobs of this process to ``executor``, whose clusters are configured by ``config``;
-    None returns to embedded local clusters, and cancels jobs that the executor has in threads."""
+    None returns to embedded clusters, and cancels jobs that the executor has in threads."""
     for client in _started:
         client.cancel()
     for client in _started:

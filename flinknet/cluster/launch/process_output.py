@@ -58,7 +58,7 @@ def is_shown(process: str, line: str) -> bool:
 
 def print_output(process: str, line: str) -> None:
     """Show what workers say on standard error, and what is wrong with the coordinator: the default
-    of ``LocalCluster``."""
+    of ``Cluster``."""
     if is_shown(process, line):
         print(printable(f"{process} | {line}"), file=sys.stderr, flush=True)
 
@@ -74,5 +74,5 @@ def print_json_output(process: str, line: str) -> None:
 
 
 def print_printed(line: str) -> None:
-    """Print what a worker printed where this program prints: the default of ``LocalCluster``."""
+    """Print what a worker printed where this program prints: the default of ``Cluster``."""
     print(printable(line), flush=True)

@@ -54,6 +54,20 @@ def test_ctrl_c_has_its_own_exit_status(write: Write, capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == "interrupted: the cluster has been stopped\n"
 
 
+def test_the_configuration_names_the_launcher(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLINKNET_CLUSTER_LAUNCHER", "nowhere")
+    file = write(
+        "from flinknet.datastream import StreamExecutionEnvironment\n"
+        "environment = StreamExecutionEnvironment.get_execution_environment()\n"
+        "environment.from_collection([1]).print()\n"
+        "environment.execute()\n"
+    )
+    with pytest.raises(ConfigurationError, match='cluster.launcher is "nowhere".* one of local,'):
+        run(file)
+
+
 def test_a_configuration_that_cannot_be_is_refused_before_the_file_runs(write: Write) -> None:
     with pytest.raises(ConfigurationError, match="workers is 0"):
         run(write("raise AssertionError('it ran')"), workers=0)

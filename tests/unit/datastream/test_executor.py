@@ -92,6 +92,17 @@ def test_embedded_cluster_is_configured_as_flinknet_run_would_be(
     assert (config.cluster.workers, config.cluster.slots_per_worker) == (1, 1)
 
 
+def test_embedded_cluster_is_started_by_the_launcher_that_is_configured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FLINKNET_CLUSTER_LAUNCHER", "nowhere")
+    environment = StreamExecutionEnvironment()
+    environment.from_collection([1]).print()
+
+    with pytest.raises(ConfigurationError, match='cluster.launcher is "nowhere".* one of local,'):
+        environment.execute()
+
+
 async def test_jobs_in_threads_go_to_the_installed_executor(executed: list[JobGraph]) -> None:
     environment = StreamExecutionEnvironment()
     environment.from_collection([1]).print()
