@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from flinknet import machine
 from flinknet.config import BufferTimeout, NetworkConfig
 from flinknet.errors import LocalProtocolError
 from flinknet.metrics.environment_statistics import EnvironmentStatistics, TopicStatistics
@@ -61,17 +61,17 @@ class _LoopThread:
     """The event loop that all environments of this process share, while there are some."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = machine.Lock()
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: machine.Thread | None = None
 
     def acquire(self) -> asyncio.AbstractEventLoop:
         """Return the loop, which runs until as many have released it."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
+                self._thread = machine.Thread(
                     target=self._loop.run_forever, name="flinknet.sync", daemon=True
                 )
                 self._thread.start()
@@ -117,7 +117,7 @@ class _Resource(Generic[T]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._served_by = _shared
         self._inner: T
-        self._turn = threading.Lock()
+        self._turn = machine.Lock()
         """Of the threads that use it."""
 
     def __enter__(self) -> Self:

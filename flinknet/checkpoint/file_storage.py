@@ -19,14 +19,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import TypeVar
 
+from flinknet import machine
 from flinknet.config import CheckpointingConfig
 from flinknet.errors import (
     CheckpointNotFoundError,
@@ -168,14 +167,14 @@ def _collected(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Join small blocks to ones that are worth a thread; say of each whether it is the last."""
     waiting: list[bytes] = []
     size = 0
-    began = monotonic()
+    began = machine.monotonic()
     for block in blocks:
         waiting.append(block)
         size += len(block)
-        if size >= BLOCK_BYTES or monotonic() - began >= COLLECT_S:
+        if size >= BLOCK_BYTES or machine.monotonic() - began >= COLLECT_S:
             yield b"".join(waiting), False
             waiting, size = [], 0
-            began = monotonic()
+            began = machine.monotonic()
     yield b"".join(waiting), True
 
 
@@ -184,7 +183,7 @@ class _Unfinished:
 
     def __init__(self, target: Path) -> None:
         self._target = target
-        self._path = target.with_name(f".{target.name}.{secrets.token_hex(8)}{_UNFINISHED}")
+        self._path = target.with_name(f".{target.name}.{machine.token_hex(8)}{_UNFINISHED}")
         self._descriptor: int | None = None
         self._has_place = False
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from flinknet import machine
 from flinknet.checkpoint.inspection import KeptCheckpoint, find_checkpoints
 from flinknet.checkpoint.metadata import CheckpointMetadata, StatePart
 from flinknet.cli.arguments import AsJson, ConfigFile
@@ -165,7 +165,7 @@ def _part(part: StatePart) -> dict[str, Any]:
 
 def _print_list(console: Console, found: list[KeptCheckpoint]) -> None:
     """Print a table for each directory that checkpoints are in: one for each job."""
-    now_ms = time.time() * 1000
+    now_ms = machine.wall_time() * 1000
     for parent, group in groupby(found, lambda kept: kept.location.rpartition("/")[0]):
         of_one_job = list(group)
         jobs = {kept.metadata.job: None for kept in of_one_job if kept.metadata is not None}

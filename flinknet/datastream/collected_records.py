@@ -17,7 +17,6 @@ from __future__ import annotations
 import atexit
 import socket
 import socketserver
-import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -27,6 +26,7 @@ from itertools import repeat
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from flinknet import machine
 from flinknet.config.temporary_directory import make_socket_directory
 from flinknet.datastream.program_sink import ProgramSink
 from flinknet.errors import JobFailedError
@@ -64,7 +64,7 @@ class CollectedRecords(Iterator[Any]):
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._changed = machine.Condition()
         self._visible: deque[tuple[_Sender, Any]] = deque()
         self._senders: dict[int, _Sender] = {}
         """The last one of each subtask."""
@@ -83,7 +83,7 @@ class CollectedRecords(Iterator[Any]):
                 records.read(self.rfile, self.wfile)
 
         self._server = _Server(path, Connection)
-        self._thread = threading.Thread(
+        self._thread = machine.Thread(
             target=self._server.serve_forever, name="flinknet collected records", daemon=True
         )
         self._thread.start()
@@ -253,11 +253,11 @@ class _Server(socketserver.ThreadingUnixStreamServer):
 
     def __init__(self, path: str, handler: type[socketserver.BaseRequestHandler]) -> None:
         super().__init__(path, handler)
-        self._connections: list[tuple[threading.Thread, socket.socket]] = []
+        self._connections: list[tuple[machine.Thread, socket.socket]] = []
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Read it in a thread of its own."""
-        thread = threading.Thread(
+        thread = machine.Thread(
             target=self.process_request_thread, args=(request, client_address), daemon=True
         )
         self._connections.append((thread, request))

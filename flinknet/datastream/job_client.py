@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from flinknet import machine
 from flinknet.errors import JobCancelledError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class JobClient(PyFlinkNames):
         self._result: Future[JobResult] = Future()
         self.is_unasked = True
         """Nobody has asked for the result yet."""
-        self._thread = threading.Thread(
+        self._thread = machine.Thread(
             target=self._run, args=(run,), name=f"flinknet job {control.job_id}", daemon=True
         )
         atexit.register(self._end)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from functools import partial
@@ -20,6 +19,7 @@ from itertools import islice
 from operator import add
 from typing import Any
 
+from flinknet import machine
 from flinknet.errors import ConfigurationError
 from flinknet.functions.calls import BATCH_RECORDS
 from flinknet.functions.context import RuntimeContext
@@ -172,13 +172,13 @@ class RateLimitedSource(Source):
         async with aclosing(batches):
             async for batch in batches:
                 if start_ns is None:
-                    start_ns = time.monotonic_ns() + offset_ns
+                    start_ns = machine.monotonic_ns() + offset_ns
                 records, end = iter(batch), sent + len(batch)
                 while sent < end:
                     not_before_ns = 0 if self._precise else released_ns + STEP_NS
                     with context.idle():
                         due = await self._wait_until_due(start_ns, interval_ns, sent, not_before_ns)
-                    released_ns = time.monotonic_ns()
+                    released_ns = machine.monotonic_ns()
                     released = list(each_detached(islice(records, min(due, BATCH_RECORDS))))
                     if self._stamp is not None:
                         stamp, numbers = self._stamp, range(sent, sent + len(released))
@@ -198,7 +198,7 @@ class RateLimitedSource(Source):
         Before ``not_before_ns`` only a whole batch is worth returning for.
         """
         while True:
-            now_ns = time.monotonic_ns()
+            now_ns = machine.monotonic_ns()
             due = int((now_ns - start_ns) // interval_ns) + 1 - sent
             if due >= (1 if now_ns >= not_before_ns else BATCH_RECORDS):
                 return due

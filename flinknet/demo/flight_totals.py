@@ -8,11 +8,11 @@ same rows at the end of their input, as ``(tag, *row)``.
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from flinknet import machine
 from flinknet.demo.measurement import Integers, Measurement
 from flinknet.functions.context import RuntimeContext
 from flinknet.functions.functions import MapBatchFunction
@@ -89,7 +89,7 @@ class Totals(CheckpointedFunction, MapBatchFunction):
     def measure(self, intended_ns: Sequence[int] | Integers) -> None:
         """Count the records of a batch as taken now; of each, when it was to be sent."""
         # With one input, the index of the channel is that of the source subtask.
-        self.measurement.add(time.monotonic_ns(), self._came_through.channel, intended_ns)
+        self.measurement.add(machine.monotonic_ns(), self._came_through.channel, intended_ns)
 
     def finish(self) -> Iterable[tuple[Any, ...]]:
         for row in self.rows():

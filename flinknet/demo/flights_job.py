@@ -20,13 +20,13 @@ In columns a record is an Arrow record batch of such rows; it is cut by the pair
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from flinknet import machine
 from flinknet.datastream.connectors.arrow_files import FileSource
 from flinknet.datastream.connectors.parquet_sink import ParquetSink
 from flinknet.datastream.environment import StreamExecutionEnvironment
@@ -145,7 +145,7 @@ class ReadTimeSource(Source):
         self._source = source
 
     def batches(self, context: RuntimeContext) -> Iterator[list[Any]]:
-        return self._source.read_share(context, stamp=time.monotonic_ns)
+        return self._source.read_share(context, stamp=machine.monotonic_ns)
 
 
 class ReadTimeColumns(ReadTimeSource):
@@ -155,7 +155,7 @@ class ReadTimeColumns(ReadTimeSource):
         import numpy as np
 
         for batches in self._source.read_share(context):
-            read_ns = time.monotonic_ns()
+            read_ns = machine.monotonic_ns()
             yield [
                 batch.append_column(INTENDED, np.full(batch.num_rows, read_ns)) for batch in batches
             ]

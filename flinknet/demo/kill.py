@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import signal
 from dataclasses import dataclass
 
+from flinknet import machine
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.metadata import CheckpointDirectory
 from flinknet.checkpoint.store import CheckpointStore
@@ -62,9 +62,9 @@ class WorkerKiller:
         store = CheckpointStore(storage, seen.job_id, config)
         while not await store.completed():
             seen = await self._seen.get()
-        await asyncio.sleep(random.uniform(0, DELAY_S_MAX))
+        await asyncio.sleep(machine.uniform(0, DELAY_S_MAX))
         pids = self._cluster.pids()
-        worker = random.choice([name for name in pids if name.startswith("worker")])
+        worker = machine.choice([name for name in pids if name.startswith("worker")])
         while not self._seen.empty():
             seen = self._seen.get_nowait()
         os.kill(pids[worker], signal.SIGKILL)

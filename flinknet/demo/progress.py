@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from rich.console import Console
 from rich.status import Status
+
+from flinknet import machine
 
 __all__ = ["DemoProgress"]
 
@@ -29,7 +30,7 @@ class DemoProgress:
     def phase(self, name: str, detail: str = "") -> Iterator[None]:
         """Show the phase until the block ends; then, if it ended well, how long it took."""
         self._phase = f"{name}, {detail}" if detail else name
-        self._begun_s = self._shown_s = time.monotonic()
+        self._begun_s = self._shown_s = machine.monotonic()
         with ExitStack() as shown:
             if self._console.is_terminal:
                 self._status = shown.enter_context(self._console.status(self._phase))
@@ -37,7 +38,7 @@ class DemoProgress:
             else:
                 self.say(f"{self._phase} ...")
             yield
-        self.phases[name] = time.monotonic() - self._begun_s
+        self.phases[name] = machine.monotonic() - self._begun_s
         self.say(f"{self._phase}: {self.phases[name]:.1f} s")
 
     def say(self, text: str) -> None:
@@ -46,7 +47,7 @@ class DemoProgress:
 
     def records(self, taken: int, total: int) -> None:
         """Show how far the current phase is."""
-        now_s = time.monotonic()
+        now_s = machine.monotonic()
         if self._status is None and now_s - self._shown_s < PLAIN_LINE_INTERVAL_S:
             return
         self._shown_s = now_s

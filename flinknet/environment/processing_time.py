@@ -26,11 +26,10 @@ of each operator, waits until the clock has caught up, and windows of the past o
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
+from flinknet import machine
 from flinknet.environment.task_thread import soon_on_loop
 
 __all__ = [
@@ -50,12 +49,12 @@ _NS = 1_000_000
 
 def wall_clock_ms() -> int:
     """Return milliseconds since 1970, as the machine has them."""
-    return time.time_ns() // _NS
+    return machine.wall_time_ns() // _NS
 
 
 def _steady_ms() -> int:
     """Return milliseconds of a clock that nobody sets."""
-    return time.monotonic_ns() // _NS
+    return machine.monotonic_ns() // _NS
 
 
 class ProcessingClock:
@@ -63,8 +62,8 @@ class ProcessingClock:
 
     def __init__(
         self,
-        wall_ns: Callable[[], int] = time.time_ns,
-        steady_ns: Callable[[], int] = time.monotonic_ns,
+        wall_ns: Callable[[], int] = machine.wall_time_ns,
+        steady_ns: Callable[[], int] = machine.monotonic_ns,
     ) -> None:
         """``wall_ns`` may be set; ``steady_ns`` is not. A step back is noticed by the next call:
         have one made each second."""
@@ -73,7 +72,7 @@ class ProcessingClock:
         self._latest_ns = wall_ns()
         self._behind_since_ns: int | None = None
         """When ``_latest_ns`` was made, by the steady clock, while the wall clock is behind it."""
-        self._lock = threading.Lock()
+        self._lock = machine.Lock()
 
     def now_ms(self) -> int:
         """Return milliseconds since 1970."""

@@ -31,17 +31,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import copy_context
 from functools import partial
 from inspect import isawaitable
-from queue import SimpleQueue
 from types import coroutine
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from flinknet import machine
 from flinknet.errors import JobFailedError
+from flinknet.machine import SimpleQueue
 from flinknet.net.task_clock import task_time
 
 __all__ = [
@@ -84,7 +84,7 @@ class LongStep(NamedTuple):
     """Its identity."""
 
 
-class _Here(threading.local):
+class _Here(machine.ThreadLocal):
     """Of the thread that runs, the subtask's thread that it is."""
 
     thread: TaskThread | None = None
@@ -199,7 +199,7 @@ class TaskThread:
         """In which user code runs."""
         # A context is entered by one thread at a time, so the subtask's own cannot be taken.
         main = partial(self.context.run, self._main)
-        thread = threading.Thread(target=main, name=f"flinknet {name}", daemon=True)
+        thread = machine.Thread(target=main, name=f"flinknet {name}", daemon=True)
         try:
             thread.start()
         except RuntimeError as error:
@@ -275,7 +275,7 @@ class TaskThread:
 
     def _main(self) -> None:
         _here.thread = self
-        self.identity = threading.get_ident()
+        self.identity = machine.thread_id()
         _threads[self.identity] = self
         while (call := self._calls.get()) is not None:
             function, tell = call

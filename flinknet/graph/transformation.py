@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from random import Random
 from typing import Any
 
 from flinknet.config import BufferTimeout
@@ -19,6 +18,7 @@ from flinknet.errors import ConfigurationError
 from flinknet.functions.functions import find_attributes_fast, key_of_value
 from flinknet.functions.type_information import TypeInformation
 from flinknet.graph.graph import PartitionerFactory
+from flinknet.machine import Random
 from flinknet.operators.operators import OperatorFactory
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.records.partitioner import (

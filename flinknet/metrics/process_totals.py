@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
+from flinknet import machine
 from flinknet.metrics.meter import Meter
 
 __all__ = ["ProcessMeter", "ProcessTotals"]
@@ -40,4 +40,4 @@ class ProcessMeter:
         self._meter.update(self._now(), (computed_ns,))
         [ns_per_second] = self._meter.per_second()
         load = ns_per_second / _NS / (os.cpu_count() or 1)
-        return ProcessTotals(load, computed_ns, threading.active_count())
+        return ProcessTotals(load, computed_ns, machine.active_threads())

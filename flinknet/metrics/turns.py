@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from time import perf_counter
 from typing import TypeAlias, TypeVar
 
 from flinknet.config import MetricsConfig
+from flinknet.machine import perf_counter
 
 __all__ = ["Reading", "Turns", "one_by_one"]
 

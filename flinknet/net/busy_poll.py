@@ -13,9 +13,10 @@ wait until the system takes it away; but an idle program that does not sleep loo
 from __future__ import annotations
 
 import os
-import time
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
+
+from flinknet import machine
 
 __all__ = ["BusyPoll"]
 
@@ -34,7 +35,7 @@ class BusyPoll:
         self,
         loop: AbstractEventLoop,
         duration_us: float,
-        clock_ns: Callable[[], int] = time.monotonic_ns,
+        clock_ns: Callable[[], int] = machine.monotonic_ns,
     ) -> None:
         self._loop = loop
         self._duration_ns = int(duration_us * _NANOSECONDS_PER_MICROSECOND)

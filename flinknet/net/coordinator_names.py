@@ -18,11 +18,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from urllib.parse import urlencode, urlsplit
 
+from flinknet import machine
 from flinknet.config import TOKEN_VARIABLE, NetworkConfig
 from flinknet.errors import (
     ConfigurationError,
@@ -76,7 +76,7 @@ class CoordinatorNames(PartitionNames):
         self._has_answered = False
 
     async def _publish(self, name: str, worker_id: str, address: str) -> Withdraw:
-        publication = uuid.uuid4().hex
+        publication = machine.unique_id()
         body = {
             "id": publication,
             "job": self._job,

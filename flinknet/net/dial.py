@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable
 
+from flinknet import machine
 from flinknet.config import NetworkConfig
 from flinknet.connection.session import Session
 from flinknet.errors import HandshakeError, RemoteTransportError
@@ -126,7 +126,7 @@ class Dial:
             if not self._waiting:
                 raise self._failure
             self._pausing = True
-            arrived = await self._pause(self._backoff_s * random.uniform(0.5, 1.0))
+            arrived = await self._pause(self._backoff_s * machine.uniform(0.5, 1.0))
             self._pausing = False
             if arrived is not None:
                 return arrived

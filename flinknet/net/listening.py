@@ -8,10 +8,10 @@ told one, and the operating system is told more.
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Iterable
 from typing import Protocol
+
+from flinknet import machine
 
 __all__ = ["ACCEPTS_PER_TURN", "deepen_backlog"]
 
@@ -29,5 +29,5 @@ class _Listening(Protocol):
 def deepen_backlog(sockets: Iterable[_Listening]) -> None:
     """Let more connections wait than are accepted in a turn; for sockets that listen already."""
     for listening in sockets:
-        with socket.socket(fileno=os.dup(listening.fileno())) as same:
+        with machine.open_again(listening) as same:
             same.listen(_BACKLOG)

@@ -22,6 +22,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from flinknet import machine
 from flinknet.buffer.availability import Availability, Wait
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.config import BufferTimeout, NetworkConfig, check_buffer_timeout
@@ -117,7 +118,9 @@ class NetworkEnvironment:
                 "the secret is empty: give one of 16 random bytes or more, or leave it out"
             )
         self.config = config if config is not None else NetworkConfig()
-        self.worker_id = worker_id if worker_id is not None else f"worker-{os.urandom(6).hex()}"
+        self.worker_id = (
+            worker_id if worker_id is not None else f"worker-{machine.random_bytes(6).hex()}"
+        )
         self.network_pool: NetworkBufferPool
         self._host = host
         self._port = port

@@ -22,12 +22,12 @@ import fcntl
 import json
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from flinknet import machine
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigurationError, RemoteError, remote_error
 from flinknet.net.partition_names import FailedProducer, PartitionNames, Withdraw
@@ -195,7 +195,7 @@ def _file_name(kind: str, name: str) -> str:
 def _age_s(path: Path) -> float:
     """Return how long ago a file was written; 0 if it is gone."""
     try:
-        return time.time() - path.stat().st_mtime
+        return machine.wall_time() - path.stat().st_mtime
     except FileNotFoundError:
         return 0.0
 

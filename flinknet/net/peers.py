@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -43,6 +42,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import starmap
 
+from flinknet import machine
 from flinknet.config import NetworkConfig
 from flinknet.connection.handshake import Handshake
 from flinknet.connection.link import Link, LinkState
@@ -219,7 +219,7 @@ class PeerDirectory:
             replace(self._identity, checksums=checksums),
             dials=protocol.dialled,
             secret=self._secret,
-            nonce=os.urandom(NONCE_BYTES),
+            nonce=machine.random_bytes(NONCE_BYTES),
             limits=self._config.wire,
             now=self._loop.time(),
             peer=protocol.peer,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from functools import partial
 from typing import Any
 
+from flinknet import machine
 from flinknet.buffer.availability import Availability, Wait, WaitReason
 from flinknet.consumer.gate import Gate
 from flinknet.errors import LocalProtocolError
@@ -15,7 +15,7 @@ from flinknet.partition.result_partition import ResultPartition
 
 __all__ = ["TaskClock", "check_loop", "reason_of_wait", "task_time", "until_available"]
 
-task_time = time.monotonic
+task_time = machine.monotonic
 """The clock of task times. Not the loop's: uvloop's stands still within a turn, so that what a task
 does in one would count as the wait that follows."""
 

@@ -21,7 +21,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from random import randrange
 from typing import Any, TypeVar
 
 from flinknet.buffer.availability import Availability
@@ -30,6 +29,7 @@ from flinknet.environment.task_thread import GatheredOutput
 from flinknet.errors import FlinknetError, JobFailedError, SerializationError
 from flinknet.functions.context import ProcessContext, RuntimeContext
 from flinknet.graph.graph import ChainedOperator, JobVertex
+from flinknet.machine import randrange
 from flinknet.metrics.latency_statistics import LatencyHistogram, LatencyStatistics
 from flinknet.metrics.operator_totals import OperatorTotals
 from flinknet.operators.operators import Emit, Operator, PassOn, StreamElement, on_records

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -14,6 +13,7 @@ from urllib.parse import quote
 import aiohttp
 import msgpack
 
+from flinknet import machine
 from flinknet.cluster.control.control_link import unanswered
 from flinknet.cluster.control.credentials import authorization_headers
 from flinknet.cluster.control.job_result import JobProgress, JobResult
@@ -113,7 +113,7 @@ class CoordinatorClient:
         does not fit, CheckpointError if it cannot continue from what it should."""
         wait_ms = self._slots_wait_ms + (0 if submission.restore is None else _READING_MS)
         # Chosen here, so that a request that is sent again does not start a second job.
-        path = f"/api/v1/jobs?job_id={job_id or uuid.uuid4().hex}"
+        path = f"/api/v1/jobs?job_id={job_id or machine.unique_id()}"
         answer = await self._request("POST", path, submission.to_bytes(), wait_ms=wait_ms)
         return str(answer["job_id"])
 
@@ -194,7 +194,7 @@ class CoordinatorClient:
     async def _await_savepoint(self, job_id: str, path: str, body: dict[str, Any]) -> str:
         # Chosen here, so that a request that is sent again, perhaps to the coordinator in the place
         # of a lost one, is the same.
-        body = {**body, "triggerId": uuid.uuid4().hex}
+        body = {**body, "triggerId": machine.unique_id()}
         answer = await self._request("POST", path, json.dumps(body).encode())
         status = f"/v1/jobs/{job_id}/savepoints/{answer['request-id']}?wait_ms={_POLL_MS}"
         while True:

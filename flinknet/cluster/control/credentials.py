@@ -13,9 +13,9 @@ import hashlib
 import hmac
 import os
 import re
-import secrets
 from collections.abc import Mapping
 
+from flinknet import machine
 from flinknet.config import TOKEN_VARIABLE
 from flinknet.errors import ConfigurationError
 
@@ -43,7 +43,7 @@ _DATA_PLANE_LABEL = b"flinknet data plane"
 
 def new_token() -> str:
     """A fresh secret of 256 random bits."""
-    return secrets.token_urlsafe(_TOKEN_BYTES)
+    return machine.token_urlsafe(_TOKEN_BYTES)
 
 
 def take_token() -> str:

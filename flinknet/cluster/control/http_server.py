@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable
 from typing import cast
 
@@ -17,6 +16,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
+from flinknet import machine
 from flinknet.cluster.control.http_connections import HttpConnections
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError
@@ -79,9 +79,8 @@ class HttpServer:
         """Listen, and return where; ConfigurationError if the port is taken, which ``option``
         names."""
         await self._runner.setup()
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            listening_socket = socket.create_server((host, port), family=family)
+            listening_socket = machine.listen(host, port)
             self._server = await self._loop.create_server(
                 self._accept, sock=listening_socket, backlog=ACCEPTS_PER_TURN
             )

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
-import time
 from collections import deque
 from typing import Any, NamedTuple, TextIO, cast
 
+from flinknet import machine
 from flinknet.texts import printable
 
 __all__ = [
@@ -44,7 +43,7 @@ class KeptText:
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self._lock = threading.RLock()  # A signal's handler may log.
+        self._lock = machine.RLock()  # A signal's handler may log.
         self._lines: deque[bytes] = deque()
         self._begun = ""
         """A line that has no end yet."""
@@ -54,7 +53,7 @@ class KeptText:
     def write(self, text: str) -> None:
         """Append some of the text."""
         with self._lock:
-            self.modified_s = time.time()
+            self.modified_s = machine.wall_time()
             *lines, begun = (self._begun + text).split("\n")
             self._begun = begun[-self._bytes_max :]
             for line in lines:
@@ -129,7 +128,7 @@ class _Tee:
         """By thread, in the order in which they began."""
 
     def write(self, text: str) -> int:
-        thread = threading.get_ident()
+        thread = machine.thread_id()
         begun = self._begun.pop(thread, "") + text
         end = len(begun) if len(begun) > LINE_CHARACTERS_MAX else begun.rfind("\n") + 1
         if end < len(begun):
@@ -143,7 +142,7 @@ class _Tee:
             self.write(line)
 
     def flush(self) -> None:
-        mine, running = threading.get_ident(), sys._current_frames()
+        mine, running = machine.thread_id(), sys._current_frames()
         for thread in [one for one in list(self._begun) if one == mine or one not in running]:
             self._put(self._begun.pop(thread, ""))
         self._stream.flush()

@@ -24,9 +24,9 @@ import os
 import select
 import signal
 import sys
-import threading
 from collections.abc import Callable
 
+from flinknet import machine
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.process_group import kill_own_group
 
@@ -54,7 +54,7 @@ def watch_parent(
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    reader = threading.Thread(
+    reader = machine.Thread(
         target=_read_until_end, args=(pipe, on_line, on_end), name="parent", daemon=True
     )
     reader.start()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from flinknet import machine
 from flinknet.cluster.control.await_chain import (
     await_chain,
     awaited_future,
@@ -33,7 +33,7 @@ class ThreadInfo(NamedTuple):
 
 def thread_dump(loop: asyncio.AbstractEventLoop, depth_max: int) -> list[ThreadInfo]:
     """All threads of the process, then all tasks of the loop, by name, with so many calls each."""
-    names = {one.ident: one.name for one in threading.enumerate()}
+    names = {one.ident: one.name for one in machine.all_threads()}
     threads = []
     for ident, innermost in sys._current_frames().items():
         frames = frames_of(innermost)[-depth_max:]

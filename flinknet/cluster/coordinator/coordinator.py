@@ -18,13 +18,13 @@ import os
 import shutil
 import signal
 import sys
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from flinknet import machine
 from flinknet.checkpoint.failure_reason import CheckpointFailure
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE, take_token
 from flinknet.cluster.control.exit_status import ExitStatus
@@ -104,7 +104,7 @@ class Coordinator:
         self.answers = Inquiries[bytes](self._send)
         """To what workers are asked whose answer is long."""
         self._store = store
-        self._wall = WallClock(time.time() - self.now())
+        self._wall = WallClock(machine.wall_time() - self.now())
         self.stacks = StackSampleStore(self.answers, config, self.now, self._wall.ms)
         books = None if store is None else JobBooks(store, config, self._wall)
         self.dispatcher = Dispatcher(
@@ -180,7 +180,7 @@ class Coordinator:
 
     def close(self, reason: str) -> None:
         """Fail what runs and send every worker away; time stands still from now on."""
-        self.dispatcher.stop(FailureCause.of_coordinator(os.getpid(), reason), self.now())
+        self.dispatcher.stop(FailureCause.of_coordinator(machine.process_id(), reason), self.now())
         for connection in self._connections.values():
             connection.dismiss(reason)
         self._closed = True
@@ -444,7 +444,7 @@ class Coordinator:
         self._wanted &= {*self._never_came, *lost}
 
     def _tick(self) -> None:
-        jump_s = self._wall.follow(self.now(), time.time())
+        jump_s = self._wall.follow(self.now(), machine.wall_time())
         if jump_s:
             log.warning("%s; no deadline follows it", describe_jump(jump_s))
         self.dispatcher.tick(self.now())

@@ -7,12 +7,11 @@ then, or until the job has ended without.
 from __future__ import annotations
 
 import asyncio
-import threading
-import uuid
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from flinknet import machine
 from flinknet.cluster.control.job_result import JobProgress
 from flinknet.cluster.launch.cluster import Cluster
 from flinknet.errors import LocalProtocolError
@@ -26,11 +25,11 @@ class JobControl:
     """One job's. Every method may be called from any thread, but those of its runner."""
 
     def __init__(self) -> None:
-        self.job_id = uuid.uuid4().hex
+        self.job_id = machine.unique_id()
         """That the job will have."""
         self.progress: JobProgress | None = None
         """As it was last reported."""
-        self._lock = threading.RLock()
+        self._lock = machine.RLock()
         self._attached: tuple[asyncio.AbstractEventLoop, Cluster] | None = None
         self._cancel: Callable[[], Any] | None = None
         self._is_cancelled = False

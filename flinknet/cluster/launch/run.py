@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from flinknet import machine
 from flinknet.checkpoint.reader import CheckpointReader
 from flinknet.cluster.control.client import OnProgress
 from flinknet.cluster.control.job_result import JobProgress, JobResult
@@ -161,6 +161,6 @@ def _loop_is_running() -> bool:
 
 def _free_stop_signals() -> list[signal.Signals]:
     """The signals that may be taken: only the main thread can, and the program's own come first."""
-    if threading.current_thread() is not threading.main_thread():
+    if machine.current_thread() is not machine.main_thread():
         return []
     return [number for number in _STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]

@@ -8,10 +8,10 @@ callback (``runtime/running_subtask.py``), in tasks of the event loop and in thr
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from flinknet import machine
 from flinknet.metrics.garbage_totals import GarbageTimes
 from flinknet.runtime.running_subtask import RUNNING_SUBTASK
 
@@ -21,7 +21,7 @@ __all__ = ["CollectionWatch"]
 class CollectionWatch:
     """Counts while ``counting``; ``clock`` is in seconds and never goes back."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, clock: Callable[[], float] = machine.perf_counter) -> None:
         self.times = GarbageTimes()
         self._clock = clock
         self._begun: float | None = None

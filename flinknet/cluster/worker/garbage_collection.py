@@ -25,9 +25,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from flinknet import machine
 
 __all__ = ["GarbageCollection"]
 
@@ -48,7 +49,7 @@ class GarbageCollection:
     """The collector of this process, of which there is one. ``clock`` is that of the processor time
     of its thread, in seconds."""
 
-    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+    def __init__(self, clock: Callable[[], float] = machine.thread_time) -> None:
         self._clock = clock
         self._began = 0.0
         self._spent_s = 0.0

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 
+from flinknet import machine
 from flinknet.checkpoint.failure_reason import CheckpointFailureReason
 from flinknet.checkpoint.location import open_storage
 from flinknet.checkpoint.metadata import CheckpointDirectory, Label, StatePart
@@ -430,7 +430,7 @@ class JobAttempt:
         cause = FailureCause.of_exception(
             error,
             worker_id=self._environment.worker_id,
-            pid=os.getpid(),
+            pid=machine.process_id(),
             subtask=None if descriptor is None else descriptor.name,
             text_bytes_max=self._config.failure_text_bytes_max,
         )

@@ -16,12 +16,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from flinknet import machine
 from flinknet.environment.task_thread import longest_step
 from flinknet.metrics.held_up_times import HeldUpTimes
 from flinknet.metrics.worker_statistics import HeldUp
@@ -51,10 +50,10 @@ class LoopWatch:
     def __init__(self, collected_s: Callable[[], float] = lambda: 0.0) -> None:
         """``collected_s`` says for how long garbage has been collected, which no task does."""
         self._loop = asyncio.get_running_loop()
-        self._loop_thread = threading.get_ident()
-        self._times = HeldUpTimes(PAUSE_S, time.monotonic(), collected_s)
-        self._answered = threading.Event()
-        self._ended = threading.Event()
+        self._loop_thread = machine.thread_id()
+        self._times = HeldUpTimes(PAUSE_S, machine.monotonic(), collected_s)
+        self._answered = machine.Event()
+        self._ended = machine.Event()
 
     def held_up(self) -> tuple[HeldUp, ...]:
         """Who has held it up, for longest first. From the loop's thread."""
@@ -64,7 +63,7 @@ class LoopWatch:
     def watching(self) -> Iterator[None]:
         """Run the thread."""
         self._ended.clear()
-        thread = threading.Thread(target=self._watch, name="flinknet loop watch", daemon=True)
+        thread = machine.Thread(target=self._watch, name="flinknet loop watch", daemon=True)
         thread.start()
         try:
             yield
@@ -74,12 +73,12 @@ class LoopWatch:
 
     def _watch(self) -> None:
         self._ask()
-        turned_at = time.monotonic()
+        turned_at = machine.monotonic()
         told = False
         self._times.look(turned_at, has_turned=True)
         steps_told_at = 0.0
         while not self._ended.wait(PAUSE_S):
-            now = time.monotonic()
+            now = machine.monotonic()
             step = longest_step(now)
             if step is not None and step.seconds >= TOLD_AFTER_S and now >= steps_told_at:
                 steps_told_at = now + TOLD_AGAIN_AFTER_S

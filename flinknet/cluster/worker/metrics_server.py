@@ -13,13 +13,13 @@ The worker's event loop serves it, which the subtasks share: what is read lets t
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import chain
 
 from aiohttp import web
 
+from flinknet import machine
 from flinknet.cluster.control.credentials import is_authorized
 from flinknet.cluster.control.http_server import HttpServer
 from flinknet.cluster.worker.worker_metrics import WorkerMetrics
@@ -46,7 +46,7 @@ async def serve_metrics(
     if not config.metrics:
         yield ""
         return
-    process = ProcessMeter(metrics.clock, time.process_time_ns)
+    process = ProcessMeter(metrics.clock, machine.process_time_ns)
 
     async def scrape(request: web.Request) -> web.Response:
         if not is_authorized(request.headers, token):

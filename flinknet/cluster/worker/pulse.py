@@ -22,9 +22,9 @@ import mmap
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping
 
+from flinknet import machine
 from flinknet.cluster.control.bare_script import bare_script
 from flinknet.cluster.worker import pulse_process
 from flinknet.net.address import split_address
@@ -83,7 +83,7 @@ class Pulse:
 
     def beat(self) -> None:
         """Note that the event loop has turned."""
-        pulse_process.TIME.pack_into(self._page, 0, time.monotonic())
+        pulse_process.TIME.pack_into(self._page, 0, machine.monotonic())
 
     def close(self) -> None:
         """Let go of the page; idempotent. The process ends with this one."""

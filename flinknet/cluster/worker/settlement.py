@@ -8,9 +8,9 @@ that heartbeats go on. Whatever happens, the coordinator is told how it ended.
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 
+from flinknet import machine
 from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.messages import Settle, Settled
@@ -38,7 +38,7 @@ async def settle_sinks(
         cause = FailureCause.of_exception(
             error,
             worker_id=worker_id,
-            pid=os.getpid(),
+            pid=machine.process_id(),
             subtask=None,
             text_bytes_max=config.failure_text_bytes_max,
         ).to_dict()

@@ -34,11 +34,8 @@ but who has called it is.
 from __future__ import annotations
 
 import asyncio
-import random
 import signal
 import sys
-import threading
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -46,6 +43,7 @@ from contextvars import Context
 from types import FrameType
 from typing import Any, NamedTuple
 
+from flinknet import machine
 from flinknet.buffer.availability import WaitReason
 from flinknet.cluster.control.await_chain import (
     await_chain,
@@ -141,7 +139,7 @@ class _Sampling:
         self._looks = looks
         self._delay_s = delay_s
         self._loop = loop
-        self._loop_thread = threading.get_ident()
+        self._loop_thread = machine.thread_id()
         self._depth_max = config.stack_depth_max
         self._turn = 0
         """Where a look begins that may not come to all tasks."""
@@ -161,7 +159,7 @@ class _Sampling:
 
     def look(self, frame: FrameType | None) -> float | None:
         """Count what is to be seen now. It fails nobody that it interrupts."""
-        begun = time.monotonic()
+        begun = machine.monotonic()
         try:
             self._look(frame, begun)
         except Exception as error:
@@ -172,8 +170,8 @@ class _Sampling:
             with suppress(RuntimeError):  # The loop is closed.
                 self._loop.call_soon_threadsafe(self.done.set)
             return None
-        pause_s = self._delay_s * random.uniform(0.5, 1.5)
-        return max(pause_s, REST * (time.monotonic() - begun))
+        pause_s = self._delay_s * machine.uniform(0.5, 1.5)
+        return max(pause_s, REST * (machine.monotonic() - begun))
 
     def _look(self, frame: FrameType | None, now: float) -> None:
         self._looks_taken += 1
@@ -245,7 +243,7 @@ class _Sampling:
                 calls += (READY,)
             reasons = {reason_of_wait(link.awaitable) for link in chain}
             yield index, Stack(index, False, calls), not reasons.isdisjoint(_BACKPRESSURED)
-            if time.monotonic() >= until:
+            if machine.monotonic() >= until:
                 self._turn += place + 1
                 return
         self._turn = 0
@@ -266,7 +264,7 @@ class _Sampling:
         for task in present:
             if task not in known:
                 known[task] = self._index_in(context_of_task(task))
-                if time.monotonic() >= until:
+                if machine.monotonic() >= until:
                     break
         self._known = known
         self._has_found_all = len(known) == len(present)
@@ -285,7 +283,7 @@ class _Sampling:
 
 def suitable_trigger() -> Trigger:
     """The alarm if this thread may have it and nobody else does."""
-    is_main = threading.current_thread() is threading.main_thread()
+    is_main = machine.current_thread() is machine.main_thread()
     is_free = signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, signal.SIG_IGN)
     return alarm if is_main and is_free else thread
 
@@ -311,15 +309,15 @@ def alarm(look: Callable[[FrameType | None], float | None]) -> Iterator[None]:
 @contextmanager
 def thread(look: Callable[[FrameType | None], float | None]) -> Iterator[None]:
     """Have a thread look at this one."""
-    looked_at = threading.get_ident()
-    ended = threading.Event()
+    looked_at = machine.thread_id()
+    ended = machine.Event()
 
     def look_again_and_again() -> None:
         pause_s: float | None = FIRST_S
         while pause_s is not None and not ended.wait(pause_s):
             pause_s = look(sys._current_frames().get(looked_at))
 
-    looking = threading.Thread(
+    looking = machine.Thread(
         target=look_again_and_again, name="flinknet stack sampler", daemon=True
     )
     looking.start()

@@ -16,12 +16,12 @@ goes round among those that want it.
 from __future__ import annotations
 
 import sys
-import threading
-import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+
+from flinknet import machine
 
 __all__ = ["ThreadClocks", "cpu_time"]
 
@@ -47,10 +47,10 @@ class ThreadClocks(NamedTuple):
     @classmethod
     def read(cls, asked: Iterable[int]) -> ThreadClocks:
         """Read them now; ``asked`` are the threads that are to be judged."""
-        native_ids = {one.ident or 0: one.native_id or 0 for one in threading.enumerate()}
+        native_ids = {one.ident or 0: one.native_id or 0 for one in machine.all_threads()}
         judged = {thread: native_ids.get(thread, 0) for thread in asked}
         return cls(
-            time.monotonic(),
+            machine.monotonic(),
             {thread: cpu_time(native_id) for thread, native_id in (native_ids | judged).items()},
             {thread: _queued_s(native_id) for thread, native_id in judged.items()},
         )
@@ -79,7 +79,7 @@ def cpu_time(native_id: int) -> float:
         # The number of a thread's clock, as pthread_getcpuclockid makes it. That function reads the
         # memory of the thread, which is gone when the thread has ended; the kernel says so.
         with suppress(OSError):
-            return time.clock_gettime(~native_id << 3 | _THREAD_CLOCK)
+            return machine.clock_gettime(~native_id << 3 | _THREAD_CLOCK)
     return 0.0
 
 

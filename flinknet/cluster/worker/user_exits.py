@@ -22,11 +22,11 @@ import os
 import posix
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, TypeVar
 
+from flinknet import machine
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.stop_signals import is_heard
 from flinknet.runtime.running_subtask import RUNNING_SUBTASK
@@ -69,8 +69,8 @@ def guard_process() -> None:
     def leave(status: int) -> NoReturn:
         if os.getpid() == process:
             _refuse(f"os._exit({status})")
-            thread = threading.current_thread()
-            if thread is not threading.main_thread():
+            thread = machine.current_thread()
+            if thread is not machine.main_thread():
                 said = f"user code ends this worker: os._exit({status}) in thread {thread.name!r}"
                 print(said, file=sys.stderr, flush=True)
                 status = ExitStatus.USER_CODE

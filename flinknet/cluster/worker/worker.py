@@ -35,13 +35,13 @@ import gc
 import logging
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
+from flinknet import machine
 from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import (
     TOKEN_VARIABLE,
@@ -317,10 +317,10 @@ class Worker:
 
     async def _send_heartbeats(self, registered: Registered) -> None:
         loop = asyncio.get_running_loop()
-        wall = WallClock(time.time() - loop.time())
+        wall = WallClock(machine.wall_time() - loop.time())
         while True:
             PROCESSING_CLOCK.now_ms()
-            jump_s = wall.follow(loop.time(), time.time())
+            jump_s = wall.follow(loop.time(), machine.wall_time())
             if jump_s:
                 told = "goes on more slowly until the clock has caught up"
                 told = told if jump_s < 0 else "follows it"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from flinknet import machine
 from flinknet.datastream.connectors.directory_sink import DirectorySink
 from flinknet.datastream.connectors.encoders import (
     CsvEncoder,
@@ -126,7 +126,7 @@ class FileSink(DirectorySink):
             )
 
     def write(self, records: list[Any]) -> None:
-        now = time.monotonic()
+        now = machine.monotonic()
         if self._file is not None and self._rolling_policy.should_roll(
             self._file.tell(), (now - self._begun_at) * 1000, (now - self._written_at) * 1000
         ):
@@ -138,7 +138,7 @@ class FileSink(DirectorySink):
     def end_file(self, *, is_last: bool) -> None:
         """Write what is buffered; the last file also if that is a header only."""
         if is_last and not self._number and self._encoder.header():
-            self._open_file(time.monotonic())
+            self._open_file(machine.monotonic())
         self._end()
 
     def abandon_file(self) -> None:

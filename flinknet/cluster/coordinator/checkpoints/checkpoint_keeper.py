@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 
+from flinknet import machine
 from flinknet.checkpoint.claimed_store import ClaimedStore
 from flinknet.checkpoint.coordinator import Complete, Discard
 from flinknet.checkpoint.failure_reason import CheckpointFailure, CheckpointFailureReason
@@ -325,7 +325,7 @@ def _metadata(
         checkpoint_id=checkpoint.checkpoint_id,
         kind=checkpoint.kind,
         triggered_ms=checkpoint.timestamp_ms,
-        completed_ms=time.time_ns() // 1_000_000,
+        completed_ms=machine.wall_time_ns() // 1_000_000,
         operators=tuple(
             operators[uid]._replace(subtasks=tuple(sorted(states[uid], key=_index)))
             for uid in operators

@@ -35,12 +35,11 @@ less.
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from flinknet import machine
 from flinknet.checkpoint.coordinator import (
     Complete,
     Discard,
@@ -192,7 +191,7 @@ class Dispatcher:
         if job_id is not None and job_id in self._jobs:
             return self._jobs[job_id]
         record = JobRecord(
-            job_id or uuid.uuid4().hex,
+            job_id or machine.unique_id(),
             submission,
             self._config,
             submitted_at=now,
@@ -221,7 +220,7 @@ class Dispatcher:
         if failure is not None:
             # No worker may work for an attempt whose number might be given again.
             why = f"cannot write down that attempt {attempt.number} begins: {failure}"
-            cause = FailureCause.of_coordinator(os.getpid(), why)
+            cause = FailureCause.of_coordinator(machine.process_id(), why)
             commands = attempt.execution.fail(cause, now)
         self._carry_out(record, attempt, commands, now)
         return attempt
@@ -400,7 +399,7 @@ class Dispatcher:
         of the job run."""
         trigger = record.checkpoints.trigger_savepoint(kind, now)
         request = SavepointRequest(
-            request_id or uuid.uuid4().hex, trigger.checkpoint_id, kind, directory
+            request_id or machine.unique_id(), trigger.checkpoint_id, kind, directory
         )
         record.note_savepoint(request)
         self._write_down(record)
@@ -505,7 +504,7 @@ class Dispatcher:
                 case Complete() | Discard():
                     self._keep(record, attempt, order)
                 case FailJob(explanation):
-                    cause = FailureCause.of_coordinator(os.getpid(), explanation)
+                    cause = FailureCause.of_coordinator(machine.process_id(), explanation)
                     self._carry_out(record, attempt, execution.fail(cause, now), now)
                 case NotifyCompleted(checkpoint_id, kind):
                     commits = kind.stops or not kind.is_savepoint
@@ -582,7 +581,7 @@ class Dispatcher:
                 self._write_down(record)
             return
         if failure is not None:
-            cause = FailureCause.of_coordinator(os.getpid(), failure)
+            cause = FailureCause.of_coordinator(machine.process_id(), failure)
             self._carry_out(record, attempt, attempt.execution.fail(cause, now), now)
 
     def _restart_regions(self, record: JobRecord, now: float) -> None:
@@ -601,7 +600,7 @@ class Dispatcher:
             else:
                 why = self._write_down(record)
         if why is not None:
-            cause = FailureCause.of_coordinator(os.getpid(), why)
+            cause = FailureCause.of_coordinator(machine.process_id(), why)
             commands = attempt.execution.fail(cause, now)
         self._occupy_again(record, attempt)
         self._carry_out(record, attempt, commands, now)

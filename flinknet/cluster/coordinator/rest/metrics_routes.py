@@ -11,11 +11,11 @@ Prometheus sends it with ``authorization: credentials_file``, see ``deploy/prome
 
 from __future__ import annotations
 
-import time
 from typing import Protocol
 
 from aiohttp import web
 
+from flinknet import machine
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.metrics.coordinator_catalogue import coordinator_families
 from flinknet.cluster.coordinator.metrics.metric_store import MetricStore
@@ -45,7 +45,7 @@ class MetricsRoutes:
 
     def __init__(self, coordinator: Measured) -> None:
         self._coordinator = coordinator
-        self._process = ProcessMeter(coordinator.now, time.process_time_ns)
+        self._process = ProcessMeter(coordinator.now, machine.process_time_ns)
 
     def routes(self) -> list[web.RouteDef]:
         """What to add to an application: nothing if metrics are off."""

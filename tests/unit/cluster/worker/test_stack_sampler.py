@@ -369,7 +369,7 @@ async def test_looks_that_take_long_are_further_apart(monkeypatch: pytest.Monkey
     sampling = stack_sampler._Sampling(
         WHOSE, 10, 0.001, asyncio.get_running_loop(), ClusterConfig()
     )
-    monkeypatch.setattr("time.monotonic", lambda: now)
+    monkeypatch.setattr("flinknet.machine.monotonic", lambda: now)
     monkeypatch.setattr("asyncio.current_task", slow)
     pause_s = sampling.look(None)
     monkeypatch.undo()

@@ -1,0 +1,127 @@
+"""The machine under this process: clocks, random numbers, identifiers, threads, sockets.
+
+Theory of operation. This module is the only door to them: import contracts and a test keep
+``time``, ``random``, ``secrets``, ``uuid``, ``threading``, ``socket`` and ``os.urandom`` out of all
+others. It adds nothing. Nearly all of its names are functions and classes of the standard library
+under a second name, so that a call costs as much as one of theirs.
+
+A simulation replaces the whole module: it puts its own into ``sys.modules`` under this name before
+it imports the package (``tests/sim/machine.py``). So names may be bound when a module is imported,
+in defaults of parameters and as constants of modules, and nothing has to look whether it runs in a
+simulation. The event loop is the other half of the door: it has the timers, the connections
+of the data plane and the executor of blocking calls, and a simulation brings its own.
+
+``flinknet.net.machine`` checks that this machine has what an environment needs.
+"""
+
+from __future__ import annotations
+
+import os
+import random as _random
+import secrets as _secrets
+import socket as _socket
+import threading as _threading
+import time as _time
+import uuid as _uuid
+from queue import SimpleQueue
+from typing import Protocol
+
+__all__ = [
+    "Condition",
+    "Event",
+    "Lock",
+    "RLock",
+    "Random",
+    "SimpleQueue",
+    "Socket",
+    "Thread",
+    "ThreadLocal",
+    "active_threads",
+    "all_threads",
+    "choice",
+    "clock_gettime",
+    "current_thread",
+    "listen",
+    "main_thread",
+    "monotonic",
+    "monotonic_ns",
+    "open_again",
+    "perf_counter",
+    "process_id",
+    "process_time_ns",
+    "random_bytes",
+    "randrange",
+    "sleep",
+    "thread_id",
+    "thread_time",
+    "token_hex",
+    "token_urlsafe",
+    "uniform",
+    "unique_id",
+    "wall_time",
+    "wall_time_ns",
+]
+
+# Clocks that are never set, in seconds and nanoseconds.
+monotonic = _time.monotonic
+monotonic_ns = _time.monotonic_ns
+perf_counter = _time.perf_counter
+
+# The time of day since 1970, which may be set.
+wall_time = _time.time
+wall_time_ns = _time.time_ns
+
+# Processor time of this process, of this thread, and of a clock by its number.
+process_time_ns = _time.process_time_ns
+thread_time = _time.thread_time
+clock_gettime = _time.clock_gettime
+
+sleep = _time.sleep
+
+# Randomness: bytes and texts that cannot be guessed, and numbers that need not be.
+random_bytes = os.urandom
+token_hex = _secrets.token_hex
+token_urlsafe = _secrets.token_urlsafe
+uniform = _random.uniform
+randrange = _random.randrange
+choice = _random.choice
+Random = _random.Random
+
+
+def unique_id() -> str:
+    """Return 32 hexadecimal digits that no other call returns, in any process."""
+    return _uuid.uuid4().hex
+
+
+process_id = os.getpid
+
+# Threads, and the means by which one waits for another.
+Thread = _threading.Thread
+ThreadLocal = _threading.local
+Lock = _threading.Lock
+RLock = _threading.RLock
+Event = _threading.Event
+Condition = _threading.Condition
+thread_id = _threading.get_ident
+current_thread = _threading.current_thread
+main_thread = _threading.main_thread
+all_threads = _threading.enumerate
+active_threads = _threading.active_count
+
+# Sockets that are no connections of an event loop.
+Socket = _socket.socket
+
+
+def listen(host: str, port: int) -> Socket:
+    """Return a socket that listens; OSError if the port is taken."""
+    family = _socket.AF_INET6 if ":" in host else _socket.AF_INET
+    return _socket.create_server((host, port), family=family)
+
+
+class _Open(Protocol):
+    def fileno(self) -> int: ...
+
+
+def open_again(opened: _Open) -> Socket:
+    """Return another object for an open socket, with a descriptor of its own, to be closed."""
+    return Socket(fileno=os.dup(opened.fileno()))
