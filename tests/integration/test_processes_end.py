@@ -99,7 +99,7 @@ from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
 def reset_control_link():
     gc.unfreeze()  # A worker whose collections take long has frozen what it holds.
     (link,) = [found for found in gc.get_objects() if isinstance(found, ControlLink)]
-    descriptor = link._socket.get_extra_info("socket").fileno()
+    descriptor = link._conversation._socket.get_extra_info("socket").fileno()
     # AF_UNSPEC: Linux then sends a RST.
     assert ctypes.CDLL(None).connect(descriptor, bytes(16), 16) == 0
 

@@ -30,7 +30,8 @@ from flinknet.cluster.coordinator.rest.metrics_routes import MetricsRoutes
 from flinknet.cluster.coordinator.rest.name_routes import NameRoutes
 from flinknet.cluster.coordinator.rest.public_routes import PublicRoutes, Readiness
 from flinknet.cluster.coordinator.rest.savepoint_routes import SavepointRoutes, Savepoints
-from flinknet.cluster.coordinator.rest.worker_routes import Attempts, WorkerRoutes
+from flinknet.cluster.coordinator.rest.worker_requests import Attempts
+from flinknet.cluster.coordinator.rest.worker_routes import WorkerRoutes
 from flinknet.errors import (
     CheckpointError,
     ConfigurationError,

@@ -53,6 +53,7 @@ from flinknet.cluster.control.credentials import (
 from flinknet.cluster.control.event_loop import loop_factory
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.hash_seed import restart_with_seed
+from flinknet.cluster.control.http_transport import http_link
 from flinknet.cluster.control.job_state import AttemptKey
 from flinknet.cluster.control.kept_output import KeptOutput
 from flinknet.cluster.control.logs import configure_logging
@@ -111,7 +112,7 @@ from flinknet.runtime.subtask import Subtask
 from flinknet.texts import text_of
 from flinknet.transitions import Transitions
 
-__all__ = ["TRANSITIONS", "WorkEvent", "WorkState", "Worker", "main"]
+__all__ = ["TRANSITIONS", "WorkEvent", "WorkState", "Worker", "main", "serve_coordinators"]
 
 log = logging.getLogger("flinknet.worker")
 
@@ -400,7 +401,7 @@ async def work(
         # Never give a peer up that user code holds up: the coordinator finds those that hang.
         config=replace(config.network, heartbeat_timeout_ms=0.0),
     )
-    link = ControlLink(coordinator, token, config.cluster)
+    link = http_link(coordinator, token, config.cluster)
     async with AsyncExitStack() as stack:
         garbage_collection = None
         if config.cluster.garbage_collection == "short":
@@ -441,13 +442,20 @@ async def work(
                 slots=config.cluster.slots_per_worker,
                 metrics_address=metrics_address,
             )
-            registered = await link.register(message)
-            while await worker.serve(registered, stop) is ExitStatus.COORDINATOR_LOST:
-                another = await join_again(link, message, registered.return_ms, stop)
-                if another is None:
-                    return ExitStatus.STOPPED if stop.is_set() else ExitStatus.COORDINATOR_LOST
-                registered = another
-            return ExitStatus.STOPPED
+            return await serve_coordinators(worker, link, message, stop)
+
+
+async def serve_coordinators(
+    worker: Worker, link: ControlLink, message: Register, stop: asyncio.Event
+) -> ExitStatus:
+    """Register, and work for this coordinator and those that come in its place."""
+    registered = await link.register(message)
+    while await worker.serve(registered, stop) is ExitStatus.COORDINATOR_LOST:
+        another = await join_again(link, message, registered.return_ms, stop)
+        if another is None:
+            return ExitStatus.STOPPED if stop.is_set() else ExitStatus.COORDINATOR_LOST
+        registered = another
+    return ExitStatus.STOPPED
 
 
 async def join_again(

@@ -17,6 +17,7 @@ from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import new_token
 from flinknet.cluster.control.http_server import HttpServer
+from flinknet.cluster.control.http_transport import http_link
 from flinknet.cluster.control.messages import Message, Register
 from flinknet.cluster.coordinator.application import control_plane
 from flinknet.cluster.coordinator.coordinator import Coordinator
@@ -52,7 +53,7 @@ class ServedCoordinator:
 
     def link(self, token: str | None = None) -> ControlLink:
         """A worker's end that is not registered yet."""
-        return ControlLink(
+        return http_link(
             self.address, self.token if token is None else token, self.coordinator.config
         )
 

@@ -1,4 +1,4 @@
-"""What workers ask of the coordinator: their websocket, and what is too large for it.
+"""What workers ask of the coordinator over HTTP: their websocket, and what is too large for it.
 
 ::
 
@@ -11,53 +11,30 @@
     PUT  /api/v1/workers/{worker}/pulse                      it lives, and user code holds it up
 
 The body of a worker's request may take any time while the worker is there: its user code may hold
-it up, and the registry finds out if it is lost.
-
-A request for an attempt that is not the job's present one is a conflict (409): it is late; and so
-is an answer that nobody waits for any more. Regions that were restarted alone are of the present
-attempt, under numbers of their own.
+it up, and the registry finds out if it is lost. A late request is a conflict (409).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
-import msgpack
-from aiohttp import web
+from aiohttp import WSMsgType, web
 
-from flinknet.cluster.control.subtask_result import decode_result, unpack_results
-from flinknet.cluster.coordinator.jobs.attempt_record import AttemptRecord
-from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
-from flinknet.cluster.coordinator.jobs.job_execution import SubtaskKey
-from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.cluster.coordinator.rest.http_requests import named_job, read_body
-from flinknet.cluster.coordinator.workers.inquiries import Inquiries
-from flinknet.cluster.coordinator.workers.worker_connection import WorkerConnection, Workers
-from flinknet.graph.deployment import descriptors_to_fields
+from flinknet.cluster.coordinator.rest.worker_requests import (
+    AnsweredRequests,
+    Attempts,
+    LateRequestError,
+)
+from flinknet.cluster.coordinator.workers.worker_connection import WorkerConnection
+from flinknet.errors import RemoteProtocolError
 
-__all__ = ["Attempts", "WorkerRoutes"]
+__all__ = ["WorkerRoutes"]
 
 _ATTEMPT = r"/api/v1/jobs/{job}/attempts/{attempt:\d+}"
 
-
-class Attempts(Workers, Protocol):
-    """What these routes need of the coordinator."""
-
-    dispatcher: Dispatcher
-    answers: Inquiries[bytes]
-
-    async def keep_results(
-        self, record: JobRecord, attempt: AttemptRecord, results: Mapping[SubtaskKey, bytes]
-    ) -> None: ...
-    def take_results(
-        self,
-        record: JobRecord,
-        attempt: AttemptRecord,
-        number: int,
-        results: Mapping[SubtaskKey, dict[str, Any]],
-    ) -> dict[SubtaskKey, str]: ...
-    def take_pulse(self, worker_id: str) -> None: ...
+T = TypeVar("T")
 
 
 class WorkerRoutes:
@@ -65,6 +42,7 @@ class WorkerRoutes:
 
     def __init__(self, coordinator: Attempts) -> None:
         self._coordinator = coordinator
+        self._requests = AnsweredRequests(coordinator)
 
     def routes(self) -> list[web.RouteDef]:
         """What to add to an application."""
@@ -78,49 +56,31 @@ class WorkerRoutes:
         ]
 
     async def _worker(self, request: web.Request) -> web.StreamResponse:
-        return await WorkerConnection(self._coordinator, request).serve()
+        bytes_max = self._coordinator.config.control_message_bytes_max
+        socket = web.WebSocketResponse(max_msg_size=bytes_max, timeout=1.0)
+        await socket.prepare(request)
+        await WorkerConnection(self._coordinator, _WebSocket(socket, request)).serve()
+        return socket
 
     async def _deployment(self, request: web.Request) -> web.Response:
-        record, attempt = self._named_attempt(request)
-        number = int(request.match_info["attempt"])
-        descriptors = attempt.placement.deployed(request.match_info["worker"], number)
-        restored = attempt.restored_for(number)
-        return _msgpack(
-            {
-                "graph": record.submission.graph,
-                "subtasks": descriptors_to_fields(descriptors),
-                "restored_from": restored.directory,
-                "restored_finished": [list(subtask) for subtask in restored.finished],
-                "checkpoints_as": attempt.number,
-            }
-        )
+        job_id, attempt = self._attempt(request)
+        worker_id = request.match_info["worker"]
+        return _msgpack(await _in_time(self._requests.deployment(job_id, attempt, worker_id)))
 
     async def _committables(self, request: web.Request) -> web.Response:
-        record, attempt = self._named_attempt(request)
-        return _msgpack({"graph": record.submission.graph, "committables": attempt.prepared()})
+        job_id, attempt = self._attempt(request)
+        return _msgpack(await _in_time(self._requests.committables(job_id, attempt)))
 
     async def _take_results(self, request: web.Request) -> web.Response:
-        record, attempt = self._named_attempt(request)
-        number = int(request.match_info["attempt"])
-        bodies = unpack_results(await self._read_body(request))
-        results = {subtask: decode_result(body) for subtask, body in bodies.items()}
-        present = {
-            subtask: body
-            for subtask, body in bodies.items()
-            if attempt.execution.number_of(subtask) == number
-        }
-        if attempt.ended_at is None:
-            await self._coordinator.keep_results(record, attempt, present)
-        if attempt.ended_at is not None:
-            raise web.HTTPConflict(text=f"attempt {attempt.number} of the job has ended")
-        refused = self._coordinator.take_results(record, attempt, number, results)
-        return _msgpack([[*subtask, reason] for subtask, reason in refused.items()])
+        job_id, attempt = self._attempt(request)
+        worker_id, body = request.match_info["worker"], await self._read_body(request)
+        results = self._requests.take_results(job_id, attempt, worker_id, body)
+        return _msgpack(await _in_time(results))
 
     async def _take_answer(self, request: web.Request) -> web.Response:
         body = await self._read_body(request)
         worker_id, number = request.match_info["worker"], int(request.match_info["request"])
-        if not self._coordinator.answers.take(worker_id, number, body):
-            raise web.HTTPConflict(text=f"nobody waits for answer {number}")
+        await _in_time(self._requests.take_answer(worker_id, number, body))
         return web.json_response({})
 
     async def _take_pulse(self, request: web.Request) -> web.Response:
@@ -132,12 +92,42 @@ class WorkerRoutes:
         workers, worker_id = self._coordinator.dispatcher.workers, request.match_info["worker"]
         return await read_body(request, timeout_ms, lambda: workers.is_there(worker_id))
 
-    def _named_attempt(self, request: web.Request) -> tuple[JobRecord, AttemptRecord]:
+    def _attempt(self, request: web.Request) -> tuple[str, int]:
+        """Return the attempt that the path names, of a job that there is."""
         record = named_job(request, self._coordinator.dispatcher)
-        if not record.present.has(int(request.match_info["attempt"])):
-            raise web.HTTPConflict(text=f"job {record.job_id} is at another attempt")
-        return record, record.present
+        return record.job_id, int(request.match_info["attempt"])
 
 
-def _msgpack(value: object) -> web.Response:
-    return web.Response(body=msgpack.packb(value), content_type="application/msgpack")
+class _WebSocket:
+    """The coordinator's end of a worker's websocket."""
+
+    def __init__(self, socket: web.WebSocketResponse, request: web.Request) -> None:
+        self._socket = socket
+        self._request = request
+
+    async def send(self, message: bytes) -> None:
+        await self._socket.send_bytes(message)
+
+    async def receive(self) -> bytes | None:
+        frame = await self._socket.receive()
+        if frame.type is WSMsgType.TEXT:
+            raise RemoteProtocolError("control messages are binary")
+        return frame.data if frame.type is WSMsgType.BINARY else None
+
+    async def close(self) -> None:
+        await self._socket.close()
+
+    def abort(self) -> None:
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+
+async def _in_time(answer: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await answer
+    except LateRequestError as error:
+        raise web.HTTPConflict(text=str(error)) from error
+
+
+def _msgpack(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/msgpack")

@@ -18,8 +18,6 @@ import asyncio
 import logging
 from typing import Protocol
 
-from aiohttp import WSMsgType, web
-
 from flinknet.cluster.control.messages import (
     Message,
     Refused,
@@ -29,6 +27,7 @@ from flinknet.cluster.control.messages import (
     decode,
     encode,
 )
+from flinknet.cluster.control.transport import AcceptedConversation
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError, RemoteProtocolError
 
@@ -53,20 +52,16 @@ class Workers(Protocol):
 
 
 class WorkerConnection:
-    """One websocket from ``Register`` to its end."""
+    """One conversation from ``Register`` to its end."""
 
-    def __init__(self, coordinator: Workers, request: web.Request) -> None:
+    def __init__(self, coordinator: Workers, conversation: AcceptedConversation) -> None:
         self._coordinator = coordinator
-        self._request = request
+        self._conversation = conversation
         self._silence_s = coordinator.config.heartbeat_timeout_ms / 1000
-        self._socket = web.WebSocketResponse(
-            max_msg_size=coordinator.config.control_message_bytes_max, timeout=1.0
-        )
         self._outbox: asyncio.Queue[Message | None] = asyncio.Queue(OUTBOX_MESSAGES_MAX)
 
-    async def serve(self) -> web.WebSocketResponse:
+    async def serve(self) -> None:
         """Serve the worker until either side ends it."""
-        await self._socket.prepare(self._request)
         writer = asyncio.create_task(self._write())
         try:
             await self._converse()
@@ -77,8 +72,7 @@ class WorkerConnection:
         finally:
             self._put(None)
             await writer
-            await self._socket.close()
-        return self._socket
+            await self._conversation.close()
 
     def send(self, message: Message) -> None:
         """Queue a message."""
@@ -91,8 +85,7 @@ class WorkerConnection:
 
     def abort(self) -> None:
         """Cut the connection at once; nothing that the worker still says is heard."""
-        if self._request.transport is not None:
-            self._request.transport.abort()
+        self._conversation.abort()
 
     async def _converse(self) -> None:
         # From Register on it is the registry that watches for silence.
@@ -120,12 +113,8 @@ class WorkerConnection:
             self._coordinator.leave(first.worker_id)
 
     async def _receive(self) -> Message | None:
-        frame = await self._socket.receive()
-        if frame.type is WSMsgType.BINARY:
-            return decode(frame.data)
-        if frame.type is WSMsgType.TEXT:
-            raise RemoteProtocolError("control messages are binary")
-        return None
+        message = await self._conversation.receive()
+        return None if message is None else decode(message)
 
     def _put(self, message: Message | None) -> None:
         try:
@@ -136,6 +125,6 @@ class WorkerConnection:
     async def _write(self) -> None:
         while (message := await self._outbox.get()) is not None:
             try:
-                await self._socket.send_bytes(encode(message))
+                await self._conversation.send(encode(message))
             except ConnectionError:
                 return  # The reading side notices the end, too, and reports it.

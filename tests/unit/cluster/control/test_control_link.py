@@ -1,171 +1,77 @@
-"""A worker's end of the control plane, when the other end is not there, or says nothing."""
+"""A worker's link to a coordinator of the same process, over a transport in memory."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import AsyncIterator
 
 import pytest
-from aiohttp import web
 
 from flinknet.cluster.control.control_link import ControlLink
-from flinknet.cluster.control.credentials import new_token
-from flinknet.cluster.control.messages import Register
-from flinknet.config import ClusterConfig
-from flinknet.errors import LocalTransportError, RemoteTransportError
-from tests.unit.cluster.control_plane import (
-    CONFIG,
-    mute_server,
-    serve_control_plane,
-    served_websocket,
-)
+from flinknet.cluster.control.messages import Deploy, Heartbeat, Register, Registered, Stop
+from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.control.subtask_result import encode_result
+from flinknet.cluster.coordinator.coordinator import Coordinator
+from flinknet.config import CheckpointingConfig
+from flinknet.errors import ConfigurationError, JobError, RemoteTransportError
+from flinknet.runtime.subtask import SubtaskResult
+from tests.sim.cluster import MemoryTransport, Trace
+from tests.unit.cluster.control_plane import CONFIG, expect
+from tests.unit.cluster.graphs import keyed_graph
 
-IMPATIENT = replace(CONFIG, coordinator_timeout_ms=60.0, heartbeat_interval_ms=10.0)
-REGISTER = Register("worker-0", 1, "127.0.0.1:1", 1)
-UNANSWERED = r"the coordinator at 127\.0\.0\.1:\d+ has not answered for 60 ms"
+REGISTER = Register("worker-0", 1, "127.0.0.1:1", 2)
 
 
-async def test_a_worker_finds_no_coordinator() -> None:
-    async with serve_control_plane(CONFIG) as gone:
-        pass
-    async with gone.link() as link:
-        with pytest.raises(RemoteTransportError, match=f"no coordinator at {gone.address}"):
-            await link.register(REGISTER)
+@pytest.fixture
+async def coordinator() -> AsyncIterator[Coordinator]:
+    coordinator = Coordinator(CONFIG, checkpointing=CheckpointingConfig())
+    yield coordinator
+    coordinator.close("the test ends")
+    await coordinator.finish_checkpoints()
 
 
-async def test_a_coordinator_that_goes_while_a_worker_registers() -> None:
-    async def hang_up(request: web.Request) -> web.WebSocketResponse:
-        socket = web.WebSocketResponse()
-        await socket.prepare(request)
-        await socket.receive()
-        await socket.close()
-        return socket
-
-    async with (
-        served_websocket(hang_up) as address,
-        ControlLink(address, new_token(), ClusterConfig()) as link,
-    ):
-        with pytest.raises(RemoteTransportError, match="is gone"):
-            await link.register(REGISTER)
+def link_to(coordinator: Coordinator) -> ControlLink:
+    return ControlLink(MemoryTransport("worker-0", coordinator, Trace()), CONFIG)
 
 
-async def take_in(request: web.Request) -> web.WebSocketResponse:
-    """Read on, and never answer."""
-    socket = web.WebSocketResponse()
-    await socket.prepare(request)
-    async for _ in socket:
-        pass
-    return socket
+async def test_a_worker_registers_hears_messages_and_makes_requests(
+    coordinator: Coordinator,
+) -> None:
+    async with link_to(coordinator) as link:
+        registered = await link.register(REGISTER)
+        assert registered == Registered(CONFIG.heartbeat_interval_ms, CONFIG.progress_interval_ms)
+        record = coordinator.submit(Submission.of_graph(keyed_graph()))
+        assert await expect(link, Deploy) == Deploy(record.job_id, 0)
+        deployment = await link.fetch_deployment(record.job_id, 0, "worker-0")
+        assert {(one.vertex, one.index) for one in deployment.subtasks} == {(0, 0), (1, 0), (1, 1)}
+        assert (deployment.restored_from, deployment.restored_finished) == ("", set())
+        assert await link.fetch_committables(record.job_id, 0) == (deployment.graph, [])
+        result = encode_result(SubtaskResult(1, 1, 1, 1, 1, 1, 1, {}, {}), 1024)
+        assert await link.upload_results(record.job_id, 0, "worker-0", {(0, 0): result}) == {}
+        assert set(record.present.results) == {(0, 0)}
+        with pytest.raises(JobError, match="nobody waits for answer 9"):
+            await link.upload_answer("worker-0", 9, b"")
+        coordinator.close("enough")
+        while not isinstance(message := await link.receive(), Stop):
+            assert message is not None
 
 
-async def test_a_worker_does_not_wait_for_a_frozen_coordinator_to_connect() -> None:
-    async with (
-        mute_server() as address,
-        ControlLink(address, new_token(), IMPATIENT) as link,
-    ):
-        with pytest.raises(RemoteTransportError, match=UNANSWERED):
-            await link.register(REGISTER)
+async def test_a_worker_that_is_refused_hears_why(coordinator: Coordinator) -> None:
+    async with link_to(coordinator) as first, link_to(coordinator) as second:
+        await first.register(REGISTER)
+        with pytest.raises(ConfigurationError, match="worker-0 is taken"):
+            await second.register(REGISTER)
+        assert await second.receive() is None
 
 
-async def test_a_worker_that_registers_with_a_mute_coordinator_gives_up() -> None:
-    async with (
-        served_websocket(take_in) as address,
-        ControlLink(address, new_token(), IMPATIENT) as link,
-    ):
-        with pytest.raises(RemoteTransportError, match=UNANSWERED):
-            await link.register(REGISTER)
-
-
-async def test_a_coordinator_whose_connection_breaks_during_a_call_is_named() -> None:
-    """Whatever the library below says of it."""
-
-    def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.transport.abort()
-
-    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
-        host, port = server.sockets[0].getsockname()
-        async with ControlLink(f"{host}:{port}", new_token(), CONFIG) as link:
-            with pytest.raises(
-                LocalTransportError,
-                match=rf"^the connection to the coordinator at {host}:{port} was lost during GET /",
-            ):
-                await link.fetch_committables("job", 0)
-
-
-@asynccontextmanager
-async def slow_coordinator(
-    answer: Callable[[web.Request], Awaitable[web.StreamResponse]],
-) -> AsyncIterator[str]:
-    application = web.Application(client_max_size=1 << 30)
-    application.add_routes([web.route("*", "/{path:.*}", answer)])
-    runner = web.AppRunner(application, shutdown_timeout=0.0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        host, port = runner.addresses[0][:2]
-        yield f"{host}:{port}"
-    finally:
-        await runner.cleanup()
-
-
-BRIEF = replace(CONFIG, coordinator_timeout_ms=1000.0, heartbeat_interval_ms=10.0)
-
-
-async def turns_beyond_the_timeout() -> AsyncIterator[float]:
-    """Yield in each turn of the event loop, for longer than the time-out, which part of that has
-    passed."""
-    loop = asyncio.get_running_loop()
-    begun = loop.time()
-    until = begun + 1.2 * BRIEF.coordinator_timeout_ms / 1000
-    while (now := loop.time()) < until:
+async def test_a_coordinator_that_cuts_a_conversation_has_gone(coordinator: Coordinator) -> None:
+    transport = MemoryTransport("worker-0", coordinator, Trace())
+    async with ControlLink(transport, CONFIG) as link:
+        registering = asyncio.create_task(link.register(REGISTER))
         await asyncio.sleep(0)
-        yield (now - begun) / (until - begun)
-
-
-async def test_a_timeout_counts_neither_the_wait_for_a_turn_nor_an_answer_that_moves() -> None:
-    """Three requests are under way for longer than the time-out, and others wait for them."""
-    under_way = most = 0
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        nonlocal under_way, most
-        under_way += 1
-        most = max(most, under_way)
-        response = web.StreamResponse()
-        await response.prepare(request)
-        if most <= 3 and under_way == most:
-            async for _ in turns_beyond_the_timeout():
-                await response.write(b" ")
-        under_way -= 1
-        return response
-
-    async with (
-        slow_coordinator(answer) as address,
-        ControlLink(address, new_token(), BRIEF) as link,
-    ):
-        await asyncio.gather(
-            *(link.upload_answer("worker-0", number, b"body") for number in range(9))
-        )
-    assert most == 3
-
-
-async def test_a_timeout_does_not_count_the_time_in_which_a_body_is_sent() -> None:
-    """As long as the coordinator takes some of it now and then."""
-    size = 32 << 20
-    body = bytes(size)
-
-    async def answer(request: web.Request) -> web.Response:
-        rest = size
-        async for passed in turns_beyond_the_timeout():
-            if rest > size * (1 - passed):
-                rest -= len(await request.content.read(1 << 18))
-        while rest:
-            rest -= len(await request.content.read(rest))
-        return web.Response()
-
-    async with (
-        slow_coordinator(answer) as address,
-        ControlLink(address, new_token(), BRIEF) as link,
-    ):
-        await link.upload_answer("worker-0", 1, body)
+        [far] = transport.accepted
+        far.abort()
+        with pytest.raises(RemoteTransportError, match="the simulated coordinator is gone"):
+            await registering
+        await link.send(Heartbeat())
+        assert await link.receive() is None

@@ -18,6 +18,7 @@ from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import new_token
 from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.http_transport import http_link
 from flinknet.cluster.control.messages import (
     AcknowledgeCheckpoint,
     AwaitCheckpoint,
@@ -214,7 +215,7 @@ async def test_a_cancel_that_comes_right_behind_the_deployment_is_answered(
 
     async with (
         served_websocket(deploy_and_cancel) as address,
-        ControlLink(address, new_token(), CONFIG) as link,
+        http_link(address, new_token(), CONFIG) as link,
     ):
         registered = await link.register(Register("worker-0", 1, environment.address, 2))
         await Worker(environment, link, CONFIG).serve(registered, asyncio.Event())
@@ -236,7 +237,7 @@ async def test_what_a_subtask_says_comes_to_the_coordinator() -> None:
     report = SubtaskReport(b"handle", 1.0, 2.0, 3.0, 4.0, 5, 6, 7, finished=True, unaligned=True)
     async with (
         served_websocket(coordinator) as address,
-        ControlLink(address, new_token(), CONFIG) as link,
+        http_link(address, new_token(), CONFIG) as link,
     ):
         await link.register(Register("worker-0", 1, "127.0.0.1:1", 2))
         messages = CheckpointMessages("job", 2, link)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 
 from flinknet.cluster.control.control_link import ControlLink
+from flinknet.cluster.control.http_transport import HttpTransport
 from flinknet.cluster.control.messages import Deploy, Register
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import encode_result
@@ -30,7 +31,8 @@ class CountingLink(ControlLink):
     """A worker's link that counts what is uploaded over it."""
 
     def __init__(self, served: ServedCoordinator) -> None:
-        super().__init__(served.address, served.token, served.coordinator.config)
+        config = served.coordinator.config
+        super().__init__(HttpTransport(served.address, served.token, config), config)
         self.uploads: list[int] = []
 
     async def upload_results(
@@ -120,7 +122,8 @@ async def test_a_request_has_a_bound_and_fails_those_alone_whose_results_are_in_
 async def test_a_coordinator_that_is_gone_is_told_to_each_subtask(
     served: ServedCoordinator, link: CountingLink
 ) -> None:
-    nobody = ControlLink("127.0.0.1:1", "token", served.coordinator.config)
+    config = served.coordinator.config
+    nobody = ControlLink(HttpTransport("127.0.0.1:1", "token", config), config)
     async with nobody:
         uploads = ResultUploads(nobody, "job", 0, "worker-0")
         answers = await hand_in(uploads, {(1, 0): result(), (1, 1): result()})

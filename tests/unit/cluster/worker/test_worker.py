@@ -14,9 +14,9 @@ import pytest
 from aiohttp import web
 
 from flinknet import machine
-from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import new_token
 from flinknet.cluster.control.exit_status import ExitStatus
+from flinknet.cluster.control.http_transport import http_link
 from flinknet.cluster.control.messages import Register, Registered, encode
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.worker import worker as module
@@ -274,7 +274,7 @@ ENDS = (WorkEvent.STOP, WorkEvent.LOSE)
 
 @pytest.mark.parametrize("event", ENDS)
 async def test_the_first_end_of_a_worker_counts(event: WorkEvent) -> None:
-    link = ControlLink("127.0.0.1:1", new_token(), CONFIG)
+    link = http_link("127.0.0.1:1", new_token(), CONFIG)
     worker = Worker(NetworkEnvironment(worker_id="worker-0"), link, CONFIG)
     worker._end(event)
     end = TRANSITIONS[WorkState.WORKING, event]
@@ -341,7 +341,7 @@ async def test_a_worker_whose_coordinator_falls_silent_ends_with_the_reason(
     async with (
         NetworkEnvironment() as environment,
         served_websocket(register_only) as address,
-        ControlLink(address, new_token(), IMPATIENT) as link,
+        http_link(address, new_token(), IMPATIENT) as link,
     ):
         registered = await link.register(Register("worker-0", 1, "127.0.0.1:1", 1))
         worker = Worker(environment, link, IMPATIENT)

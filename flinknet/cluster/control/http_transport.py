@@ -1,0 +1,157 @@
+"""A worker's way to its coordinator over HTTP: a websocket, and requests beside it.
+
+The websocket carries only small messages; a deployment is fetched and results are uploaded over
+HTTP connections of their own, so that neither delays a heartbeat.
+
+A request waits for its turn before its time-out begins, and the time-out begins anew with each
+piece of a body that goes or comes: it counts the silence of the coordinator, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+
+import aiohttp
+
+from flinknet.cluster.control.control_link import ControlLink, unanswered
+from flinknet.cluster.control.credentials import authorization_headers
+from flinknet.config import ClusterConfig
+from flinknet.errors import (
+    ConfigurationError,
+    JobError,
+    LocalTransportError,
+    RemoteTransportError,
+)
+from flinknet.net.patience import patient_timeout
+
+__all__ = ["HttpTransport", "http_link"]
+
+_REQUESTS_MAX = 3
+"""At a time, beside the websocket: deployments, results and answers take turns."""
+
+_PIECE_BYTES = 256 * 1024
+"""Size of the pieces in which a body is sent. After each the event loop turns, and the time-out
+begins anew."""
+
+
+def http_link(coordinator: str, token: str, config: ClusterConfig) -> ControlLink:
+    """Make a worker's link to the coordinator at ``"host:port"``."""
+    return ControlLink(HttpTransport(coordinator, token, config), config)
+
+
+class HttpTransport:
+    """The connections of one worker to its coordinator."""
+
+    def __init__(self, coordinator: str, token: str, config: ClusterConfig) -> None:
+        """``coordinator`` is ``"host:port"``."""
+        self.address = coordinator
+        self._token = token
+        self._message_bytes_max = config.control_message_bytes_max
+        self._timeout_ms = config.coordinator_timeout_ms
+        self._session: aiohttp.ClientSession | None = None
+        self._turns = asyncio.Semaphore(_REQUESTS_MAX)
+
+    async def open(self) -> None:
+        """Make the session; each call has a connection of its own, as in ``client.py``."""
+        self._session = aiohttp.ClientSession(
+            f"http://{self.address}",
+            headers=authorization_headers(self._token),
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            # One of aiohttp's would count the time in which this side is held up.
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
+
+    async def close(self) -> None:
+        """End the session."""
+        assert self._session is not None
+        await self._session.close()
+
+    async def connect(self) -> _WebSocket:
+        """Open the websocket."""
+        assert self._session is not None
+        try:
+            return _WebSocket(
+                await self._session.ws_connect(
+                    "/api/v1/worker",
+                    max_msg_size=self._message_bytes_max,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
+                )
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise ConfigurationError(
+                f"the coordinator at {self.address} refused the connection ({error.status}): "
+                "check the cluster token"
+            ) from error
+        except aiohttp.ClientError as error:
+            raise RemoteTransportError(f"no coordinator at {self.address}: {error}") from error
+
+    async def deployment(self, job_id: str, attempt: int, worker_id: str) -> bytes:
+        path = f"/api/v1/jobs/{job_id}/attempts/{attempt}/deployment/{worker_id}"
+        return await self._request("GET", path)
+
+    async def committables(self, job_id: str, attempt: int) -> bytes:
+        return await self._request("GET", f"/api/v1/jobs/{job_id}/attempts/{attempt}/committables")
+
+    async def take_results(self, job_id: str, attempt: int, worker_id: str, body: bytes) -> bytes:
+        path = f"/api/v1/jobs/{job_id}/attempts/{attempt}/results/{worker_id}"
+        return await self._request("PUT", path, body)
+
+    async def take_answer(self, worker_id: str, request: int, body: bytes) -> None:
+        await self._request("PUT", f"/api/v1/workers/{worker_id}/answers/{request}", body)
+
+    async def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        async with self._turns:
+            return await self._request_in_turn(method, path, body)
+
+    async def _request_in_turn(self, method: str, path: str, body: bytes | None) -> bytes:
+        assert self._session is not None
+        try:
+            async with patient_timeout(self._timeout_ms / 1000) as begin_anew:
+                data, headers = None, {}
+                if body is not None:
+                    data = _in_pieces(body, begin_anew)
+                    headers["Content-Length"] = str(len(body))
+                async with self._session.request(
+                    method, path, data=data, headers=headers
+                ) as response:
+                    content = bytearray()
+                    async for piece in response.content.iter_any():
+                        begin_anew()
+                        content += piece
+                    if response.status >= 400:
+                        raise JobError(json.loads(content)["error"]["message"])
+                    return bytes(content)
+        except TimeoutError as error:
+            raise LocalTransportError(unanswered(self.address, self._timeout_ms)) from error
+        except aiohttp.ClientConnectionError as error:
+            raise LocalTransportError(
+                f"the connection to the coordinator at {self.address} was lost during "
+                f"{method} {path}: {error}"
+            ) from error
+        except aiohttp.ClientError as error:
+            raise LocalTransportError(f"{method} {path} to the coordinator: {error}") from error
+
+
+class _WebSocket:
+    """A worker's end of the websocket."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+
+    async def send(self, message: bytes) -> None:
+        await self._socket.send_bytes(message)
+
+    async def receive(self) -> bytes | None:
+        frame = await self._socket.receive()
+        return frame.data if frame.type is aiohttp.WSMsgType.BINARY else None
+
+    async def close(self) -> None:
+        await self._socket.close()
+
+
+async def _in_pieces(body: bytes, begin_anew: Callable[[], None]) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), _PIECE_BYTES):
+        begin_anew()
+        yield body[start : start + _PIECE_BYTES]

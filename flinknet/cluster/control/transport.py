@@ -1,0 +1,70 @@
+"""The transport of the control plane: what joins a worker to its coordinator.
+
+Theory of operation. A worker and its coordinator exchange small messages (``messages.py``) in one
+conversation, and the worker makes requests beside it whose bodies are large. Neither side knows
+what carries them. Over HTTP the conversation is a websocket, and each request has a connection of
+its own (``http_transport.py`` at the worker, the routes in ``rest/worker_routes.py`` at the
+coordinator). A simulation joins both sides in one process, without any socket.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+__all__ = ["AcceptedConversation", "Conversation", "CoordinatorTransport", "WorkerRequests"]
+
+
+class WorkerRequests(Protocol):
+    """What a worker asks of its coordinator. Bodies are msgpack, as ``ControlLink`` and
+    ``rest/worker_requests.py`` pack them. JobError if the coordinator refuses."""
+
+    async def deployment(self, job_id: str, attempt: int, worker_id: str) -> bytes:
+        """Return the graph and the subtasks that the worker is to run."""
+
+    async def committables(self, job_id: str, attempt: int) -> bytes:
+        """Return what two-phase sinks have prepared."""
+
+    async def take_results(self, job_id: str, attempt: int, worker_id: str, body: bytes) -> bytes:
+        """Hand in results of finished subtasks; return which are refused."""
+
+    async def take_answer(self, worker_id: str, request: int, body: bytes) -> None:
+        """Hand in the answer to a message that has a number."""
+
+
+class Conversation(Protocol):
+    """One end of the messages between a worker and its coordinator."""
+
+    async def send(self, message: bytes) -> None:
+        """Send a message; ConnectionError if the connection is gone."""
+
+    async def receive(self) -> bytes | None:
+        """Return the next message; None when the connection has ended. RemoteProtocolError if the
+        peer has sent something else."""
+
+    async def close(self) -> None:
+        """End the connection when the peer has what was sent; idempotent."""
+
+
+class AcceptedConversation(Conversation, Protocol):
+    """The coordinator's end."""
+
+    def abort(self) -> None:
+        """Cut the connection at once."""
+
+
+class CoordinatorTransport(WorkerRequests, Protocol):
+    """A worker's way to one coordinator. The requests raise LocalTransportError if it is not
+    reached, or says nothing for ``coordinator_timeout_ms``."""
+
+    address: str
+    """Of the coordinator, for people."""
+
+    async def open(self) -> None:
+        """Prepare what all connections share; reaches nothing."""
+
+    async def connect(self) -> Conversation:
+        """Begin a conversation. ConfigurationError if the coordinator refuses, RemoteTransportError
+        if it is not there."""
+
+    async def close(self) -> None:
+        """End what ``open`` has begun."""
