@@ -25,13 +25,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from flinknet import machine
 from flinknet.config import CheckpointingConfig
 from flinknet.errors import (
     CheckpointNotFoundError,
     CheckpointStorageError,
     CheckpointStorageFullError,
 )
+from flinknet.machine import monotonic, token_hex
 
 __all__ = ["FileStorage"]
 
@@ -167,14 +167,14 @@ def _collected(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Join small blocks to ones that are worth a thread; say of each whether it is the last."""
     waiting: list[bytes] = []
     size = 0
-    began = machine.monotonic()
+    began = monotonic()
     for block in blocks:
         waiting.append(block)
         size += len(block)
-        if size >= BLOCK_BYTES or machine.monotonic() - began >= COLLECT_S:
+        if size >= BLOCK_BYTES or monotonic() - began >= COLLECT_S:
             yield b"".join(waiting), False
             waiting, size = [], 0
-            began = machine.monotonic()
+            began = monotonic()
     yield b"".join(waiting), True
 
 
@@ -183,7 +183,7 @@ class _Unfinished:
 
     def __init__(self, target: Path) -> None:
         self._target = target
-        self._path = target.with_name(f".{target.name}.{machine.token_hex(8)}{_UNFINISHED}")
+        self._path = target.with_name(f".{target.name}.{token_hex(8)}{_UNFINISHED}")
         self._descriptor: int | None = None
         self._has_place = False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +33,11 @@ def _fail_once(record: tuple[int, int]) -> tuple[int, int]:
     return record
 
 
+def _ask_the_clock(record: tuple[int, int]) -> tuple[int, int]:
+    time.monotonic()
+    return record
+
+
 def _key(record: tuple[int, int]) -> int:
     return record[0]
 
@@ -40,13 +46,16 @@ def _add(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
     return left[0], left[1] + right[1]
 
 
-def sums(*, fails: bool) -> JobGraph:
+MAPS = {"fails once": _fail_once, "asks the clock": _ask_the_clock}
+
+
+def sums(job: str) -> JobGraph:
     """Running sums by key, over an exchange between two workers, for ten seconds."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     source: Any = CollectionSource([(number % KEYS, number) for number in range(RECORDS)])
     numbers = environment.from_source(RateLimitedSource(source, RECORDS_PER_S))
-    if fails:
-        numbers = numbers.map(_fail_once)
+    if job in MAPS:
+        numbers = numbers.map(MAPS[job])
     numbers.key_by(_key).reduce(_add).sink_to(CollectSink())
     environment.set_restart_strategy(FixedDelayRestart(1, 50.0))
     graph = environment.job_graph("sums")

@@ -71,10 +71,14 @@ class StuckError(Exception):
 
 
 class OutsideError(BaseException):
-    """The simulation was left: something asked the real machine.
+    """The simulation was left: something asked the real machine."""
 
-    No Exception, because code that goes on after an error must not hide it.
-    """
+    first: OutsideError | None = None
+    """Kept, because a task or a job may take it for an error of its own, and go on."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        OutsideError.first = OutsideError.first or self
 
 
 class _World:
@@ -229,6 +233,7 @@ class Thread:
         self._paused = threading.Semaphore(0)
         self._joining: list[Thread] = []
         self._is_over = False
+        self._error: BaseException | None = None
         self._real = threading.Thread(target=self._main, name=name, daemon=True)
 
     @property
@@ -252,9 +257,12 @@ class Thread:
         world.loop.call_soon(world.let_run)
 
     def run_on(self) -> None:
-        """Run until the thread waits or ends; in the thread of the loop."""
+        """Run until the thread waits or ends, and raise what it has raised; in the thread of the
+        loop."""
         self._turn.release()
         self._paused.acquire()
+        if self._error is not None:
+            raise self._error
 
     def pause(self) -> None:
         """Wait until it is this thread's turn; in this thread."""
@@ -266,6 +274,8 @@ class Thread:
         _here.thread = self
         try:
             self._call()
+        except BaseException as error:
+            self._error = error
         finally:
             self._is_over = True
             world.threads.pop(self, None)

@@ -23,7 +23,7 @@ async def simulate(job: str, directory: str) -> dict[str, Any]:
     from tests.sim import jobs
     from tests.sim.cluster import running_cluster
 
-    graph = jobs.sums(fails=job == "fails once")
+    graph = jobs.sums(job)
     machine.forbid_the_real_machine()
     config = ClusterConfig(workers=2, slots_per_worker=1, heartbeat_interval_ms=500.0)
     async with running_cluster(config, CheckpointingConfig(directory=directory)) as cluster:
@@ -47,6 +47,8 @@ def main() -> None:
     try:
         told = loop.run_until_complete(simulate(job, directory))
     finally:
+        if machine.OutsideError.first is not None:
+            raise machine.OutsideError.first
         loop.close()
     print(json.dumps(told))
 

@@ -18,9 +18,11 @@ from tests.sim.jobs import KEYS, RECORDS
 ROOT = Path(__file__).parents[2]
 
 
-def simulate(job: str, directory: Path, seed: int, hash_seed: str) -> dict[str, Any]:
+def run_simulation(
+    job: str, directory: Path, seed: int, hash_seed: str
+) -> subprocess.CompletedProcess[str]:
     directory.mkdir()
-    run = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "tests.sim.run", job, "checkpoints", str(seed)],
         cwd=directory,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed},
@@ -28,6 +30,10 @@ def simulate(job: str, directory: Path, seed: int, hash_seed: str) -> dict[str, 
         check=False,
         text=True,
     )
+
+
+def simulate(job: str, directory: Path, seed: int, hash_seed: str) -> dict[str, Any]:
+    run = run_simulation(job, directory, seed, hash_seed)
     assert run.returncode == 0, run.stderr
     told: dict[str, Any] = json.loads(run.stdout)
     return told
@@ -62,6 +68,12 @@ def test_another_seed_makes_other_ids_and_the_same_output(tmp_path: Path) -> Non
     one, other = (simulate("succeeds", tmp_path / str(seed), seed, "1") for seed in (1, 2))
     assert one["trace"] != other["trace"]
     assert Counter(map(tuple, one["collected"])) == Counter(map(tuple, other["collected"]))
+
+
+def test_a_function_that_asks_the_real_clock_ends_the_simulation(tmp_path: Path) -> None:
+    run = run_simulation("asks the clock", tmp_path / "run", 1, "1")
+    assert run.returncode == 1
+    assert "OutsideError: tests.sim.jobs calls time.monotonic in a simulation" in run.stderr
 
 
 @pytest.mark.parametrize(
