@@ -20,20 +20,20 @@ the buffers recycled.
 Time: the owner calls ``tick`` once per heartbeat interval. That sends a heartbeat if nothing else
 was sent, and gives up a peer that has sent or taken nothing for too long (``Liveness``).
 
-Either side ends the link by a CloseRequest, its last message, and both may do so at once::
+Either side ends the link by a CloseRequest, its last message; the other side answers with its own,
+and both may begin at once. The owner closes the socket when both have been said (BOTH_LEFT)::
 
-    OPEN          CLOSE -> LEAVING, GOODBYE_HEARD -> PEER_LEFT, REJECT -> REJECTED, LOSE -> LOST
-    LEAVING       CLOSE -> LEAVING, GOODBYE_SAID -> LEFT, GOODBYE_HEARD -> LEAVING_LAST
-    LEAVING       REJECT -> REJECTED, LOSE -> LOST
-    LEFT          CLOSE -> LEFT, GOODBYE_HEARD -> BOTH_LEFT, REJECT -> REJECTED, LOSE -> LOST
-    PEER_LEFT     CLOSE -> LEAVING_LAST, REJECT -> REJECTED, LOSE -> LOST
-    LEAVING_LAST  CLOSE -> LEAVING_LAST, GOODBYE_SAID -> BOTH_LEFT, REJECT -> REJECTED, LOSE -> LOST
-    BOTH_LEFT     CLOSE -> BOTH_LEFT, REJECT -> REJECTED, LOSE -> LOST
-    REJECTED      CLOSE -> REJECTED, LOSE -> LOST
-    LOST          CLOSE -> LOST, LOSE -> LOST
+    OPEN       CLOSE -> LEAVING, GOODBYE_HEARD -> PEER_LEFT, REJECT -> REJECTED, LOSE -> LOST
+    LEAVING    CLOSE -> LEAVING, GOODBYE_SAID -> LEFT, GOODBYE_HEARD -> PEER_LEFT
+    LEAVING    REJECT -> REJECTED, LOSE -> LOST
+    LEFT       CLOSE -> LEFT, GOODBYE_HEARD -> BOTH_LEFT, REJECT -> REJECTED, LOSE -> LOST
+    PEER_LEFT  CLOSE -> PEER_LEFT, GOODBYE_SAID -> BOTH_LEFT, REJECT -> REJECTED, LOSE -> LOST
+    BOTH_LEFT  CLOSE -> BOTH_LEFT, REJECT -> REJECTED, LOSE -> LOST
+    REJECTED   CLOSE -> REJECTED, LOSE -> LOST
+    LOST       CLOSE -> LOST, LOSE -> LOST
 
-A side that is LEAVING says first what is still to be sent. Messages have no state to look up: who
-takes them is exchanged when the peer has said goodbye. What was the ``failure`` is the session's.
+A side sends all that is queued before its CloseRequest. Messages have no state to look up: their
+receiver is replaced when the peer has said goodbye. The session has the ``failure``.
 """
 
 from __future__ import annotations
@@ -72,9 +72,8 @@ class LinkState(Enum):
     OPEN = "both sides speak"
     LEAVING = "this side says what it has to, then goodbye"
     LEFT = "this side has said goodbye"
-    PEER_LEFT = "the peer has said goodbye"
-    LEAVING_LAST = "the peer has said goodbye, this side will"
-    BOTH_LEFT = "both sides have said goodbye"
+    PEER_LEFT = "the peer has said goodbye, this side says what it has to, then goodbye"
+    BOTH_LEFT = "both sides have said goodbye: the socket can be closed"
     REJECTED = "the peer broke the protocol: nothing more is taken from it, or said to it"
     LOST = "the socket is gone"
 
@@ -99,20 +98,17 @@ TRANSITIONS: Transitions[LinkState, LinkEvent] = Transitions(
         (_S.OPEN, _E.LOSE): _S.LOST,
         (_S.LEAVING, _E.CLOSE): _S.LEAVING,
         (_S.LEAVING, _E.GOODBYE_SAID): _S.LEFT,
-        (_S.LEAVING, _E.GOODBYE_HEARD): _S.LEAVING_LAST,
+        (_S.LEAVING, _E.GOODBYE_HEARD): _S.PEER_LEFT,
         (_S.LEAVING, _E.REJECT): _S.REJECTED,
         (_S.LEAVING, _E.LOSE): _S.LOST,
         (_S.LEFT, _E.CLOSE): _S.LEFT,
         (_S.LEFT, _E.GOODBYE_HEARD): _S.BOTH_LEFT,
         (_S.LEFT, _E.REJECT): _S.REJECTED,
         (_S.LEFT, _E.LOSE): _S.LOST,
-        (_S.PEER_LEFT, _E.CLOSE): _S.LEAVING_LAST,
+        (_S.PEER_LEFT, _E.CLOSE): _S.PEER_LEFT,
+        (_S.PEER_LEFT, _E.GOODBYE_SAID): _S.BOTH_LEFT,
         (_S.PEER_LEFT, _E.REJECT): _S.REJECTED,
         (_S.PEER_LEFT, _E.LOSE): _S.LOST,
-        (_S.LEAVING_LAST, _E.CLOSE): _S.LEAVING_LAST,
-        (_S.LEAVING_LAST, _E.GOODBYE_SAID): _S.BOTH_LEFT,
-        (_S.LEAVING_LAST, _E.REJECT): _S.REJECTED,
-        (_S.LEAVING_LAST, _E.LOSE): _S.LOST,
         (_S.BOTH_LEFT, _E.CLOSE): _S.BOTH_LEFT,
         (_S.BOTH_LEFT, _E.REJECT): _S.REJECTED,
         (_S.BOTH_LEFT, _E.LOSE): _S.LOST,
@@ -124,9 +120,8 @@ TRANSITIONS: Transitions[LinkState, LinkEvent] = Transitions(
 )
 
 _OPEN = LinkState.OPEN
-_SPEAKS = frozenset((_S.OPEN, _S.PEER_LEFT))
-_LEAVES = frozenset((_S.LEAVING, _S.LEAVING_LAST))
-_AGREED = frozenset((_S.LEAVING, _S.LEFT, _S.PEER_LEFT, _S.LEAVING_LAST, _S.BOTH_LEFT))
+_LEAVES = frozenset((_S.LEAVING, _S.PEER_LEFT))
+_AGREED = frozenset((_S.LEAVING, _S.LEFT, _S.PEER_LEFT, _S.BOTH_LEFT))
 _CAN_HEAR_WHY = frozenset((_S.OPEN, _S.LEAVING))
 
 
@@ -246,6 +241,7 @@ class Link:
             self._on_heartbeat()
         elif message_type is MessageType.CLOSE_REQUEST:
             self._hear_goodbye()
+            self.session.on_output()
         else:
             self.session.on_message(message_type, fields, self._now)
             if self.session.readers.rests_until is not None:
@@ -278,7 +274,7 @@ class Link:
     @property
     def has_output(self) -> bool:
         """Whether there is anything that has to be sent."""
-        if self.state in _SPEAKS:
+        if self.state is _OPEN:
             return bool(self.session.outbox)
         return self.state in _LEAVES
 
@@ -290,7 +286,7 @@ class Link:
         if self.session.failure is not None or not self.has_output:
             return []
         frames = self._take_frames(budget_bytes)
-        if self.state in _LEAVES and not self.session.outbox:
+        if not self.session.outbox:
             self._become(_E.GOODBYE_SAID)
             self.session.end()
             frames.append(self._sealed(encode(MessageType.CLOSE_REQUEST)))
@@ -328,7 +324,7 @@ class Link:
         return self.state in _AGREED
 
     def close(self) -> None:
-        """Say goodbye when everything is sent: the peer then takes the end of the stream as
+        """Say goodbye when everything is sent: the peer then answers, and takes the end as
         intended."""
         self._become(_E.CLOSE)
         self.session.on_output()

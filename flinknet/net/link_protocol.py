@@ -12,11 +12,14 @@ turn (``turn_messages_max``, ``turn_bytes_max``) *rests*: its socket is not read
 turned, and TCP holds the peer back meanwhile. This is a pause for fairness, over within a turn
 whatever the consumers do, and no flow control: credit alone decides how much data may come.
 
-The end. A side that leaves sends what it has, with a CloseRequest as its last message, ends its
-half of the stream and goes on reading: closing a socket that has unread bytes resets it, and a
-reset can cost the peer what it has not read yet. The peer closes when it sees the end of the
-stream. A peer that broke the protocol gets the reason if its socket takes it at once; the session
-is lost from then on, and the socket stays for a ``Farewell``, so that the peer can read the reason.
+The end. A side that leaves sends what it has, with a CloseRequest as its last message, and goes on
+reading: closing a socket that has unread bytes resets it, and a reset can cost the peer what it has
+not read yet. The peer answers with its own CloseRequest. Each side closes when it has heard the
+other's and the socket has taken its own: nothing is left to read then. No side closes half of the
+stream, because TLS has no such thing; a peer that does, or that closes without an answer, has
+ended the link. A peer that broke the protocol gets the reason if its socket takes it at once; the
+session is lost from then on, and the socket stays for a ``Farewell``, so that the peer can read the
+reason.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from flinknet.connection.link import Link, LinkState
 from flinknet.connection.session import Session
 from flinknet.errors import RemoteProtocolError, RemoteTransportError
 from flinknet.net.busy_poll import BusyPoll
-from flinknet.net.farewell import Farewell, end_stream
+from flinknet.net.farewell import Farewell
 from flinknet.net.rest_queue import Rest, RestQueue
 from flinknet.net.write_turn import Sender, WriteTurn
 
@@ -42,8 +45,8 @@ SessionMaker = Callable[[Callable[[], None]], Session]
 _LARGE_READ_BYTES = 64 * 1024
 """Only after reads of this size an event loop may read the same socket again in the same turn."""
 
-_OPEN = LinkState.OPEN
-_HAS_LEFT = frozenset((LinkState.LEFT, LinkState.BOTH_LEFT))
+_BOTH_LEFT = LinkState.BOTH_LEFT
+_HAS_LEFT = frozenset((LinkState.LEFT, _BOTH_LEFT))
 
 
 class LinkSender(Sender, Protocol):
@@ -109,7 +112,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._on_lost()
 
     def close(self) -> None:
-        """Send what is queued, say goodbye and let the peer close."""
+        """Send what is queued and say goodbye; the socket is closed when the peer has answered."""
         self.link.close()
 
     def _reject(self, violation: RemoteProtocolError) -> None:
@@ -257,8 +260,8 @@ class LinkProtocol(asyncio.BufferedProtocol):
                 transport.set_write_buffer_limits(high=0)
                 return
             link.frames_written()
-        if link.state is not _OPEN and link.state in _HAS_LEFT and not transport.is_closing():
-            end_stream(transport)
+        if link.state is _BOTH_LEFT:
+            transport.close()
 
     def pause_writing(self) -> None:
         """The socket has not taken everything."""

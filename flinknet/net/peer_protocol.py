@@ -205,7 +205,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._registrar.on_lost(self)
 
     def close(self) -> None:
-        """Send what is queued, say goodbye and let the peer close; ``closed`` is done then."""
+        """Send what is queued and say goodbye; ``closed`` is done when the peer has answered."""
         if self._linked is not None:
             self._linked.close()
         else:

@@ -64,15 +64,14 @@ class Stranger(wire.Wire):
                 return message
 
     def condemned(self) -> Any:
-        """Return the code of the error that ends the connection, or LOST; see that it ends."""
-        code: Any = LOST
+        """Return the code of the error that ends the connection, or LOST if it ends without."""
         try:
             while True:
                 message = self.receive()
                 if message.type == wire.ERROR and message.fields[0] == wire.WHOLE_CONNECTION:
-                    code = message.fields[1]
+                    return message.fields[1]
         except wire.LostError:
-            return code
+            return LOST
 
 
 Act = Callable[[Stranger], Any]

@@ -84,7 +84,10 @@ class Consumer {
         end = { code: fields[1], text: fields[2] };
         if (fields[0] === wire.WHOLE_CONNECTION) return end;
         break;
-      } else if (type !== wire.HEARTBEAT && type !== wire.CLOSE) {
+      } else if (type === wire.CLOSE) {
+        this.#wire.answerClose();
+        throw new wire.LostError("the producer has left");
+      } else if (type !== wire.HEARTBEAT) {
         throw new PeerError(`a producer does not send message ${type}`);
       }
     }

@@ -110,6 +110,10 @@ class Producer {
       let message;
       try {
         message = await this.#wire.receive();
+        if (message.type === wire.CLOSE) {
+          this.#wire.answerClose();
+          throw new wire.LostError("the consumer has left");
+        }
       } catch (error) {
         const isComplete = !this.#waiting && !this.#channels.size;
         if (error instanceof wire.LostError && isComplete) return "complete";
@@ -123,7 +127,7 @@ class Producer {
   #handle({ type, fields }) {
     if (type === wire.REQUEST) return this.#onRequest(...fields);
     if (type === wire.ERROR) throw new PeerError(`error ${fields[1]}: ${fields[2]}`);
-    if (type === wire.HEARTBEAT || type === wire.CLOSE) return;
+    if (type === wire.HEARTBEAT) return;
     const channel = this.#channels.get(fields[0]);
     if (!channel) {
       // A request that was answered with an error is cancelled all the same.
@@ -213,7 +217,7 @@ class Producer {
 }
 
 const work = await json(process.stdin);
-const listener = createServer({ allowHalfOpen: true }).listen(0, "127.0.0.1");
+const listener = createServer().listen(0, "127.0.0.1");
 await once(listener, "listening");
 const address = `127.0.0.1:${listener.address().port}`;
 const mine = wire.identity(options, address);

@@ -306,14 +306,20 @@ export class Wire {
     return taken;
   }
 
-  /** Say CloseRequest, end this direction, and read until the other side has closed. */
+  /** Say CloseRequest, read until the other side has answered or closed, and close. */
   async leave() {
     this.send(CLOSE, []);
-    this.#socket.end();
-    while (!this.#ended) {
-      this.#chunks = [];
-      await new Promise((resolve) => (this.#wake = resolve));
+    try {
+      while ((await this.receive()).type !== CLOSE);
+    } catch (error) {
+      if (!(error instanceof LostError)) throw error;
     }
+    this.close();
+  }
+
+  /** Answer a CloseRequest, and close. */
+  answerClose() {
+    this.send(CLOSE, []);
     this.close();
   }
 
@@ -360,7 +366,7 @@ export function identity(options, address = "") {
 export async function dial(address, mine, options) {
   const end = address.lastIndexOf(":");
   const place = { host: address.slice(0, end), port: Number(address.slice(end + 1)) };
-  const wire = new Wire(connect({ ...place, allowHalfOpen: true }), Number(options["heartbeat-ms"]));
+  const wire = new Wire(connect(place), Number(options["heartbeat-ms"]));
   try {
     await wire.dial(mine, options.secret, Number(options.version));
   } catch (error) {

@@ -89,7 +89,10 @@ class Consumer:
                 if number == wire.WHOLE_CONNECTION:
                     return end
                 break
-            elif message.type not in (wire.HEARTBEAT, wire.CLOSE):
+            elif message.type == wire.CLOSE:
+                self._wire.answer_close()
+                raise wire.LostError("the producer has left")
+            elif message.type != wire.HEARTBEAT:
                 raise wire.PeerError(f"a producer does not send message {message.type}")
         for number in self._channels:
             self._wire.send(wire.CANCEL, number)

@@ -121,12 +121,18 @@ class Producer:
             try:
                 message = self._wire.receive()
             except wire.LostError as error:
-                wanted = sum(map(len, self._partitions.values()))
-                is_complete = len(self._done) == wanted and not self._channels
-                return "complete" if is_complete else {"lost": str(error)}
+                return self._end(str(error))
+            if message.type == wire.CLOSE:
+                self._wire.answer_close()
+                return self._end("the consumer has left")
             self._handle(message)
             while self._send_round():
                 pass
+
+    def _end(self, loss: str) -> object:
+        wanted = sum(map(len, self._partitions.values()))
+        is_complete = len(self._done) == wanted and not self._channels
+        return "complete" if is_complete else {"lost": loss}
 
     def _handle(self, message: wire.Message) -> None:
         fields = message.fields
@@ -134,7 +140,7 @@ class Producer:
             self._on_request(*fields)
         elif message.type == wire.ERROR:
             raise wire.PeerError(f"error {fields[1]}: {fields[2]}")
-        elif message.type in (wire.HEARTBEAT, wire.CLOSE):
+        elif message.type == wire.HEARTBEAT:
             pass
         elif fields[0] not in self._channels:
             if message.type != wire.CANCEL:  # of a request that was answered with an error

@@ -13,6 +13,7 @@ import os
 import select
 import socket
 import time
+from contextlib import suppress
 from struct import Struct, pack, unpack
 from typing import Any, NamedTuple, Self
 
@@ -333,11 +334,17 @@ class Wire:
                 return
 
     def leave(self) -> None:
-        """Say CloseRequest, end this direction, and read until the other side has closed."""
+        """Say CloseRequest, read until the other side has answered or closed, and close."""
         self.send(CLOSE)
-        self.socket.shutdown(socket.SHUT_WR)
-        while self.socket.recv(65_536):
-            pass
+        with suppress(LostError):
+            while self.receive().type != CLOSE:
+                pass
+        self.close()
+
+    def answer_close(self) -> None:
+        """Answer a CloseRequest, and close."""
+        with suppress(LostError):
+            self.send(CLOSE)
         self.close()
 
 

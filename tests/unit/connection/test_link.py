@@ -85,8 +85,7 @@ def test_the_docstring_shows_the_table() -> None:
 
 @pytest.mark.parametrize("state", S)
 def test_who_speaks(state: LinkState) -> None:
-    """What waits is sent as long as this side has not said goodbye, and it is alone to agree to an
-    end before it leaves."""
+    """What waits is sent as long as this side has not said goodbye."""
     joined = Joined()
     for step in way_to(state, S.OPEN, TRANSITIONS):
         happens(joined, step)
@@ -94,11 +93,11 @@ def test_who_speaks(state: LinkState) -> None:
     joined.producer.make_partition("gone").release()
     if state in (S.OPEN, S.LEAVING, S.LEFT):
         joined.producer.receive(partition_request(0, wire_partition_id("gone")))
-    leaves = [M.CLOSE_REQUEST] if state in (S.LEAVING, S.LEAVING_LAST) else []
+    leaves = [M.CLOSE_REQUEST] if state in (S.LEAVING, S.PEER_LEFT) else []
     answers = [M.ERROR_RESPONSE] if state in (S.OPEN, S.LEAVING) else []
     assert link.has_output is bool(answers + leaves)
     assert kinds(joined.producer.send()) == answers + leaves
-    agreed = (S.LEAVING, S.LEFT, S.PEER_LEFT, S.LEAVING_LAST, S.BOTH_LEFT)
+    agreed = (S.LEAVING, S.LEFT, S.PEER_LEFT, S.BOTH_LEFT)
     assert link.ends_in_agreement is (state in agreed)
     joined.close()
 
@@ -202,11 +201,31 @@ def test_nothing_may_follow_a_goodbye(message: bytes) -> None:
     joined.close()
 
 
-def test_a_peers_goodbye_is_known() -> None:
-    joined = Joined()
+def test_a_goodbye_is_answered_behind_what_waits() -> None:
+    told = []
+    joined = Joined(on_output=lambda: told.append(True))
+    joined.producer.make_partition("gone").release()
+    joined.producer.receive(partition_request(0, wire_partition_id("gone")))
     joined.consumer.link.close()
-    joined.pump()
-    assert joined.producer.link.state is LinkState.PEER_LEFT
+    goodbye = joined.consumer.send()
+    told.clear()
+    joined.producer.receive(goodbye)
+    assert told
+    answer = joined.producer.send()
+    assert kinds(answer) == [M.ERROR_RESPONSE, M.CLOSE_REQUEST]
+    joined.close()
+
+
+def test_two_that_leave_at_once_have_answered_each_other() -> None:
+    joined = Joined()
+    workers = (joined.consumer, joined.producer)
+    for worker in workers:
+        worker.link.close()
+    said = [worker.send() for worker in workers]
+    for worker, heard in zip(workers, reversed(said), strict=True):
+        worker.receive(heard)
+        assert worker.link.state is S.BOTH_LEFT
+        assert not worker.link.has_output
     joined.close()
 
 
@@ -353,7 +372,9 @@ def test_the_life_of_a_link_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         "the consumer: link OPEN -> LEAVING",
         "the consumer: link LEAVING -> LEFT",
         "the producer: link OPEN -> PEER_LEFT",
-        "the consumer: link LEFT -> LOST",
+        "the producer: link PEER_LEFT -> BOTH_LEFT",
+        "the consumer: link LEFT -> BOTH_LEFT",
+        "the consumer: link BOTH_LEFT -> LOST",
     ]
     joined.close()
 

@@ -13,7 +13,6 @@ from flinknet.errors import ErrorCode
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.wire.handshake_messages import Hello, Opening, Verdict
 from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
-from tests.unit.connection.joined import messages
 from tests.unit.net.stranger import NONCE, Stranger, identity_for, peers, quick, until
 
 MORE_THAN_SOCKETS_TAKE = bytes(12 * 2**20)
@@ -62,7 +61,7 @@ async def test_a_peer_that_goes_on_sending_reads_why_it_was_turned_away(end: str
         if end == "refused":
             assert await stranger.expect_verdict() is Verdict.REFUSED
         else:
-            [(kind, channel, code, _)] = messages(await stranger.read_to_end())
+            [(kind, channel, code, _)] = await stranger.read_messages(1)
             expected = (MessageType.ERROR_RESPONSE, CONNECTION_CHANNEL, ErrorCode.PROTOCOL)
             assert (kind, channel, code) == expected
         await stranger.close()
@@ -100,10 +99,10 @@ async def test_a_worker_can_be_dialled_anew_while_the_old_connection_says_farewe
 
 
 async def test_a_violation_behind_the_goodbye_of_this_side_is_not_answered() -> None:
-    """This side has ended its half of the stream: it has nothing to say it with."""
+    """This side has said its last message; a peer that does not close is cut off."""
     upset: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: upset.append(context))
-    environment = environment_for()
+    environment = environment_for(close_timeout_ms=50.0)
     await environment.__aenter__()
     stranger = await Stranger.dial(environment.address, secret=b"s")
     await stranger.introduce(identity_for(environment))

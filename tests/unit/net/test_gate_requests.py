@@ -232,6 +232,7 @@ async def test_a_violation_names_its_channel_once() -> None:
         await stranger.read_messages(1)
         stranger.send(buffer_response(0, sequence=5))
         error = await reading
+        await stranger.close()
     assert str(error) == f"channel 0 ({location}) of gate merge received buffer 5, expected 0"
 
 

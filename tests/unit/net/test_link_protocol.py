@@ -40,6 +40,7 @@ from tests.unit.wire.received import about, buffer_response, error_response, par
 
 M = MessageType
 P = wire_partition_id("p")
+CLOSE_REQUEST = b"\x91\x05"
 
 
 class Bystanders:
@@ -105,14 +106,13 @@ async def test_a_peer_that_breaks_the_protocol_is_told_and_closed(violation: str
         async with Stranger.meet(environment) as stranger:
             good = peers(environment).established
             stranger.send(VIOLATIONS[violation])
-            told = messages(await stranger.read_to_end())
+            if violation == "something after goodbye":
+                assert await stranger.read_to_end() == b""
+            else:
+                [(kind, channel, code, text)] = await stranger.read_messages(1)
+                assert (kind, channel, code) == (M.ERROR_RESPONSE, CONNECTION_CHANNEL, 1)
+                assert "the peer" in text
         await until(lambda: peers(environment).established == good - 1)
-        if violation == "something after goodbye":
-            assert told == []
-        else:
-            [(kind, channel, code, text)] = told
-            assert (kind, channel, code) == (M.ERROR_RESPONSE, CONNECTION_CHANNEL, 1)
-            assert "the peer" in text
         assert len(environment.statistics().connections) == 1
         await bystanders.go_on()
         partition.release()
@@ -129,7 +129,7 @@ async def test_a_violation_releases_what_the_peer_was_reading() -> None:
             [data] = await stranger.read_messages(1)
             assert data[0] is M.BUFFER_RESPONSE
             stranger.send(b"\xc1\xc1")
-            await stranger.read_to_end()
+            await stranger.read_messages(1)
         with pytest.raises(RemoteProtocolError, match="unknown type 193"):
             await fill(writer)
         writer.close()
@@ -264,9 +264,8 @@ async def test_a_flood_that_no_honest_peer_needs_ends_the_connection(flood: str)
                 for channel in range(10_000):
                     request = partition_request(channel)
                     stranger.send(request + about(M.CANCEL_PARTITION_REQUEST, channel))
-            told = messages(await stranger.read_to_end())
-        if told:  # if the socket took it before it was reset
-            assert "per_minute_max" in told[-1][3]
+            [told] = await stranger.read_messages(1)
+        assert "per_minute_max" in told[3]
         await until(lambda: peers(environment).established == 1)
         await bystanders.go_on()
 
@@ -310,7 +309,7 @@ async def test_a_peer_that_closes_behind_what_is_still_to_be_handled_is_read_to_
     async with NetworkEnvironment(config=config) as environment:
         async with Stranger.meet(environment) as stranger:
             stranger.send(b"\x91\x0c" * 2_000 + b"\xc1\xc1")
-            [(kind, channel, code, _)] = messages(await stranger.read_to_end())
+            [(kind, channel, code, _)] = await stranger.read_messages(1)
             assert (kind, channel, code) == (M.ERROR_RESPONSE, CONNECTION_CHANNEL, 1)
         await until(lambda: peers(environment).established == 0)
 
@@ -455,7 +454,7 @@ async def test_a_consumer_may_leave_while_its_producer_goes_on_sending() -> None
 
 
 def test_a_peer_that_has_closed_first_does_not_upset_a_goodbye() -> None:
-    """On asyncio's own loop: its goodbye is answered with a reset before the stream is ended."""
+    """On asyncio's own loop: its goodbye is answered with a reset."""
 
     async def leave() -> list[dict[str, Any]]:
         upset: list[dict[str, Any]] = []
@@ -534,7 +533,8 @@ async def test_both_may_leave_at_once(turns: int) -> None:
     await leaving
 
 
-async def test_leaving_says_goodbye_and_ends_the_stream_but_reads_on() -> None:
+@pytest.mark.parametrize("answer", ["goodbye", "close"])
+async def test_leaving_says_goodbye_and_reads_on_until_the_peer_answers(answer: str) -> None:
     """SPEC 7."""
     async with contextlib.AsyncExitStack() as stack:
         environment = NetworkEnvironment(config=quick())
@@ -542,13 +542,62 @@ async def test_leaving_says_goodbye_and_ends_the_stream_but_reads_on() -> None:
         environment.create_result_partition("p", subpartitions=1)
         stranger = await stack.enter_async_context(Stranger.meet(environment))
         leaving = asyncio.create_task(environment.__aexit__(None, None, None))
-        assert messages(await stranger.read_to_end()) == [(M.CLOSE_REQUEST,)]
-        assert not leaving.done()
+        assert await stranger.read_messages(1) == [(M.CLOSE_REQUEST,)]
         for channel in range(2_000):
             stranger.send(partition_request(channel))
         await stranger.writer.drain()
-        stranger.writer.write_eof()
+        assert not leaving.done()
+        assert not stranger.reader.at_eof()
+        if answer == "goodbye":
+            stranger.send(CLOSE_REQUEST)
+            assert await stranger.read_to_end() == b""
+        else:
+            await stranger.close()
         await leaving
+
+
+@pytest.mark.parametrize("ends_its_half", [False, True])
+async def test_a_peer_that_leaves_is_answered_and_closed(ends_its_half: bool) -> None:
+    """Also one that ends its half of the stream behind its goodbye, which may cost it the
+    answer."""
+    async with NetworkEnvironment(config=quick()) as environment:
+        environment.create_result_partition("p", subpartitions=1)
+        async with Stranger.meet(environment) as stranger:
+            for channel in range(2):  # of which the second is answered: the first has it
+                stranger.send(partition_request(channel, P, credit=1))
+            stranger.send(CLOSE_REQUEST)
+            if ends_its_half:
+                stranger.writer.write_eof()
+            told = messages(await stranger.read_to_end())
+            kinds = [message[0] for message in told]
+            assert kinds == [M.ERROR_RESPONSE, M.CLOSE_REQUEST] or (ends_its_half and not kinds)
+        assert peers(environment).established == 0
+
+
+async def test_a_goodbye_is_answered_behind_all_that_a_slow_peer_has_asked_for() -> None:
+    """Its socket takes the answer long after the goodbye has come."""
+    config = quick(
+        segment_bytes=32_768, network_memory_bytes=32 * 2**20, buffers_per_subpartition_max=900
+    )
+    async with NetworkEnvironment(config=config) as environment:
+        partition = environment.create_result_partition("p", subpartitions=8)
+        writer = environment.create_record_writer(partition, RebalancePartitioner())
+        async with Stranger.meet(environment, receive_buffer_bytes=4096) as stranger:
+            stranger.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            for channel in range(8):
+                stranger.send(partition_request(channel, P, channel, credit=60_000))
+            writing = asyncio.create_task(fill(writer))
+            await until(lambda: is_stuck(environment))
+            writing.cancel()
+            await asyncio.wait([writing])
+            sent = environment.statistics().connections[0].buffers_out
+            stranger.send(CLOSE_REQUEST)
+            stranger.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            *data, last = messages(await stranger.read_to_end())
+            assert {message[0] for message in data} == {M.BUFFER_RESPONSE}
+            assert len(data) > sent
+            assert last == (M.CLOSE_REQUEST,)
+        writer.close()
 
 
 async def test_leaving_does_not_wait_for_ever_for_a_peer_that_stays() -> None:
@@ -556,7 +605,7 @@ async def test_leaving_does_not_wait_for_ever_for_a_peer_that_stays() -> None:
     await environment.__aenter__()
     async with Stranger.meet(environment) as stranger:
         await environment.__aexit__(None, None, None)
-        assert messages(await stranger.read_to_end()) == [(M.CLOSE_REQUEST,)]
+        assert await stranger.read_to_end() == CLOSE_REQUEST
 
 
 async def test_a_cancelled_leave_cuts_the_connections_off() -> None:
@@ -683,6 +732,7 @@ async def test_a_violation_of_the_producer_is_what_its_consumer_gets() -> None:
         stranger.send(buffer_response(0, sequence=3))
         with pytest.raises(RemoteProtocolError, match="received buffer 3, expected 0"):
             await environment.create_record_reader(gate).next_batch()
+        await stranger.close()
         gate.release()
         await assert_nothing_is_held(environment)
 

@@ -146,6 +146,7 @@ async def test_a_connection_that_its_dialler_has_given_up_fails_no_channel(begin
         assert not reading.done()
         reading.cancel()
         await asyncio.wait([reading])
+        await dialled.close()
 
 
 async def test_who_waits_for_the_other_takes_its_connection_whatever_the_names() -> None:
@@ -311,11 +312,11 @@ async def test_leaving_says_goodbye_on_a_connection_that_its_dialler_has_not_see
         async with NetworkEnvironment(config=quick()) as environment:
             environment.create_input_gate([PartitionLocation(host.address, "p", 0)])
             dialled = await host.accept()
-            reading = asyncio.create_task(dialled.read_to_end())
+            reading = asyncio.create_task(dialled.read_messages(1))
             reading.add_done_callback(lambda _: dialled.writer.close())
             host.answer(dialled)
             await until(lambda: peers(environment).established == 1)
-        assert messages(await reading) == [(MessageType.CLOSE_REQUEST,)]
+        assert await reading == [(MessageType.CLOSE_REQUEST,)]
 
 
 async def test_leaving_stops_a_dial_that_waits_for_its_next_try() -> None:
@@ -365,7 +366,6 @@ async def test_another_version_is_told_the_version_whatever_its_length(length: i
         stranger = await Stranger.dial(environment.address)
         stranger.send(b"flinknet\x00\x03" + length.to_bytes(2, "big") + bytes(length))
         assert await stranger.expect_verdict() is Verdict.VERSION
-        assert await stranger.read_to_end() == b""
         assert (peers(environment).refused, peers(environment).pending) == ((("version", 1),), 0)
         await stranger.close()
 
@@ -454,7 +454,7 @@ async def test_a_stranger_without_the_secret_learns_nothing_of_the_job() -> None
             challenge = await stranger.reader.readexactly(12 + 54)
             stranger.transcript += challenge
             stranger.say(Hello.encode(identity, b"a guess", stranger.transcript))
-            answer = await stranger.read_to_end()
+            answer = await stranger.reader.read(4096)
             assert answer == Refusal(Verdict.REFUSED).encode()
             for told in (b"the worker", b"the job", environment.address.encode()):
                 assert told not in challenge + answer
@@ -635,7 +635,7 @@ async def test_with_checksums_every_message_is_followed_by_one() -> None:
             data = buffer_response(0, body=b"\x07", records=1)
             assert await stranger.reader.readexactly(len(data) + 5) == seal(data)
             stranger.send(b"\x91\x0c\xce\0\0\0\0")
-            last = await stranger.read_to_end()
+            last = await stranger.reader.read(4096)
             [(kind, _, code, text)] = messages(last[:-5])
             assert (kind, code) == (MessageType.ERROR_RESPONSE, ErrorCode.CORRUPTED)
             assert "checksum" in text
@@ -745,7 +745,6 @@ async def test_strangers_that_say_nothing_are_few(caplog: pytest.LogCaptureFixtu
         assert peers(environment).pending == 3
         for stranger in strangers[3:]:
             assert await stranger.expect_verdict() is Verdict.FULL
-            assert await stranger.read_to_end() == b""
         for stranger in strangers:
             await stranger.close()
         await until(lambda: peers(environment).pending == 0)
@@ -767,7 +766,6 @@ async def test_one_connection_more_than_may_be_accepted_is_refused_with_the_reas
                 assert more.verdict is Verdict.FULL
                 assert "accepted 2 connections" in more.reason
                 assert "accepted_connections_max" in more.reason
-                assert await more.read_to_end() == b""
             assert (peers(environment).admitted, peers(environment).refused_total) == (2, 1)
             assert peers(environment).established == 1
         await slow.close()
@@ -799,7 +797,7 @@ async def test_peers_that_come_and_go_leave_room_for_others() -> None:
                 assert welcome.verdict is Verdict.WELCOME
             await until(lambda: peers(environment).admitted == 0)
             async with Stranger.meet(environment, job="other") as refused:
-                await refused.read_to_end()
+                assert refused.verdict is Verdict.IDENTITY
             garbage = await Stranger.dial(environment.address)
             garbage.send(b"GET / HTTP/1.1")
             await garbage.read_to_end()
@@ -864,7 +862,6 @@ async def test_the_longest_names_in_the_widest_letters_are_refused_with_care() -
         Stranger.meet(environment, job="𝄢" * 25) as stranger,
     ):
         assert stranger.verdict is Verdict.IDENTITY
-        assert await stranger.read_to_end() == b""
 
 
 @pytest.mark.parametrize("options", [{"job": "j" * 101}, {"worker_id": "w" * 101}, {"attempt": -1}])
