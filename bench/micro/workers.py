@@ -37,8 +37,8 @@ class Worker:
         self.config = config
         self.pool = NetworkBufferPool(config.segments, config.segment_bytes)
         self.registry = PartitionRegistry(config.rendezvous_timeout_ms / 1000)
-        self.session = Session("the other one", self.registry, config, lambda: None)
-        self.link = Link(self.session, config)
+        self.session = Session("the other one", self.registry, config)
+        self.link = Link(self.session, config, lambda: None)
 
     def make_partition(self, subpartitions: int = 1) -> ResultPartition:
         """Make and register the partition."""

@@ -14,8 +14,8 @@ pause is short and for fairness; it is no flow control, which is what credit is 
 partitions that are not here end a call sooner, and ``take_rest`` says until when the owner waits.
 
 Bytes out: ``next_frames`` takes what the session has to say. The frames refer to the buffers' own
-memory: the owner calls ``frames_written`` when the socket has taken all of them, and only then are
-the buffers recycled.
+memory: the owner calls ``frames_written`` when the socket has taken all of them, and the session
+decides which buffers are recycled then.
 
 Time: the owner calls ``tick`` once per heartbeat interval. That sends a heartbeat if nothing else
 was sent, and gives up a peer that has sent or taken nothing for too long (``Liveness``).
@@ -39,6 +39,7 @@ receiver is replaced when the peer has said goodbye. The session has the ``failu
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, NoReturn
 
@@ -158,9 +159,15 @@ class ConnectionStatistics(NamedTuple):
 
 
 class Link:
-    """One end of the one connection between two workers."""
+    """One end of the one connection between two workers.
 
-    def __init__(self, session: Session, config: NetworkConfig) -> None:
+    ``on_output`` is called when the session has something to send.
+    """
+
+    def __init__(
+        self, session: Session, config: NetworkConfig, on_output: Callable[[], None]
+    ) -> None:
+        session.attach(on_output)
         self.session = session
         self.state = _OPEN
         self._config = config
@@ -175,7 +182,7 @@ class Link:
         )
         self.get_buffer = self._decoder.get_buffer
         self.on_credit = session.readers.add_credit
-        self.frames_written = session.outbox.frames_written
+        self.frames_written = session.frames_written
         self._take_frames = session.outbox.next_frames
         self._sealed = seal if session.checksums else bytes
         """A message as it is sent."""

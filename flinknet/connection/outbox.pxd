@@ -12,7 +12,7 @@ cdef class Outbox:
     cdef public Py_ssize_t bytes_out
     cdef public Py_ssize_t credit_messages_out
     cdef public Py_ssize_t _quantum_bytes
-    cdef public object _on_output
+    cdef public object on_output
     cdef public list _control
     cdef public dict _credit
     cdef public bint _credit_is_due
@@ -30,4 +30,4 @@ cdef class Outbox:
     cpdef _take_control(self)
     cpdef _join(self, messages)
     @cython.locals(buffer=Buffer)
-    cpdef frames_written(self)
+    cpdef forget_in_flight(self)

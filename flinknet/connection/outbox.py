@@ -11,9 +11,10 @@ small and of large buffers have the same share of the connection. A reader with 
 keeps its debt and loses what it has left.
 
 ``next_frames`` hands out views of the buffers' own memory, or copies of slices of buffers that the
-writer goes on in (``buffer/buffer.py``); ``frames_written`` says that the socket has taken all of
-them, and only then are the buffers recycled. ``on_output`` is called when something is added, as
-often as that happens, and when the budget has kept something back.
+writer goes on in (``buffer/buffer.py``). The buffers are in flight then, until ``forget_in_flight``
+recycles them; the session decides when. ``on_output`` is called when something is added, as often
+as that happens, and when the budget has kept something back; the session exchanges it with its
+link.
 
 Owned counters: control bytes, buffers in flight, and what was sent from the start. Invariants: a
 reader is marked as queued iff it stands here; control bytes are 0 iff no control message is here.
@@ -51,7 +52,7 @@ class Outbox:
         self.bytes_out = 0
         self.credit_messages_out = 0
         self._quantum_bytes = quantum_bytes
-        self._on_output = on_output
+        self.on_output = on_output
         self._control: list[bytes] = []
         self._credit: dict[int, ChannelCredit] = {}
         self._credit_is_due = False
@@ -68,7 +69,7 @@ class Outbox:
         """Queue a control message."""
         self._control.append(message)
         self.control_bytes += len(message) + _MESSAGE_OVERHEAD_BYTES
-        self._on_output()
+        self.on_output()
 
     def offer_credit(self, channel: int, credit: ChannelCredit) -> None:
         """Take a channel's account for an AddCredit that need not be sent."""
@@ -78,19 +79,19 @@ class Outbox:
         """Queue a channel's account for its AddCredit."""
         self._credit[channel] = credit
         self._credit_is_due = True
-        self._on_output()
+        self.on_output()
 
     def add_buffer_size(self, channel: int, size_bytes: int) -> None:
         """Queue a channel's NewBufferSize, in place of one that waits."""
         self._buffer_sizes[channel] = encode(MessageType.NEW_BUFFER_SIZE, channel, size_bytes)
-        self._on_output()
+        self.on_output()
 
     def add_reader(self, reader: SubpartitionReader) -> None:
         """Queue a reader that may send, at the end of the round."""
         if not reader.queued:
             reader.queued = True
             self._readers.append(reader)
-            self._on_output()
+            self.on_output()
 
     def remove_channel(self, channel: int) -> None:
         """Forget a channel that is closed; harmless if it is not here."""
@@ -104,7 +105,7 @@ class Outbox:
             self._readers.remove(reader)
 
     def clear(self) -> None:
-        """The socket is gone: forget everything, and give the buffers in flight back."""
+        """The session is over: forget everything, and give the buffers in flight back."""
         self._control.clear()
         self.control_bytes = 0
         self._credit.clear()
@@ -135,7 +136,7 @@ class Outbox:
             left -= self._take_turn(self._readers.popleft(), left, frames)
         self.bytes_out += budget_bytes - left
         if self._readers:
-            self._on_output()
+            self.on_output()
         return frames
 
     def _take_turn(
@@ -206,8 +207,8 @@ class Outbox:
         """Make one piece of messages."""
         return b"".join(messages)
 
-    def frames_written(self) -> None:
-        """The socket has taken everything that ``next_frames`` returned: recycle the buffers.
+    def forget_in_flight(self) -> None:
+        """Recycle the buffers of all frames that ``next_frames`` has returned.
 
         A transport may drop its views of them a little later; ``recycle_sent`` sees to that.
         """
@@ -233,7 +234,7 @@ class Outbox:
 
     @property
     def in_flight(self) -> int:
-        """Buffers that the socket has been given and has not taken yet."""
+        """Buffers that have been handed out and not been forgotten yet."""
         return len(self._in_flight)
 
     def check_invariants(self) -> None:

@@ -1,14 +1,18 @@
-"""The session: all that two workers have asked of each other, whatever socket carries it.
+"""The session: all that two workers have asked of each other, whatever link carries it.
 
-Theory of operation. A session is a *consumer's* end for the channels that its worker reads from the
-peer (``ChannelRegistry``, by numbers this side chose) and a *producer's* end for the subpartitions
-that the peer reads (``ReaderRegistry``, by numbers the peer chose). Which of the two a number means
+Theory of operation. A session belongs to a pair of workers; the directory of peers finds it by the
+name of the other one. It is a *consumer's* end for the channels that its worker reads from the peer
+(``ChannelRegistry``, by numbers this side chose) and a *producer's* end for the subpartitions that
+the peer reads (``ReaderRegistry``, by numbers the peer chose). Which of the two a number means
 follows from the message type, so the two sides never coordinate numbers.
 
-What is to be said waits in the ``Outbox``, which decides the order. A ``Link`` takes it from there
-and hands in what the peer says; the receive path queues answers and returns, it never waits for
-the send path. ``on_output`` asks whoever carries the link to look here: whenever something is
-added, and when the budget has kept something back.
+What is to be said waits in the ``Outbox``, which decides the order. A ``Link`` is attached to the
+session for as long as its socket lives, one at a time: it takes output from there and hands in what
+the peer says. The receive path queues answers and returns, it never waits for the send path.
+``on_output`` asks the link's owner to look here: whenever something is added, and when the budget
+has kept something back. Without a link it does nothing.
+
+The session also decides what the outbox may forget (``frames_written``).
 
 States (the first cause of an end is ``failure``)::
 
@@ -67,7 +71,7 @@ class SessionEvent(Enum):
 
     END = "its last message was taken"
     FAIL = "it cannot go on"
-    LOSE = "its socket is gone"
+    LOSE = "its link is gone"
 
 
 _S, _E = SessionState, SessionEvent
@@ -97,7 +101,6 @@ class Session:
         peer: str,
         registry: PartitionRegistry,
         config: NetworkConfig,
-        on_output: Callable[[], None],
         quota: ReaderQuota | None = None,
         unmet_requests: UnmetRequests | None = None,
         *,
@@ -110,7 +113,7 @@ class Session:
         self.state = _OPEN
         self.failure: BaseException | None = None
         self.checksums = checksums
-        self.on_output = on_output
+        self.on_output: Callable[[], None] = _no_link
         self.channels = ChannelRegistry(config)
         if quota is None:
             quota = ReaderQuota(config.wire.channels_per_worker_max)
@@ -118,14 +121,31 @@ class Session:
             unmet_requests = UnmetRequests(config.wire.unmet_requests_per_second_max)
         self.readers = ReaderRegistry(self, registry, config, quota, unmet_requests, worker_id)
         outbox = ChecksummedOutbox if checksums else Outbox
-        self.outbox = outbox(config.segment_bytes, on_output)
+        self.outbox = outbox(config.segment_bytes, _no_link)
         self.on_reader_available = self.outbox.add_reader
+        self.frames_written = self.outbox.forget_in_flight
+        """Called by the link when its transport has taken everything that it was given. A session
+        that ends with its link sends nothing twice, so its outbox forgets all of that. (A session
+        that is repaired would forget what the peer has acknowledged, and nothing here.)"""
         self._limits = config.wire
 
     @property
     def in_use(self) -> bool:
         """Whether a channel or reader lives here."""
         return len(self.channels) > 0 or len(self.readers) > 0
+
+    # -- the link ---------------------------------------------------------------------------------
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether a link carries the session."""
+        return self.on_output is not _no_link
+
+    def attach(self, on_output: Callable[[], None]) -> None:
+        """Let a link carry the session; ``on_output`` is called when there is something to send."""
+        assert self.state is _OPEN, f"a link for a session that is {self.state.name}"
+        assert not self.is_attached, "a second link for a session"
+        self.on_output = self.outbox.on_output = on_output
 
     # -- what the peer says -----------------------------------------------------------------------
 
@@ -273,7 +293,8 @@ class Session:
         self._become(_E.FAIL)
 
     def lost(self, cause: BaseException) -> None:
-        """The socket is gone: fail every channel, release every reader; idempotent."""
+        """The link is gone: fail every channel, release every reader; idempotent."""
+        self.on_output = self.outbox.on_output = _no_link
         if self.failure is None:
             self.failure = cause
         self._become(_E.LOSE)
@@ -298,9 +319,14 @@ class Session:
             for reader in self.readers
         ), "event credit is out of bounds"
         self.channels.check_invariants()
+        assert not (self.is_attached and self.state is _S.LOST), "a lost session has a link"
         assert (self.failure is None) == (self.state in (_S.OPEN, _S.ENDED)), (
             "a session has a cause of its end and none, or the other way round"
         )
+
+
+def _no_link() -> None:
+    """Call no link: what is queued waits."""
 
 
 HEARTBEAT = encode(MessageType.HEARTBEAT)

@@ -37,10 +37,7 @@ from flinknet.net.farewell import Farewell
 from flinknet.net.rest_queue import Rest, RestQueue
 from flinknet.net.write_turn import Sender, WriteTurn
 
-__all__ = ["LinkProtocol", "SessionMaker"]
-
-SessionMaker = Callable[[Callable[[], None]], Session]
-"""Makes the session for a socket, given what to call when there is something to send."""
+__all__ = ["LinkProtocol"]
 
 _LARGE_READ_BYTES = 64 * 1024
 """Only after reads of this size an event loop may read the same socket again in the same turn."""
@@ -69,7 +66,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
     def __init__(
         self,
         transport: asyncio.Transport,
-        make_session: SessionMaker,
+        session: Session,
         sender: LinkSender,
         config: NetworkConfig,
         loop: asyncio.AbstractEventLoop,
@@ -77,8 +74,8 @@ class LinkProtocol(asyncio.BufferedProtocol):
         on_rejected: Callable[[], None],
     ) -> None:
         turn = WriteTurn(loop, sender, self._write)
-        self.session = make_session(turn.request)
-        self.link = Link(self.session, config)
+        self.session = session
+        self.link = Link(session, config, turn.request)
         self.get_buffer = self.link.get_buffer  # type: ignore[method-assign]
         self._transport = transport
         self._config = config

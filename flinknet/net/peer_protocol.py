@@ -22,7 +22,7 @@ from flinknet.connection.session import Session
 from flinknet.errors import HandshakeError
 from flinknet.net.address import is_loopback, join_address
 from flinknet.net.farewell import Farewell
-from flinknet.net.link_protocol import LinkProtocol, LinkSender, SessionMaker
+from flinknet.net.link_protocol import LinkProtocol, LinkSender
 from flinknet.net.patience import PatientTimer
 from flinknet.wire.handshake_messages import Verdict
 
@@ -106,6 +106,11 @@ class PeerProtocol(asyncio.BufferedProtocol):
         return self._linked.link if self._linked is not None else None
 
     @property
+    def is_established(self) -> bool:
+        """Whether this side may use the session."""
+        return self.established.done()
+
+    @property
     def in_handshake(self) -> bool:
         """Whether the peer has not said who it is."""
         return self.handshake is not None and self.handshake.state.is_open
@@ -132,8 +137,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
         if self.in_handshake and not self._transport.is_closing():  # it may be turned away already
             self._transport.write(self.handshake.start())
 
-    def carry(self, make_session: SessionMaker) -> None:
-        """Let the socket carry a session: the handshake is over.
+    def carry(self, session: Session) -> None:
+        """Let the socket carry a link of the session: the handshake is over.
 
         The accepting side uses the session once it has heard something, or when it has stood for a
         round trip: the dialling side may have given up before it got the answer.
@@ -143,7 +148,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._stop_timer()
         linked = LinkProtocol(
             transport,
-            make_session,
+            session,
             self._registrar,
             self._config,
             self._loop,
@@ -151,14 +156,14 @@ class PeerProtocol(asyncio.BufferedProtocol):
             partial(self._registrar.on_rejected, self),
         )
         self._linked = linked
-        self.peer = linked.session.peer
+        self.peer = session.peer
         if self.dialled:
             self._establish()
         else:
             round_trip_s = self._config.wire.handshake_timeout_ms / 1000 / _ROUND_TRIPS
             stands_at = self._loop.time() + round_trip_s
             self._timer = PatientTimer(self._loop, stands_at, self._establish)
-        linked.session.on_output()
+        session.on_output()
 
     def _establish(self) -> None:
         """Hand the socket over to the session, which this side may use."""

@@ -1,9 +1,10 @@
-"""The directory of peers: one connection per pair of workers, for all channels in both directions.
+"""The directory of peers: one session per pair of workers, for all channels in both directions.
 
 Theory of operation. A peer is known by the address it listens on, which it says in the handshake,
 so that a connection it opened serves requests in the other direction too; one that does not listen
-is known by its name. For each address there is at
-most one *established* connection and at most one *dial* in progress; whoever needs the peer waits
+is known by its name. By that name the directory finds the ``Session`` of this worker and the peer,
+and by the session the socket that carries its link. For each address there is at
+most one session and at most one *dial* in progress; a request for the peer waits
 for either. A peer may also be dialled by another name of its address (localhost, a proxy): the
 answer to the first dial says under which address it is known. If such a dial makes a second
 connection to the same worker, both carry what was requested over them, and new requests go over
@@ -36,7 +37,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -87,7 +87,8 @@ class PeerDirectory:
         self.sends_at_once = False
         self.rests = RestQueue(loop)
         self.busy_poll = BusyPoll(loop, config.busy_poll_us) if config.busy_poll_us else None
-        self._established: dict[str, PeerProtocol] = {}
+        self._sessions: dict[str, Session] = {}
+        self._carriers: dict[Session, PeerProtocol] = {}
         self._known_as: dict[str, str] = {}
         self._dials: dict[str, Dial] = {}
         self._dialling: dict[PeerProtocol, str] = {}
@@ -135,18 +136,15 @@ class PeerDirectory:
             del self._dials[dial.address]
 
     def _session(self, address: str) -> Session | None:
-        protocol = self._connected(address)
-        return protocol.session if protocol is not None and protocol.established.done() else None
-
-    def _connected(self, address: str) -> PeerProtocol | None:
-        return self._established.get(self._known_as.get(address, address))
+        session = self._sessions.get(self._known_as.get(address, address))
+        return session if session is not None and self._carriers[session].is_established else None
 
     async def _try_once(self, address: str) -> Session:
         """Wait until a connection that the peer has made may be used; if there is none, dial."""
-        accepted = self._connected(address)
-        if accepted is None:
+        session = self._sessions.get(self._known_as.get(address, address))
+        if session is None:
             return await self._dial_once(address)
-        return await asyncio.shield(accepted.established)
+        return await asyncio.shield(self._carriers[session].established)
 
     async def _dial_once(self, address: str) -> Session:
         host, port = split_address(address)
@@ -294,20 +292,21 @@ class PeerDirectory:
 
     def _prefers_own(self, theirs: WorkerIdentity) -> bool:
         known_as = _known_as(theirs)
-        if known_as in self._established:
+        if known_as in self._sessions:
             return True
         dialling = {self._known_as.get(address, address) for address in self._dialling.values()}
         return known_as in dialling and self._identity.worker_id < theirs.worker_id
 
     def on_agreed(self, protocol: PeerProtocol, handshake: Handshake) -> None:
-        """Both sides agree: the socket carries a session."""
+        """Both sides agree: the socket carries the session of this worker and the peer."""
         theirs = handshake.theirs
         assert theirs is not None
         self._accepted += not protocol.dialled
         self._handshakes.discard(protocol)
-        known_as = _known_as(theirs)
-        self._established[known_as] = protocol
-        protocol.carry(partial(self._make_session, theirs, handshake.checksums))
+        session = self._make_session(theirs, handshake.checksums)
+        self._sessions[_known_as(theirs)] = session
+        self._carriers[session] = protocol
+        protocol.carry(session)
 
     def on_established(self, protocol: PeerProtocol) -> None:
         """The session may be used: end the pause of a dial that waits for it."""
@@ -317,15 +316,12 @@ class PeerDirectory:
         if event is not None:
             event.set()
 
-    def _make_session(
-        self, theirs: WorkerIdentity, checksums: bool, on_output: Callable[[], None]
-    ) -> Session:
+    def _make_session(self, theirs: WorkerIdentity, checksums: bool) -> Session:
         name = f"{theirs.worker_id} at {theirs.address}" if theirs.address else theirs.worker_id
         return Session(
             printable(name),
             self._registry,
             self._config,
-            on_output,
             self._reader_quota,
             self._unmet_requests,
             worker_id=theirs.worker_id,
@@ -345,10 +341,13 @@ class PeerDirectory:
         self._forget_session(protocol)
 
     def _forget_session(self, protocol: PeerProtocol) -> None:
-        for address, established in list(self._established.items()):
-            if established is protocol:
+        session = protocol.session
+        if session is None or self._carriers.pop(session, None) is None:
+            return
+        for known_as, known in list(self._sessions.items()):
+            if known is session:  # not one over a newer connection to the same worker
                 self._lost += 1
-                del self._established[address]
+                del self._sessions[known_as]
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -383,7 +382,7 @@ class PeerDirectory:
     def statistics(self) -> PeerDirectoryStatistics:
         """Count connections and sockets, as they are and since the worker's start."""
         return PeerDirectoryStatistics(
-            established=len(self._established),
+            established=len(self._sessions),
             pending=self._pending(),
             turned_away=self._turned_away(),
             admitted=len(self._admitted),

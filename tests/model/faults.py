@@ -103,13 +103,13 @@ def _credit_on_receipt(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _recycles_twice(original: Callable[..., Any]) -> Callable[..., Any]:
-    def frames_written(self: Outbox) -> None:
+    def forget_in_flight(self: Outbox) -> None:
         buffers = [buffer for buffer, _ in self._in_flight]
         original(self)
         for buffer in buffers:
             buffer.recycle()
 
-    return frames_written
+    return forget_in_flight
 
 
 def _gives_the_segment_back(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -502,7 +502,7 @@ FAULTS = (
     Fault("the backlog is one too high", PLAIN, PipelinedSubpartition, "backlog", _one_more),
     Fault("a flush is not notified", FLUSHED, PipelinedSubpartition, "flush", _says_nothing),
     # Buffers.
-    Fault("a buffer is recycled twice", PLAIN, Outbox, "frames_written", _recycles_twice),
+    Fault("a buffer is recycled twice", PLAIN, Outbox, "forget_in_flight", _recycles_twice),
     Fault(
         "a segment goes back with a slice, and two writers write to it",
         SLICED_AND_OTHERS,

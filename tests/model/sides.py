@@ -69,8 +69,8 @@ class Side(ABC):
         self.pool = NetworkBufferPool(segments, SEGMENT_BYTES)
         self.registry = PartitionRegistry(10.0)
         config = network_config(shape)
-        self.session = Session("peer", self.registry, config, no_output)
-        self.link = Link(self.session, config)
+        self.session = Session("peer", self.registry, config)
+        self.link = Link(self.session, config, no_output)
 
     @property
     def reads(self) -> bool:

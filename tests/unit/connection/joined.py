@@ -47,11 +47,10 @@ class Worker:
             peer,
             self.registry,
             config,
-            on_output,
             unmet_requests=unmet_requests,
             checksums=checksums,
         )
-        self.link = Link(self.session, config)
+        self.link = Link(self.session, config, on_output)
         self.now = 0.0
 
     def make_partition(self, partition_id: str = "p", subpartitions: int = 1) -> ResultPartition:

@@ -144,7 +144,7 @@ class Told:
 
     def sent(self) -> bytes:
         frames = b"".join(self.outbox.next_frames(1 << 20))
-        self.outbox.frames_written()
+        self.outbox.forget_in_flight()
         self.outbox.check_invariants()
         return frames
 
@@ -234,6 +234,6 @@ def test_a_slice_of_a_buffer_that_is_written_on_is_sent_as_a_copy() -> None:
     outbox = joined.producer.session.outbox
     _, body = outbox.next_frames(1 << 20)
     assert body == b"part"
-    outbox.frames_written()
+    outbox.forget_in_flight()
     assert outbox.in_flight == 0
     joined.close()

@@ -249,7 +249,7 @@ def test_a_lost_connection_gives_back_what_it_has_taken() -> None:
     quota = ReaderQuota(2)
     joined = Joined()
     registry, config = joined.producer.registry, joined.producer.config
-    one, other = (Session(name, registry, config, lambda: None, quota) for name in ("one", "other"))
+    one, other = (Session(name, registry, config, quota) for name in ("one", "other"))
     for channel in range(3):
         one.on_message(M.PARTITION_REQUEST, (channel, bytes(16), 0, 1), 0.0)
     other.on_message(M.PARTITION_REQUEST, (0, bytes(16), 0, 1), 0.0)

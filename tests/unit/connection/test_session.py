@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.config import WireLimits
 from flinknet.connection import session as module
+from flinknet.connection.link import Link
 from flinknet.connection.peer_budget import ReaderQuota
 from flinknet.connection.session import TRANSITIONS, Session, SessionEvent, SessionState
 from flinknet.consumer.input_channel import PartitionLocation
@@ -84,6 +85,27 @@ def test_only_an_open_session_has_anything_to_say(state: SessionState) -> None:
     session.on_channel_failed(3, ValueError("boom"))
     assert bool(session.outbox) is (state is S.OPEN)
     session.lost(LOSS)
+    joined.close()
+
+
+def test_what_is_said_without_a_link_waits_for_one() -> None:
+    joined = Joined()
+    registry, config = joined.producer.registry, joined.producer.config
+    session = Session("the peer", registry, config)
+    session.send_heartbeat()
+    assert not session.is_attached
+    told: list[bool] = []
+    link = Link(session, config, lambda: told.append(True))
+    assert session.is_attached
+    assert kinds(b"".join(link.next_frames(100))) == [M.HEARTBEAT]
+    session.send_heartbeat()
+    assert told == [True]
+    with pytest.raises(AssertionError, match="a second link"):
+        Link(session, config, lambda: None)
+    link.lost(LOSS)
+    assert not session.is_attached
+    with pytest.raises(AssertionError, match="a session that is LOST"):
+        Link(session, config, lambda: None)
     joined.close()
 
 
@@ -1037,7 +1059,7 @@ def test_the_sessions_of_a_worker_share_its_quota() -> None:
     joined = Joined()
     quota = ReaderQuota(1)
     sessions = [
-        Session(name, joined.producer.registry, joined.producer.config, lambda: None, quota)
+        Session(name, joined.producer.registry, joined.producer.config, quota)
         for name in ("one", "other")
     ]
     for session in sessions:

@@ -197,12 +197,12 @@ def test_objects_of_connections_and_of_what_peers_request() -> None:
     receive_buffer = CONFIG.receive_buffer_bytes
 
     def connect(_: int) -> object:
-        return Link(Session("peer", registry, CONFIG, lambda: None), CONFIG)
+        return Link(Session("peer", registry, CONFIG), CONFIG, lambda: None)
 
     connection = allocated(connect) - receive_buffer
     assert module._CONNECTION_EXPECTED_BYTES < connection < module._CONNECTION_OBJECTS_BYTES
 
-    session = Session("peer", registry, CONFIG, lambda: None)
+    session = Session("peer", registry, CONFIG)
 
     def request(number: int) -> None:
         reader = SubpartitionReader(
