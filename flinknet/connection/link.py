@@ -351,12 +351,12 @@ class Link:
         )
 
     def lost(self, cause: BaseException) -> None:
-        """The socket is gone, and with it the session; idempotent."""
+        """The socket is gone: let the session go, which decides whether it ends; idempotent."""
         if self.session.in_use and self.state is not _S.LOST:
             log.info("%s: lost while channels were in use: %s", self.session.peer, text_of(cause))
         self._become(_E.LOSE)
         self._decoder.release()
-        self.session.lost(cause)
+        self.session.detach(cause)
 
     def _become(self, event: LinkEvent) -> None:
         before, self.state = self.state, TRANSITIONS[self.state, event]

@@ -16,13 +16,15 @@ The session also decides what the outbox may forget (``frames_written``).
 
 States (the first cause of an end is ``failure``)::
 
-    OPEN    END -> ENDED, FAIL -> FAILED, LOSE -> LOST
-    ENDED   FAIL -> FAILED, LOSE -> LOST
-    FAILED  FAIL -> FAILED, LOSE -> LOST
-    LOST    FAIL -> LOST, LOSE -> LOST
+    OPEN    END -> ENDED, FAIL -> FAILED, DETACH -> LOST
+    ENDED   FAIL -> FAILED, DETACH -> LOST
+    FAILED  FAIL -> FAILED, DETACH -> LOST
+    LOST    FAIL -> LOST, DETACH -> LOST
 
-An ENDED session has said its last message and a FAILED one says nothing more; whoever carries it
+An ENDED session has said its last message and a FAILED one says nothing more; the link's owner
 closes the socket. A LOST one has failed every channel and released every reader, with its cause.
+That an OPEN session is LOST with its link is decided by its row in the table, and nowhere else; see
+``detach``.
 
 Bounds: control messages by ``control_bytes_max`` (a peer that does not read them is cut off),
 events by ``events_per_channel_max``, to which their sender keeps, readers by
@@ -71,7 +73,7 @@ class SessionEvent(Enum):
 
     END = "its last message was taken"
     FAIL = "it cannot go on"
-    LOSE = "its link is gone"
+    DETACH = "its link is gone"
 
 
 _S, _E = SessionState, SessionEvent
@@ -80,13 +82,13 @@ TRANSITIONS: Transitions[SessionState, SessionEvent] = Transitions(
     {
         (_S.OPEN, _E.END): _S.ENDED,
         (_S.OPEN, _E.FAIL): _S.FAILED,
-        (_S.OPEN, _E.LOSE): _S.LOST,
+        (_S.OPEN, _E.DETACH): _S.LOST,  # a repair decides otherwise here: see Session.detach
         (_S.ENDED, _E.FAIL): _S.FAILED,
-        (_S.ENDED, _E.LOSE): _S.LOST,
+        (_S.ENDED, _E.DETACH): _S.LOST,
         (_S.FAILED, _E.FAIL): _S.FAILED,
-        (_S.FAILED, _E.LOSE): _S.LOST,
+        (_S.FAILED, _E.DETACH): _S.LOST,
         (_S.LOST, _E.FAIL): _S.LOST,
-        (_S.LOST, _E.LOSE): _S.LOST,
+        (_S.LOST, _E.DETACH): _S.LOST,
     }
 )
 
@@ -106,9 +108,11 @@ class Session:
         *,
         worker_id: str = "",
         checksums: bool = False,
+        on_lost: Callable[[Session], None] | None = None,
     ) -> None:
         """``quota`` counts the readers of all sessions of the worker, ``unmet_requests`` those that
-        meet no partition; the session has its own by default."""
+        meet no partition; the session has its own by default. ``on_lost`` is called once, when the
+        session is LOST."""
         self.peer = peer
         self.state = _OPEN
         self.failure: BaseException | None = None
@@ -128,6 +132,7 @@ class Session:
         that ends with its link sends nothing twice, so its outbox forgets all of that. (A session
         that is repaired would forget what the peer has acknowledged, and nothing here.)"""
         self._limits = config.wire
+        self._on_lost = on_lost
 
     @property
     def in_use(self) -> bool:
@@ -146,6 +151,33 @@ class Session:
         assert self.state is _OPEN, f"a link for a session that is {self.state.name}"
         assert not self.is_attached, "a second link for a session"
         self.on_output = self.outbox.on_output = on_output
+
+    def detach(self, cause: BaseException) -> None:
+        """Let the link go, which is lost because of ``cause``; idempotent.
+
+        Today a lost link ends its session. The table alone decides that, by the row of an OPEN
+        session. A repair would give this row a state of its own, without a link: channels, readers
+        and credit stay as they are; the outbox keeps its queues, and all frames behind the last
+        position that the peer has acknowledged (``frames_written`` forgets nothing then). The side
+        that dialled dials again, the other waits, and ``attach`` makes the session OPEN again. A
+        deadline, or too many bytes kept, ends it as below. A session that has ENDED or FAILED is
+        not repaired.
+        """
+        self.on_output = self.outbox.on_output = _no_link
+        before = self.state
+        self._become(_E.DETACH)
+        if self.state is _S.LOST is not before:
+            self._lose(cause)
+
+    def _lose(self, cause: BaseException) -> None:
+        """Fail every channel and release every reader, by the first cause."""
+        if self.failure is None:
+            self.failure = cause
+        self.outbox.clear()
+        self.channels.lost(self.failure)
+        self.readers.lost(self.failure)
+        if self._on_lost is not None:
+            self._on_lost(self)
 
     # -- what the peer says -----------------------------------------------------------------------
 
@@ -291,16 +323,6 @@ class Session:
         if self.failure is None:
             self.failure = cause
         self._become(_E.FAIL)
-
-    def lost(self, cause: BaseException) -> None:
-        """The link is gone: fail every channel, release every reader; idempotent."""
-        self.on_output = self.outbox.on_output = _no_link
-        if self.failure is None:
-            self.failure = cause
-        self._become(_E.LOSE)
-        self.outbox.clear()
-        self.channels.lost(self.failure)
-        self.readers.lost(self.failure)
 
     def _become(self, event: SessionEvent) -> None:
         before, self.state = self.state, TRANSITIONS[self.state, event]

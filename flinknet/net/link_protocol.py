@@ -59,8 +59,7 @@ class LinkSender(Sender, Protocol):
 class LinkProtocol(asyncio.BufferedProtocol):
     """Carries one link over one transport.
 
-    ``on_lost`` is called when the socket is gone, ``on_rejected`` when the session is lost and the
-    socket stays only for the peer to hear why.
+    ``on_lost`` is called when the socket is gone.
     """
 
     def __init__(
@@ -71,7 +70,6 @@ class LinkProtocol(asyncio.BufferedProtocol):
         config: NetworkConfig,
         loop: asyncio.AbstractEventLoop,
         on_lost: Callable[[], None],
-        on_rejected: Callable[[], None],
     ) -> None:
         turn = WriteTurn(loop, sender, self._write)
         self.session = session
@@ -81,7 +79,6 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._config = config
         self._loop = loop
         self._on_lost = on_lost
-        self._on_rejected = on_rejected
         self._farewell: Farewell | None = None
         self._busy_poll = sender.busy_poll
         self._may_stall = config.flow_control == "off"
@@ -137,7 +134,6 @@ class LinkProtocol(asyncio.BufferedProtocol):
         if self._reading_paused:
             self._reading_paused = False
             transport.resume_reading()
-        self._on_rejected()
 
     def _is_over(self) -> bool:
         """Return whether this side takes nothing more from the peer, and sends it nothing."""

@@ -12,7 +12,6 @@ the peer can read the refusal.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import Protocol, cast
 
 from flinknet.config import NetworkConfig
@@ -55,10 +54,6 @@ class PeerRegistrar(LinkSender, Protocol):
 
     def on_established(self, protocol: PeerProtocol) -> None:
         """This side may use the session."""
-
-    def on_rejected(self, protocol: PeerProtocol) -> None:
-        """The peer broke the protocol: the session is lost, and the socket closes when it has heard
-        why."""
 
     def on_lost(self, protocol: PeerProtocol) -> None:
         """The socket is gone."""
@@ -153,7 +148,6 @@ class PeerProtocol(asyncio.BufferedProtocol):
             self._config,
             self._loop,
             self._on_gone,
-            partial(self._registrar.on_rejected, self),
         )
         self._linked = linked
         self.peer = session.peer

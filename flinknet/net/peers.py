@@ -326,24 +326,19 @@ class PeerDirectory:
             self._unmet_requests,
             worker_id=theirs.worker_id,
             checksums=checksums,
+            on_lost=self._forget_session,
         )
 
-    def on_rejected(self, protocol: PeerProtocol) -> None:
-        """Find the session no longer, though its socket is still there."""
-        self._forget_session(protocol)
-
     def on_lost(self, protocol: PeerProtocol) -> None:
-        """Forget a socket; the next request makes a new connection."""
+        """Forget a socket. Its session says by itself when it is lost."""
         self._protocols.discard(protocol)
         self._handshakes.discard(protocol)
         self._admitted.discard(protocol)
         log.debug("%s: closed", protocol.peer)
-        self._forget_session(protocol)
 
-    def _forget_session(self, protocol: PeerProtocol) -> None:
-        session = protocol.session
-        if session is None or self._carriers.pop(session, None) is None:
-            return
+    def _forget_session(self, session: Session) -> None:
+        """Find a lost session no longer; its socket may stay for a farewell."""
+        del self._carriers[session]
         for known_as, known in list(self._sessions.items()):
             if known is session:  # not one over a newer connection to the same worker
                 self._lost += 1

@@ -254,12 +254,12 @@ def test_a_lost_connection_gives_back_what_it_has_taken() -> None:
         one.on_message(M.PARTITION_REQUEST, (channel, bytes(16), 0, 1), 0.0)
     other.on_message(M.PARTITION_REQUEST, (0, bytes(16), 0, 1), 0.0)
     assert quota.taken == 2
-    one.lost(ConnectionError("gone"))
+    one.detach(ConnectionError("gone"))
     assert quota.taken == 0
     other.on_message(M.PARTITION_REQUEST, (1, bytes(16), 0, 1), 0.0)
     assert quota.taken == 1
     assert registry.waiting == 1
-    other.lost(PartitionNotFoundError("the test is over"))
+    other.detach(PartitionNotFoundError("the test is over"))
     assert quota.taken == 0
     joined.close()
 

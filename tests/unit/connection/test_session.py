@@ -48,7 +48,7 @@ LOSS = RemoteTransportError("the cable")
 HAPPENS: dict[SessionEvent, Callable[[Session], None]] = {
     E.END: Session.end,
     E.FAIL: lambda session: session.fail(ValueError("boom")),
-    E.LOSE: lambda session: session.lost(LOSS),
+    E.DETACH: lambda session: session.detach(LOSS),
 }
 
 
@@ -68,7 +68,7 @@ def test_every_pair_of_state_and_event(state: SessionState, event: SessionEvent)
             HAPPENS[event](session)
         assert session.state is state
     session.check_invariants()
-    session.lost(LOSS)
+    session.detach(LOSS)
     joined.close()
 
 
@@ -84,7 +84,7 @@ def test_only_an_open_session_has_anything_to_say(state: SessionState) -> None:
         HAPPENS[step](session)
     session.on_channel_failed(3, ValueError("boom"))
     assert bool(session.outbox) is (state is S.OPEN)
-    session.lost(LOSS)
+    session.detach(LOSS)
     joined.close()
 
 
@@ -106,6 +106,19 @@ def test_what_is_said_without_a_link_waits_for_one() -> None:
     assert not session.is_attached
     with pytest.raises(AssertionError, match="a session that is LOST"):
         Link(session, config, lambda: None)
+    joined.close()
+
+
+def test_a_lost_link_ends_its_session_once() -> None:
+    joined = Joined()
+    registry, config = joined.producer.registry, joined.producer.config
+    lost: list[Session] = []
+    session = Session("the peer", registry, config, on_lost=lost.append)
+    session.attach(lambda: None)
+    session.detach(LOSS)
+    session.detach(ConnectionError("again"))
+    assert lost == [session]
+    assert (session.state, session.failure) == (S.LOST, LOSS)
     joined.close()
 
 
@@ -1067,7 +1080,7 @@ def test_the_sessions_of_a_worker_share_its_quota() -> None:
     assert quota.taken == 1
     assert [bool(session.outbox) for session in sessions] == [False, True]
     for session in sessions:
-        session.lost(LOSS)
+        session.detach(LOSS)
     assert quota.taken == 0
     joined.close()
 
