@@ -13,7 +13,6 @@ taken.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 
 from flinknet.cluster.launch.local.launcher import LocalLauncher
 from flinknet.cluster.launch.protocol import MakeLauncher
@@ -34,6 +33,9 @@ def launcher_named(name: str) -> MakeLauncher:
     code cannot be imported."""
     if name in LAUNCHERS:
         return LAUNCHERS[name]
+    # Now, because the import takes some milliseconds, and "local" needs none of it.
+    from importlib.metadata import entry_points
+
     installed = entry_points(group=GROUP)
     if name not in installed.names:
         known = ", ".join(sorted({*LAUNCHERS, *installed.names}))
