@@ -18,7 +18,7 @@ memory: the owner calls ``frames_written`` when the socket has taken all of them
 decides which buffers are recycled then.
 
 Time: the owner calls ``tick`` once per heartbeat interval. That sends a heartbeat if nothing else
-was sent, and gives up a peer that has sent or taken nothing for too long (``Liveness``).
+was sent, and is lost if the peer has sent or taken nothing for too long (``Liveness``).
 
 Either side ends the link by a CloseRequest, its last message; the other side answers with its own,
 and both may begin at once. The owner closes the socket when both have been said (BOTH_LEFT)::
@@ -300,10 +300,10 @@ class Link:
         return frames
 
     def tick(self, now: float, unsent_bytes: int) -> None:
-        """Show a sign of life if one is due, and fail the session if the peer shows none.
+        """Show a sign of life if one is due; the link is LOST if the peer shows none.
 
         To be called once per ``heartbeat_interval_ms``; ``unsent_bytes`` is what the socket has
-        been given and has not taken."""
+        been given and has not taken. The owner closes the socket of a lost link."""
         session = self.session
         bytes_out = session.outbox.bytes_out
         reason = self._liveness.tick(
@@ -313,13 +313,12 @@ class Link:
             judges=self._config.flow_control == "credit",
         )
         if reason is not None and session.failure is None:
-            session.fail(
+            self.lost(
                 RemoteTransportError(
                     f"{session.peer} {reason} (heartbeat_timeout_ms): its process is stopped, its "
                     f"event loop is blocked, or the network is cut"
                 )
             )
-            session.on_output()
         elif self._liveness.heartbeat_due(bytes_out, len(self._sealed(HEARTBEAT))):
             session.send_heartbeat()
 

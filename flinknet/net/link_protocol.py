@@ -141,7 +141,11 @@ class LinkProtocol(asyncio.BufferedProtocol):
 
     def _tick(self) -> None:
         """Let the link show a sign of life and look for one of the peer's."""
-        self.link.tick(self._loop.time(), self._transport.get_write_buffer_size())
+        link = self.link
+        link.tick(self._loop.time(), self._transport.get_write_buffer_size())
+        if link.state is LinkState.LOST:
+            self._transport.abort()
+            return
         self._heartbeat_timer = self._loop.call_later(self._heartbeat_s, self._tick)
 
     # -- bytes in ---------------------------------------------------------------------------------

@@ -657,6 +657,22 @@ async def test_a_stream_cut_in_the_middle_of_a_message_is_a_loss(cut: int, how: 
         await assert_nothing_is_held(environment)
 
 
+async def test_a_peer_that_shows_no_sign_of_life_is_cut_off() -> None:
+    config = quick(heartbeat_interval_ms=10.0, heartbeat_timeout_ms=30.0)
+    async with Host() as host, NetworkEnvironment(config=config) as environment:
+        gate = environment.create_input_gate([PartitionLocation(host.address, "p", 0)])
+        stranger = await host.accept()
+        host.answer(stranger)
+        await stranger.read_messages(1)
+        with pytest.raises(RemoteTransportError, match="has sent nothing for"):
+            await environment.create_record_reader(gate).next_batch()
+        assert peers(environment).established == 0
+        said = messages(await stranger.read_to_end())
+        assert {message[0] for message in said} == {M.HEARTBEAT}
+        gate.release()
+        await assert_nothing_is_held(environment)
+
+
 async def test_an_end_without_goodbye_is_a_loss() -> None:
     """F12: and every channel of that connection hears of it."""
     async with Host() as host, NetworkEnvironment(config=quick()) as environment:
