@@ -174,10 +174,14 @@ class Session:
         if self.failure is None:
             self.failure = cause
         self.outbox.clear()
-        self.channels.lost(self.failure)
-        self.readers.lost(self.failure)
-        if self._on_lost is not None:
-            self._on_lost(self)
+        try:
+            self.channels.lost(self.failure)
+        finally:  # a listener of a channel may raise, and nothing comes here again
+            try:
+                self.readers.lost(self.failure)
+            finally:
+                if self._on_lost is not None:
+                    self._on_lost(self)
 
     # -- what the peer says -----------------------------------------------------------------------
 

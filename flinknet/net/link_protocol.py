@@ -43,7 +43,6 @@ _LARGE_READ_BYTES = 64 * 1024
 """Only after reads of this size an event loop may read the same socket again in the same turn."""
 
 _BOTH_LEFT = LinkState.BOTH_LEFT
-_HAS_LEFT = frozenset((LinkState.LEFT, _BOTH_LEFT))
 
 
 class LinkSender(Sender, Protocol):
@@ -112,12 +111,13 @@ class LinkProtocol(asyncio.BufferedProtocol):
     def _reject(self, violation: RemoteProtocolError) -> None:
         """Tell the peer why, then close this connection; everything else is untouched."""
         transport, link = self._transport, self.link
-        has_left = link.state in _HAS_LEFT
+        has_left = link.state is LinkState.LEFT
         reason = link.reject(violation)
         link.lost(violation)
         if reason and not (self._paused or transport.is_closing()):
             transport.write(reason)
-        elif not has_left:  # there is nothing that a reset could cost the peer
+        elif not has_left:
+            # A reset can cost the peer nothing: it is told nothing, or it has said its last.
             transport.abort()
             return
         if transport.get_write_buffer_size() or transport.is_closing():
@@ -142,11 +142,13 @@ class LinkProtocol(asyncio.BufferedProtocol):
     def _tick(self) -> None:
         """Let the link show a sign of life and look for one of the peer's."""
         link = self.link
-        link.tick(self._loop.time(), self._transport.get_write_buffer_size())
-        if link.state is LinkState.LOST:
-            self._transport.abort()
-            return
-        self._heartbeat_timer = self._loop.call_later(self._heartbeat_s, self._tick)
+        try:
+            link.tick(self._loop.time(), self._transport.get_write_buffer_size())
+        finally:
+            if link.state is LinkState.LOST:
+                self._transport.abort()
+        if link.state is not LinkState.LOST:
+            self._heartbeat_timer = self._loop.call_later(self._heartbeat_s, self._tick)
 
     # -- bytes in ---------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from flinknet.config import CheckpointingConfig, ClusterConfig, NetworkConfig
 from flinknet.errors import FlinknetError, JobError
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.texts import text_of
+from tests.sim.loop import Line
 
 __all__ = ["MemoryConversation", "MemoryTransport", "SimCluster", "Trace", "running_cluster"]
 
@@ -59,6 +60,7 @@ class MemoryConversation:
         self._name = name
         self._trace = trace
         self._inbox: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._line = Line(asyncio.get_running_loop(), LATENCY_S)
         self.is_closed = False
 
     async def send(self, message: bytes) -> None:
@@ -85,7 +87,7 @@ class MemoryConversation:
             self._deliver(None)
 
     def _deliver(self, message: bytes | None) -> None:
-        asyncio.get_running_loop().call_later(LATENCY_S, self.other._inbox.put_nowait, message)
+        self._line.send(self.other._inbox.put_nowait, message)
 
 
 class MemoryTransport:
@@ -131,8 +133,8 @@ class MemoryTransport:
 
     async def _asked(self, answer: Any) -> Any:
         self._trace.note(self._worker_id, f"asks for {answer.__name__}")
-        await asyncio.sleep(LATENCY_S)
         try:
+            await asyncio.sleep(LATENCY_S)
             return await answer
         except FlinknetError as error:
             raise JobError(text_of(error)) from error

@@ -12,13 +12,15 @@ them has the same order in each run.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import count
 from typing import Any, Self, cast
 
 from tests.sim.machine import StuckError
 
-__all__ = ["LATENCY_S", "SimLoop"]
+__all__ = ["LATENCY_S", "Line", "SimLoop"]
 
 LATENCY_S = 0.001
 """From one end of a connection to the other."""
@@ -144,6 +146,25 @@ class SimServer:
         """Connections end by themselves."""
 
 
+class Line:
+    """One direction of a connection: everything arrives after the latency, in order.
+
+    Timers that are due at one time come in any order, so each takes what was sent first.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, latency_s: float = LATENCY_S) -> None:
+        self._loop = loop
+        self._latency_s = latency_s
+        self._sent: deque[Callable[[], object]] = deque()
+
+    def send(self, arrive: Callable[..., object], *arguments: object) -> None:
+        self._sent.append(partial(arrive, *arguments))
+        self._loop.call_later(self._latency_s, self._arrive)
+
+    def _arrive(self) -> None:
+        self._sent.popleft()()
+
+
 class SimTransport(asyncio.Transport):
     """One end of a connection."""
 
@@ -158,6 +179,7 @@ class SimTransport(asyncio.Transport):
         self._arrived = bytearray()
         """What the protocol has not read."""
         self._in_flight = 0
+        self._line = Line(loop)
         self._reads = True
         self._is_delivering = False
         self._is_closing = self._is_lost = False
@@ -206,10 +228,10 @@ class SimTransport(asyncio.Transport):
         if piece:
             del self._written[: len(piece)]
             self._in_flight += len(piece)
-            self._loop.call_later(LATENCY_S, self._arrive, piece)
+            self._line.send(self._arrive, piece)
         if self._eof_written and not self._written and not self._eof_sent:
             self._eof_sent = True
-            self._loop.call_later(LATENCY_S, peer._take_eof)
+            self._line.send(peer._take_eof)
         if self._is_closing and not self._written and not self._is_lost:
             self._loop.call_soon(self._lose, None)
         if self._is_paused and not self._written:
@@ -218,6 +240,9 @@ class SimTransport(asyncio.Transport):
 
     def _arrive(self, piece: bytes) -> None:
         self._in_flight -= len(piece)
+        if self.peer._is_lost:
+            self.peer._line.send(self._reset)
+            return
         self.peer._arrived += piece
         self.peer._deliver_soon()
 
@@ -287,13 +312,13 @@ class SimTransport(asyncio.Transport):
             return
         self._is_lost = True
         self._protocol.connection_lost(error)
-        self._loop.call_later(LATENCY_S, self.peer._lost_peer)
+        self._line.send(self.peer._reset if self._arrived else self.peer._take_eof)
 
-    def _lost_peer(self) -> None:
-        """The peer has closed: that is the end of the stream behind all that has arrived."""
-        if self._arrived or not self._eof_arrived:
-            self._eof_arrived = True
-        self._deliver_soon()
+    def _reset(self) -> None:
+        """The peer has closed with unread bytes: what has arrived here is gone, too."""
+        self._arrived.clear()
+        self._is_closing = True
+        self._lose(ConnectionResetError(104, "Connection reset by peer"))
 
 
 class _Future(asyncio.Future[Any]):

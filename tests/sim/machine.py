@@ -374,6 +374,11 @@ def open_again(opened: Any) -> Any:
 
 # -- the real machine ------------------------------------------------------------------------------
 
+_CLOCKS = (
+    *("time", "monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime"),
+    *("time_ns", "monotonic_ns", "perf_counter_ns", "process_time_ns", "thread_time_ns"),
+    "clock_gettime_ns",
+)
 _MAY_ASK = ("asyncio", "faulthandler", "logging", "threading")
 """Modules of the standard library that ask for the time, and do nothing that depends on it."""
 
@@ -382,7 +387,7 @@ def forbid_the_real_machine() -> None:
     """Have real clocks, sleeps and sockets raise, whoever asks, for the rest of this process."""
     import socket
 
-    for name in ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "thread_time"):
+    for name in _CLOCKS:
         setattr(real_time, name, _refusing(f"time.{name}", getattr(real_time, name)))
     real_time.sleep = _refusing("time.sleep", None)
     socket.socket.__init__ = _refusing("socket.socket", None)  # type: ignore[method-assign]

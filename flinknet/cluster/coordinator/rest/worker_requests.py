@@ -55,6 +55,10 @@ class AnsweredRequests:
     def __init__(self, coordinator: Attempts) -> None:
         self._coordinator = coordinator
 
+    def check(self, job_id: str, attempt: int) -> None:
+        """Raise LateRequestError unless the attempt is the present one of the job."""
+        self._named_attempt(job_id, attempt)
+
     async def deployment(self, job_id: str, attempt: int, worker_id: str) -> bytes:
         record, present = self._named_attempt(job_id, attempt)
         restored = present.restored_for(attempt)

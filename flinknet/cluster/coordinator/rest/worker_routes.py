@@ -72,10 +72,13 @@ class WorkerRoutes:
         return _msgpack(await _in_time(self._requests.committables(job_id, attempt)))
 
     async def _take_results(self, request: web.Request) -> web.Response:
+        return _msgpack(await _in_time(self._taken_results(request)))
+
+    async def _taken_results(self, request: web.Request) -> bytes:
         job_id, attempt = self._attempt(request)
+        self._requests.check(job_id, attempt)  # before the body is read, which may be long
         worker_id, body = request.match_info["worker"], await self._read_body(request)
-        results = self._requests.take_results(job_id, attempt, worker_id, body)
-        return _msgpack(await _in_time(results))
+        return await self._requests.take_results(job_id, attempt, worker_id, body)
 
     async def _take_answer(self, request: web.Request) -> web.Response:
         body = await self._read_body(request)
