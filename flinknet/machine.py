@@ -2,7 +2,7 @@
 
 Theory of operation. This module is the only door to them: import contracts and a test keep
 ``time``, ``random``, ``secrets``, ``uuid``, ``threading``, ``socket`` and ``os.urandom`` out of all
-others. It adds nothing. Nearly all of its names are functions and classes of the standard library
+others, but for a few with a reason each. It adds nothing. Nearly all of its names are functions and classes of the standard library
 under a second name, so that a call costs as much as one of theirs.
 
 A simulation replaces the whole module: it puts its own into ``sys.modules`` under this name before

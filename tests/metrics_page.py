@@ -7,13 +7,16 @@ writes ``docs/reference/metrics.md``; a test compares the page with the catalogu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from flinknet.cluster.coordinator.metrics.coordinator_catalogue import COORDINATOR_CATALOGUES
+from flinknet.metrics.build_info import BUILD, BUILD_LABELS
 from flinknet.metrics.catalogue import WORKER_CATALOGUES
 from flinknet.metrics.registry import Catalogue, Kind, Metric, prometheus_name
+from flinknet.metrics.worker_catalogue import COORDINATOR_PROCESS_SCOPE, PROCESS, TOPIC
 
 __all__ = ["PAGE", "page"]
 
@@ -34,14 +37,28 @@ for a part of a name that the object determines.
   *share* of several is that of all their buffers together.
 - *over*: the parts of each object that are read, and added up in the same way.
 
+A summary has a name for each statistic in REST, such as `latency_mean`, in place of `STATISTIC`:
+`min`, `max`, `mean`, `stddev`, `median`, `p75`, `p90`, `p95`, `p98`, `p99` and `p999`. In
+Prometheus it has a sample for each quantile, and one more metric, `_count`.
+
 `GET /metrics/targets` of the coordinator lists the addresses to scrape, and `flinknet metrics JOB`
 prints the values of a job. Each process also exports what Prometheus' library knows of it
 (`process_*`). `python -m tests.metrics_page` writes this page.
 """
 
-_PROCESSES = (
-    ("Workers", WORKER_CATALOGUES),
-    ("The coordinator", COORDINATOR_CATALOGUES),
+_HOST = ("host",)
+_EMBEDDED = (TOPIC,)
+_PROCESSES: tuple[tuple[str, Sequence[Catalogue[Any]]], ...] = (
+    ("Workers", [one for one in WORKER_CATALOGUES if one not in _EMBEDDED]),
+    ("Environments of a program, besides", _EMBEDDED),
+    (
+        "The coordinator",
+        (
+            *COORDINATOR_CATALOGUES,
+            replace(PROCESS, scope=COORDINATOR_PROCESS_SCOPE, labels=_HOST),
+            replace(BUILD, labels=(*_HOST, *BUILD_LABELS)),
+        ),
+    ),
 )
 
 
@@ -73,7 +90,7 @@ def _row(catalogue: Catalogue[Any], metric: Metric[Any]) -> str:
     in_rest = catalogue.rest and not metric.is_own
     cells = (
         f"`{prometheus_name(metric, catalogue.scope)}`",
-        f"`{catalogue.rest_prefix}{metric.name}`" if in_rest else "",
+        f"`{catalogue.rest_prefix}{_name_in_rest(metric)}`" if in_rest else "",
         metric.kind.value,
         metric.unit.value,
         "" if metric.kind is Kind.SUMMARY else metric.adds.value,
@@ -81,6 +98,10 @@ def _row(catalogue: Catalogue[Any], metric: Metric[Any]) -> str:
         metric.help,
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _name_in_rest(metric: Metric[Any]) -> str:
+    return f"{metric.name}_STATISTIC" if metric.kind is Kind.SUMMARY else metric.name
 
 
 if __name__ == "__main__":

@@ -26,11 +26,6 @@ where others could read it."""
 class ClusterConfig:
     """A cluster: its processes and how they watch each other."""
 
-    launcher: str = "local"
-    """Name of the launcher that starts the processes of a program's own cluster. "local" starts
-    them on this machine. A package may install others, as entry points of the group
-    flinknet.launchers."""
-
     workers: int = 2
     """Worker processes. Each is one event loop, so one core."""
 
@@ -242,6 +237,11 @@ class ClusterConfig:
     """Lost workers of which the coordinator still tells; the one that was lost first is forgotten
     first, and another may have its id. As many as ``workers`` are kept in any case, so that each
     can be replaced."""
+
+    launcher: str = "local"
+    """Name of the launcher that starts the processes of a program's own cluster. "local" starts
+    them on this machine. A package may install others, as entry points of the group
+    flinknet.launchers."""
 
     def __post_init__(self) -> None:
         check_fields(self)

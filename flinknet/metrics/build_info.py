@@ -6,7 +6,9 @@ from flinknet.compiled_modules import IMPLEMENTATION, INTERPRETER
 from flinknet.metrics.registry import Catalogue, Family, Labels, Metric, Unit
 from flinknet.version import __version__
 
-__all__ = ["BUILD", "build_info"]
+__all__ = ["BUILD", "BUILD_LABELS", "build_info"]
+
+BUILD_LABELS = ("version", "implementation", "python")
 
 BUILD: Catalogue[int] = Catalogue(
     "Builds",
@@ -18,7 +20,7 @@ BUILD: Catalogue[int] = Catalogue(
             "1; version, whether the record path is compiled or pure, and the interpreter",
         ),
     ),
-    labels=("host", "tm_id", "version", "implementation", "python"),
+    labels=("host", "tm_id", *BUILD_LABELS),
 )
 """Of a worker; the coordinator has no ``tm_id``."""
 

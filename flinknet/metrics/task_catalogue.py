@@ -283,10 +283,11 @@ def find_metric(tasks: Sequence[SubtaskTotals], name: str) -> tuple[Metric[Any],
     if any(metric.name == name for metric in TASK.metrics):
         return TASK[name], tasks
     operator, _, own = name.rpartition(".")
-    operators = [
-        one for task in tasks for one in task.operators if operator_prefix(one) == f"{operator}."
+    # The last operator of a name, as in ``task_values``: a chain may have several.
+    of_name = [
+        {operator_prefix(one): one for one in task.operators}.get(f"{operator}.") for task in tasks
     ]
-    return OPERATOR[own], operators
+    return OPERATOR[own], [one for one in of_name if one is not None]
 
 
 def operator_prefix(operator: OperatorTotals) -> str:

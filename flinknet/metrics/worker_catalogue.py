@@ -30,6 +30,7 @@ __all__ = [
     "ALL_COLLECTORS",
     "COLLECTOR",
     "CONNECTION",
+    "COORDINATOR_PROCESS_SCOPE",
     "EVENT_LOOP",
     "GENERATION",
     "NETWORK",
@@ -72,7 +73,9 @@ PROCESS: Catalogue[ProcessTotals] = Catalogue(
     scope="taskmanager_Status_JVM",
     labels=WORKER_LABELS,
 )
-"""Of a worker; the coordinator has them in the scope ``jobmanager_Status_JVM``."""
+"""Of a worker; the coordinator has them in a scope of its own."""
+
+COORDINATOR_PROCESS_SCOPE = "jobmanager_Status_JVM"
 
 COLLECTOR: Catalogue[CollectorTotals] = Catalogue(
     "Garbage collectors",

@@ -3,8 +3,8 @@
 Theory of operation. A peer is known by the address it listens on, which it says in the handshake,
 so that a connection it opened serves requests in the other direction too; one that does not listen
 is known by its name. By that name the directory finds the ``Session`` of this worker and the peer,
-and by the session the socket that carries its link. For each address there is at
-most one session and at most one *dial* in progress; a request for the peer waits
+and by the session the socket that carries its link. For each address it
+finds at most one session and has at most one *dial* in progress; a request for the peer waits
 for either. A peer may also be dialled by another name of its address (localhost, a proxy): the
 answer to the first dial says under which address it is known. If such a dial makes a second
 connection to the same worker, both carry what was requested over them, and new requests go over

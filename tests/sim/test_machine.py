@@ -6,7 +6,7 @@ import pytest
 
 from flinknet import machine as real
 from tests.sim import machine
-from tests.sim.loop import SimLoop
+from tests.sim.loop import Line, SimLoop
 
 
 def test_both_machines_have_the_same_names() -> None:
@@ -56,4 +56,15 @@ def test_a_wait_that_nothing_can_end_is_an_error(loop: SimLoop) -> None:
         machine.SimpleQueue().get()
     with pytest.raises(machine.StuckError, match="no timer is set"):
         loop.run_until_complete(loop.create_future())
+    loop.close()
+
+
+def test_what_is_sent_at_one_time_arrives_in_order(loop: SimLoop) -> None:
+    """Timers of one time are not in order by themselves."""
+    line, arrived = Line(loop), list[int]()
+    for number in range(20):
+        line.send(arrived.append, number)
+    loop.call_later(1.0, loop.stop)
+    loop.run_forever()
+    assert arrived == list(range(20))
     loop.close()

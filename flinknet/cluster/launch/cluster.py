@@ -44,6 +44,7 @@ from flinknet.cluster.launch.watcher import Watcher
 from flinknet.config import FlinknetConfig
 from flinknet.errors import FlinknetError, JobError, LocalProtocolError
 from flinknet.graph.graph import JobGraph
+from flinknet.texts import text_of
 
 __all__ = ["Cluster", "finish_stopping"]
 
@@ -225,12 +226,12 @@ class Cluster:
         if self._coordinator_restarts >= limit:
             return False
         self._coordinator_restarts += 1
+        self._replace(self._start_coordinator_again())
         self._on_output(
             LAUNCHER,
             f"{how}: another one takes its place (restart {self._coordinator_restarts} of {limit}, "
             "cluster.coordinator_restarts)",
         )
-        self._replace(self._start_coordinator_again())
         return True
 
     def _replace(self, start: Coroutine[Any, Any, None]) -> None:
@@ -242,16 +243,18 @@ class Cluster:
         port = int(self._address.rpartition(":")[2])
         try:
             await self._launcher.start_coordinator(self._watcher.hear, port)
-        except JobError as error:
-            self._watcher.give_up(JobError(f"no other coordinator could be started: {error}"))
+        except Exception as error:  # of a launcher's code
+            cause = text_of(error)
+            self._watcher.give_up(JobError(f"no other coordinator could be started: {cause}"))
             return
         self._watcher.coordinator_replaced()
 
     async def _start_replacement(self, lost: str) -> None:
         try:
             await self._launcher.replace_worker(lost, self._address)
-        except JobError as error:
-            self._on_output(LAUNCHER, f"no worker could be started in place of {lost}: {error}")
+        except Exception as error:  # of a launcher's code
+            cause = text_of(error)
+            self._on_output(LAUNCHER, f"no worker could be started in place of {lost}: {cause}")
 
     async def _finish_replacements(self) -> None:
         """Start nothing any more; what has been started is stopped with the others."""

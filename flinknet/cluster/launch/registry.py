@@ -51,4 +51,8 @@ def launcher_named(name: str) -> MakeLauncher:
             f'cluster.launcher is "{name}", but {entry.value} cannot be imported: '
             f"{type(error).__name__}: {error}"
         ) from error
+    if not callable(make):
+        raise ConfigurationError(
+            f'cluster.launcher is "{name}", but {entry.value} is no launcher: it cannot be called'
+        )
     return make

@@ -23,6 +23,7 @@ from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.launch.process_output import COORDINATOR
 from flinknet.cluster.launch.protocol import Exit, Launcher
 from flinknet.errors import JobError, RemoteTransportError, WorkerLostError
+from flinknet.texts import text_of
 
 __all__ = ["Watcher"]
 
@@ -125,16 +126,18 @@ class Watcher:
         await asyncio.gather(self._watch, return_exceptions=True)
 
     async def _watch_exits(self) -> None:
-        while True:
-            try:
+        try:
+            while True:
                 end = await self._launcher.next_exit()
-            except JobError as error:
-                self.give_up(error)
-                return
-            if end.name == COORDINATOR:
-                self._coordinator_ended(end)
-            else:
-                self._worker_ended(end)
+                if end.name == COORDINATOR:
+                    self._coordinator_ended(end)
+                else:
+                    self._worker_ended(end)
+        except JobError as error:
+            self.give_up(error)
+        except Exception as error:  # of the launcher's code, or of a program's ``on_output``
+            cause = f"{type(error).__name__}: {text_of(error)}"
+            self.give_up(JobError(f"the cluster's processes are not watched any more: {cause}"))
 
     def _coordinator_ended(self, end: Exit) -> None:
         how = f"the coordinator ({end.place}) {end.how}"

@@ -122,6 +122,32 @@ def test_a_lost_link_ends_its_session_once() -> None:
     joined.close()
 
 
+def test_a_lost_session_ends_whole_although_a_subscriber_raises() -> None:
+    """A fault of one subscriber leaves no reader behind, and no session in the directory."""
+    joined = Joined()
+    both = joined.consumer
+    joined.producer.make_partition()
+    both.make_partition()
+    gate = both.make_gate(joined.produced())
+    theirs = joined.producer.make_gate(PartitionLocation("127.0.0.1:2", "p", 0))
+    joined.pump()
+    lost: list[Session] = []
+    both.session._on_lost = lost.append
+    assert len(both.session.readers) == 1
+
+    def fail() -> None:
+        raise RuntimeError("a subscriber failed")
+
+    gate.availability.subscribe(fail)
+    with pytest.raises(RuntimeError, match="a subscriber failed"):
+        both.session.detach(LOSS)
+    assert lost == [both.session]
+    assert len(both.session.readers) == 0
+    theirs.release()
+    gate.release()
+    joined.close()
+
+
 def write_first(joined: Joined, content: bytes = b"\x01") -> None:
     [partition] = joined.producer.registry.partitions()
     write(partition, 0, content)

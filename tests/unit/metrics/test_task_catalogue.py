@@ -248,6 +248,14 @@ def test_a_name_of_flinks_rest_finds_the_metric_and_what_it_describes() -> None:
         find_metric(tasks, "Map.numRecords")
 
 
+def test_of_two_operators_of_a_name_the_last_one_is_found_and_told() -> None:
+    second = MAP._replace(records_in=7)
+    task = subtask(operators=(MAP, second))
+    metric, found = find_metric([task], "Map.numRecordsIn")
+    assert metric.total(found) == 7
+    assert task_values(task)["Map.numRecordsIn"] == 7
+
+
 OWNED = [(task_labels({"tm_id": "worker-0"}, subtask()), subtask())]
 EXCHANGE = {
     family.name: family

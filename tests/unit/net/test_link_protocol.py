@@ -753,6 +753,18 @@ async def test_a_violation_of_the_producer_is_what_its_consumer_gets() -> None:
         await assert_nothing_is_held(environment)
 
 
+async def test_a_peer_that_refuses_the_last_messages_of_this_side_is_not_waited_for() -> None:
+    """Each has said its last message then: neither waits until the other closes."""
+    environment = NetworkEnvironment(config=quick(close_timeout_ms=3_600_000.0))
+    await environment.__aenter__()
+    async with Stranger.meet(environment) as stranger:
+        leaving = asyncio.create_task(environment.__aexit__(None, None, None))
+        assert await stranger.read_messages(1) == [(M.CLOSE_REQUEST,)]
+        stranger.send(error_response(CONNECTION_CHANNEL, 1, b"too many cancelled requests"))
+        assert await stranger.read_to_end() == b""
+        await leaving
+
+
 async def test_a_connection_error_of_the_peer_is_not_answered() -> None:
     async with Host() as host, NetworkEnvironment(config=quick()) as environment:
         gate = environment.create_input_gate([PartitionLocation(host.address, "p", 0)])

@@ -24,7 +24,7 @@ from flinknet.metrics.build_info import build_info
 from flinknet.metrics.exporter import CONTENT_TYPE, render
 from flinknet.metrics.process_totals import ProcessMeter
 from flinknet.metrics.turns import Turns
-from flinknet.metrics.worker_catalogue import PROCESS
+from flinknet.metrics.worker_catalogue import COORDINATOR_PROCESS_SCOPE, PROCESS
 from flinknet.net.address import join_address
 
 __all__ = ["Measured", "MetricsRoutes"]
@@ -62,7 +62,7 @@ class MetricsRoutes:
         families = coordinator_families(
             labels, coordinator.dispatcher, coordinator.metrics, coordinator.now()
         )
-        process = PROCESS.families([(labels, self._process.totals())], "jobmanager_Status_JVM")
+        process = PROCESS.families([(labels, self._process.totals())], COORDINATOR_PROCESS_SCOPE)
         everything = [build_info(labels), *process, *families]
         text = render(everything, Turns())
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})

@@ -34,7 +34,9 @@ from flinknet.cluster.launch.local import keeper
 __all__ = ["ChildProcess", "describe_exit"]
 
 _LINE_BYTES_MAX = 64 * 1024
-_DRAIN_SECONDS = 1.0
+_DRAIN_SECONDS = 0.5
+"""For the rest of an ended process's output. The coordinator hears of the end afterwards, and waits
+for that for cluster.cause_grace_ms, which is 1 s by default."""
 
 log = logging.getLogger("flinknet.launcher")
 

@@ -18,6 +18,7 @@ OFFERED = """\
 [flinknet.launchers]
 broken = no_such_package:Launcher
 local = no_such_package:Launcher
+module = launchers_of_another_package
 other = launchers_of_another_package:OtherLauncher
 """
 
@@ -58,7 +59,8 @@ def test_a_name_of_this_package_cannot_be_taken(installed: None) -> None:
 
 def test_an_unknown_name_is_refused_with_those_that_are_known(installed: None) -> None:
     with pytest.raises(
-        ConfigurationError, match=r'cluster.launcher is "remote".*one of broken, local, other,'
+        ConfigurationError,
+        match=r'cluster.launcher is "remote".*one of broken, local, module, other,',
     ):
         launcher_named("remote")
     with pytest.raises(ConfigurationError, match='"remote"'):
@@ -70,6 +72,11 @@ def test_one_that_cannot_be_imported_is_refused_with_the_cause(installed: None) 
         ConfigurationError, match=r'"broken", but no_such_package:Launcher cannot be imported: .*No'
     ):
         launcher_named("broken")
+
+
+def test_one_that_cannot_be_called_is_refused(installed: None) -> None:
+    with pytest.raises(ConfigurationError, match=f"but {MODULE} is no launcher"):
+        launcher_named("module")
 
 
 def test_code_is_imported_when_it_is_named_and_starts_the_cluster(installed: None) -> None:

@@ -22,7 +22,7 @@ class Ends:
     def __init__(self) -> None:
         self.news: list[Mapping[str, Any]] = []
         """What the coordinator was told."""
-        self._ends: asyncio.Queue[Exit | JobError] = asyncio.Queue()
+        self._ends: asyncio.Queue[Exit | Exception] = asyncio.Queue()
 
     def end(
         self, name: str, status: int | None, how: str = "", *, place: str = "", last_line: str = ""
@@ -33,12 +33,12 @@ class Ends:
     def killed(self, name: str = COORDINATOR, *, place: str = "") -> None:
         self.end(name, None, "killed by signal 9 (SIGKILL)", place=place)
 
-    def lose(self, error: JobError) -> None:
+    def lose(self, error: Exception) -> None:
         self._ends.put_nowait(error)
 
     async def next_exit(self) -> Exit:
         end = await self._ends.get()
-        if isinstance(end, JobError):
+        if isinstance(end, Exception):
             raise end
         return end
 
@@ -157,6 +157,14 @@ async def test_a_launcher_that_loses_its_processes_ends_every_call(
 ) -> None:
     launcher.lose(JobError("the machines are gone"))
     with pytest.raises(JobError, match="^the machines are gone$"):
+        await watcher.unless_broken(forever())
+
+
+async def test_a_fault_in_the_code_of_a_launcher_ends_every_call(
+    watcher: Watcher, launcher: Ends
+) -> None:
+    launcher.lose(ConnectionError("no answer"))
+    with pytest.raises(JobError, match="not watched any more: ConnectionError: no answer$"):
         await watcher.unless_broken(forever())
 
 

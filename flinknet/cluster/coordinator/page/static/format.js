@@ -11,7 +11,8 @@ function scaled(value, step, units) {
     rest /= step;
     unit += 1;
   }
-  const digits = unit === 0 || rest >= 100 ? 0 : rest >= 10 ? 1 : 2;
+  const isWhole = unit === 0 && (rest === 0 || rest >= 1);
+  const digits = isWhole || rest >= 100 ? 0 : rest >= 10 ? 1 : 2;
   return `${value < 0 ? "-" : ""}${rest.toFixed(digits)}${units[unit]}`;
 }
 
