@@ -2,8 +2,8 @@
 
 Theory of operation. This module is the only door to them: import contracts and a test keep
 ``time``, ``random``, ``secrets``, ``uuid``, ``threading``, ``socket`` and ``os.urandom`` out of all
-others, but for a few with a reason each. It adds nothing. Nearly all of its names are functions and classes of the standard library
-under a second name, so that a call costs as much as one of theirs.
+others, but for a few with a reason each. It adds nothing. Nearly all of its names are functions and
+classes of the standard library under a second name, so that a call costs as much as one of theirs.
 
 A simulation replaces the whole module: it puts its own into ``sys.modules`` under this name before
 it imports the package (``tests/sim/machine.py``). So names may be bound when a module is imported,
