@@ -28,11 +28,14 @@ class Outcome:
 
     @property
     def collected(self) -> dict[str, list[Any]]:
-        """What the collect sinks of all subtasks hold; raises the first failure instead."""
+        """What the collect sinks of all subtasks hold; raises the first failure instead, and not
+        the cancellation of a subtask that came of it."""
         merged: dict[str, list[Any]] = {}
+        failures = [one for one in self.results.values() if isinstance(one, BaseException)]
+        if failures:
+            raise min(failures, key=lambda one: isinstance(one, asyncio.CancelledError))
         for result in self.results.values():
-            if isinstance(result, BaseException):
-                raise result
+            assert not isinstance(result, BaseException)
             for sink, records in result.collected.items():
                 merged.setdefault(sink, []).extend(records)
         return merged
