@@ -2,8 +2,8 @@
 
 Programs for PyFlink run when ``pyflink`` is ``flinknet`` in their import lines. The finder below is
 asked last, when no other has found the module. It makes a module of the table of PyFlink's names.
-Of what is not in flinknet, Python's own error would name the module and no more: the finder gives
-the reason that the documentation gives.
+For the rest of PyFlink, Python's own error would name the module and no more: the finder gives the
+reason that the documentation gives.
 """
 
 from __future__ import annotations

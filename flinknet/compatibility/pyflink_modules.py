@@ -1,8 +1,8 @@
 """Modules that have nothing but PyFlink's names, and are made when a program imports them.
 
-PyFlink spreads over many modules what stands here in few: a program for it imports
-``pyflink.datastream.functions``. The table says which names each such module has; a type checker
-reads them in the stubs that are made of the same table.
+PyFlink has many small modules, such as ``pyflink.datastream.functions``, and flinknet has few. A
+program for PyFlink imports from the small ones. The table says which names each such module has; a
+type checker reads them in the stubs that are made of the same table.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ name of the other one. It is a *consumer's* end for the channels that its worker
 the peer reads (``ReaderRegistry``, by numbers the peer chose). Which of the two a number means
 follows from the message type, so the two sides never coordinate numbers.
 
-What is to be said waits in the ``Outbox``, which decides the order. A ``Link`` is attached to the
+Output waits in the ``Outbox``, which decides the order. A ``Link`` is attached to the
 session for as long as its socket lives, one at a time: it takes output from there and hands in what
 the peer says. The receive path queues answers and returns, it never waits for the send path.
 ``on_output`` asks the link's owner to look here: whenever something is added, and when the budget
@@ -352,7 +352,7 @@ class Session:
 
 
 def _no_link() -> None:
-    """Call no link: what is queued waits."""
+    """Call no link; the queued output waits."""
 
 
 HEARTBEAT = encode(MessageType.HEARTBEAT)

@@ -38,11 +38,13 @@ class Conversation(Protocol):
         """Send a message; ConnectionError if the connection is gone."""
 
     async def receive(self) -> bytes | None:
-        """Return the next message; None when the connection has ended. RemoteProtocolError if the
-        peer has sent something else."""
+        """Return the next message; None when the connection has ended.
+
+        The coordinator's end raises RemoteProtocolError for something else than a message.
+        """
 
     async def close(self) -> None:
-        """End the connection when the peer has what was sent; idempotent."""
+        """End the connection when the peer has all messages; idempotent."""
 
 
 class AcceptedConversation(Conversation, Protocol):

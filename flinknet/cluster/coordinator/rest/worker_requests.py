@@ -1,7 +1,7 @@
-"""What workers ask of the coordinator beside their messages, whatever carries it.
+"""The requests of workers to the coordinator beside their messages, over any transport.
 
-A request for an attempt that is not the job's present one is late; and so is an answer that nobody
-waits for any more. Regions that were restarted alone are of the present attempt, under numbers of
+A request is late if its attempt is not the job's present one. An answer is late if no inquiry waits
+for it any more. Regions that were restarted alone are of the present attempt, under numbers of
 their own.
 """
 

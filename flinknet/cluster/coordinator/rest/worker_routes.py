@@ -1,4 +1,4 @@
-"""What workers ask of the coordinator over HTTP: their websocket, and what is too large for it.
+"""The routes of workers to the coordinator: their websocket, and bodies too large for it.
 
 ::
 
