@@ -144,8 +144,9 @@ class ChainThread(Protocol):
         """Return the seconds of a clock that stands still while a step waits for the thread, or its
         end for the event loop: what others do says nothing about how long records take."""
 
-    def close(self) -> None:
-        """Take no more calls; those that wait are still made. Idempotent."""
+    async def end(self, last: Callable[[], None]) -> None:
+        """Call a function behind all that was asked for before, take no more calls, and wait until
+        the thread has ended. A cancellation ends only the wait."""
 
 
 class OnLoop:
@@ -166,8 +167,8 @@ class OnLoop:
     def working_time(self) -> float:
         return task_time()
 
-    def close(self) -> None:
-        """There is no thread."""
+    async def end(self, last: Callable[[], None]) -> None:
+        last()
 
 
 class TaskThread:
@@ -181,11 +182,11 @@ class TaskThread:
         self.name = name
         self.loop = asyncio.get_running_loop()
         self.task = asyncio.current_task()
-        """Of the event loop, which runs the subtask."""
+        """Of the event loop, which runs the subtask; None when the thread has ended."""
         self._gathered = gathered
         self._calls: SimpleQueue[tuple[Callable[[], Any], Callable[[_Outcome], Any]] | None]
         self._calls = SimpleQueue()
-        self._is_closed = False
+        self._ended: asyncio.Future[None] = self.loop.create_future()
         self.gives_up = False
         """Whether the thread closes a coroutine that is cancelled, which cannot wait any more."""
         self._clearing_up: set[asyncio.Task[None]] = set()
@@ -266,10 +267,11 @@ class TaskThread:
     def working_time(self) -> float:
         return task_time() - self._handing_s
 
-    def close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            self._calls.put(None)
+    async def end(self, last: Callable[[], None]) -> None:
+        self.post(last)
+        self._calls.put(None)
+        # A future that is cancelled keeps the error, which refers to all that its subtask has.
+        await asyncio.shield(self._ended)
 
     # -- in the thread ----------------------------------------------------------------------------
 
@@ -291,6 +293,9 @@ class TaskThread:
             # Records are not to wait here for the next call.
             del call, function, tell, value, raised, outcome
         del _threads[self.identity]
+        # The task refers to the chain, and the system takes its time to end a thread.
+        self.task = None
+        self._soon(_settle, self._ended, None)
 
     def _give_up(self, work: Coroutine[Any, Any, Any]) -> None:
         self.gives_up = True
@@ -312,16 +317,16 @@ class TaskThread:
             if not task.cancelled():
                 self._note(_Outcome(None, task.exception(), 0.0))
 
-        try:
-            self.loop.call_soon_threadsafe(begin)
-        except RuntimeError:
-            self.close()  # The loop is closed: the worker ends.
+        self._soon(begin)
 
     def _tell(self, future: asyncio.Future[_Outcome], outcome: _Outcome) -> None:
+        self._soon(_settle, future, outcome)
+
+    def _soon(self, call: Callable[..., Any], *arguments: Any) -> None:
         try:
-            self.loop.call_soon_threadsafe(_settle, future, outcome)
+            self.loop.call_soon_threadsafe(call, *arguments)
         except RuntimeError:
-            self.close()  # The loop is closed: the worker ends.
+            self._calls.put(None)  # The loop is closed: the worker ends.
 
     def _note(self, outcome: _Outcome) -> None:
         if outcome.error is not None:
@@ -437,6 +442,6 @@ def advance(step: Callable[[Any], Any], argument: Any) -> _Step:
         return _Step(True, end.value)
 
 
-def _settle(future: asyncio.Future[_Outcome], outcome: _Outcome) -> None:
+def _settle(future: asyncio.Future[T], result: T) -> None:
     if not future.done():
-        future.set_result(outcome)
+        future.set_result(result)

@@ -320,8 +320,7 @@ class Subtask:
                 if self._checkpoints is not None:
                     await self._checkpoints.close()
             finally:  # It may be cancelled once more.
-                self._thread.post(chain.close_state)
-                self._thread.close()
+                await self._end_thread(chain)
         return SubtaskResult(
             **asdict(self.io_metrics()),
             collected=self._context.collected,
@@ -339,6 +338,15 @@ class Subtask:
             if not is_cancelled(cancelled):
                 raise
             await self._thread.work(lambda: None)
+
+    async def _end_thread(self, chain: OperatorChain) -> None:
+        """Close the state, and wait for the end of the thread. A cancellation ends the wait, and
+        hides no cause."""
+        try:
+            await self._thread.end(chain.close_state)
+        except asyncio.CancelledError:
+            if self.state is ExecutionState.FINISHED:
+                raise
 
     def close(self) -> None:
         """Release partitions and gates; idempotent. ``run`` does it for a subtask that is run."""

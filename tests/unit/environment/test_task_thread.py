@@ -1,8 +1,10 @@
 """The thread of a subtask: what runs where, in which order, and what becomes of errors."""
 
 import asyncio
+import gc
 import sqlite3
 import threading
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -32,7 +34,7 @@ async def task_thread(gathered: GatheredOutput | None = None) -> AsyncIterator[T
     try:
         yield thread
     finally:
-        thread.close()
+        await thread.end(lambda: None)
 
 
 async def test_all_of_a_chain_runs_in_one_thread_and_asks_for_the_loop() -> None:
@@ -285,3 +287,36 @@ async def test_a_system_without_another_thread_is_told_with_what_to_do() -> None
             TaskThread("map (1/1)", GatheredOutput())
     finally:
         threading.stack_size(before)
+
+
+async def test_a_thread_that_has_ended_keeps_nothing_of_its_subtask() -> None:
+    """The system takes its time to end a thread, and an error refers to what its subtask had."""
+    threads: list[TaskThread] = []
+    ended: list[str] = []
+
+    class State:
+        pass
+
+    states: weakref.WeakSet[State] = weakref.WeakSet()
+
+    async def subtask() -> None:
+        state = State()
+        states.add(state)
+        thread = TaskThread("map (1/1)", GatheredOutput())
+        threads.append(thread)
+
+        async def fails() -> None:
+            raise ValueError(f"on purpose, with {state}")
+
+        try:
+            await thread.run(fails())
+        finally:
+            await thread.end(lambda: ended.append("last call"))
+            ended.append("thread")
+
+    with pytest.raises(ValueError, match="on purpose"):
+        await asyncio.create_task(subtask())
+    await asyncio.sleep(0)  # Until here, the loop's own handle refers to the task.
+    gc.collect()
+    assert ended == ["last call", "thread"]
+    assert not states
