@@ -8,12 +8,15 @@ entry of a dictionary. With a million keys that was more than a second:
 - The old are looked at in vain, again and again: state is in no circles.
 - The young become many, too. They are looked at when 700 more have been made than freed, but a job
   that replaces values frees as many as it makes.
+- A step of a subtask makes thousands of records, which are all alive until it ends. Looks at each
+  700 of them take a tenth of its time, and find nothing.
 
-So in a worker where attempts live the young are looked at by the clock, and when that has taken
-some time, what has survived is *frozen*: put where no collection looks, which takes no time. Counts
-free it all the same. Of circles those are found that fall apart before they are frozen; the others
-when no attempt lives here any more. Where there is little state, looks are so short that nothing is
-frozen, and all circles are found soon.
+So Python itself looks at the young only when they are many (``YOUNG_MAX``). In a worker where
+attempts live, the clock has them looked at. When that has taken some time, what has survived is
+*frozen*: put where no collection looks, which takes no time. Counts free it all the same. Circles
+are found that fall apart before they are frozen; the others when no attempt lives here any more.
+Where there is little state, looks are so short that nothing is frozen, and all circles are found
+soon.
 
 The old are not looked at on purpose, because that makes dictionaries young again: one whose values
 are all plain is let go of, and taken up as a new one with the next tuple that is put into it.
@@ -34,6 +37,10 @@ __all__ = ["GarbageCollection"]
 
 YOUNG = 1
 """Those that have survived no look, or one."""
+
+YOUNG_MAX = 20_000
+"""Objects made more than freed, at which Python looks between two looks by the clock: code that
+holds up the event loop may make circles, too."""
 
 INTERVAL_S = 0.01
 """Between two looks at the young: a job makes some 5,000 objects in that time."""
@@ -59,12 +66,15 @@ class GarbageCollection:
 
     @contextmanager
     def kept_short(self) -> Iterator[None]:
-        """Freeze what becomes much."""
+        """Freeze what becomes much, and let Python itself look only at ``YOUNG_MAX`` objects."""
+        young, *older = gc.get_threshold()
+        gc.set_threshold(YOUNG_MAX, *older)
         gc.callbacks.append(self._on_collection)
         try:
             yield
         finally:
             gc.callbacks.remove(self._on_collection)
+            gc.set_threshold(young, *older)
 
     async def look_after(self, is_needed: Callable[[], bool]) -> None:
         """Look at the young by the clock, whenever ``is_needed``; to be cancelled."""

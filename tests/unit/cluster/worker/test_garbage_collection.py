@@ -129,3 +129,20 @@ async def main():
 
 asyncio.run(main())
 """)
+
+
+def test_python_itself_looks_at_many_objects_and_finds_circles_then() -> None:
+    run("""
+from flinknet.cluster.worker.garbage_collection import YOUNG_MAX
+looks = []
+gc.callbacks.append(lambda phase, info: looks.append(phase))
+before = gc.get_threshold()
+gc.enable()
+with collection.kept_short():
+    lost = circle()
+    records = [(number, number) for number in range(YOUNG_MAX - 100)]
+    assert looks == [] and lost() is not None
+    more = [(number, number) for number in range(1000)]
+    assert looks == ["start", "stop"] and lost() is None
+assert gc.get_threshold() == before
+""")
