@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from flinknet.records.value_copy import Detachment, are_unchanging, copied_as
+from flinknet.records.value_copy import UNCHANGING, Detachment, are_unchanging, copied_as
 
 __all__ = [
     "Detachment",
@@ -65,7 +65,13 @@ def each_returned(
 ) -> Iterator[Any]:
     """Call a function on each record and generate what it returns."""
     for record in records:
-        yield detached(call(record), detachment)
+        value = call(record)
+        # A record that cannot be changed takes no further call.
+        kind = type(value)
+        if kind in UNCHANGING or (kind is tuple and UNCHANGING.issuperset(map(type, value))):
+            yield value
+        else:
+            yield detached(value, detachment)
 
 
 def each_passed(

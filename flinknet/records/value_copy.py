@@ -19,12 +19,14 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
 from functools import lru_cache
+from itertools import chain
 from operator import is_
 from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 __all__ = [
+    "UNCHANGING",
     "Detachment",
     "Nature",
     "NatureOf",
@@ -245,13 +247,13 @@ def _is_plain(kind: Any) -> bool:
 
 def are_unchanging(values: list[Any]) -> bool:
     """Whether none of the values could be changed in place, so that each is its own copy."""
-    if _consists_of_unchanging(values):
-        return True
-    for value in values:
-        kind = type(value)
-        if kind not in UNCHANGING and (kind is not tuple or not _consists_of_unchanging(value)):
+    kinds = set(map(type, values))
+    if tuple in kinds:
+        kinds.remove(tuple)
+        tuples = [value for value in values if type(value) is tuple] if kinds else values
+        if not _consists_of_unchanging(chain.from_iterable(tuples)):
             return False
-    return True
+    return kinds <= UNCHANGING
 
 
 def _consists_of_unchanging(values: Any) -> bool:
