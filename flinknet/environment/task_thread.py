@@ -144,9 +144,11 @@ class ChainThread(Protocol):
         """Return the seconds of a clock that stands still while a step waits for the thread, or its
         end for the event loop: what others do says nothing about how long records take."""
 
-    async def end(self, last: Callable[[], None]) -> None:
-        """Call a function behind all that was asked for before, take no more calls, and wait until
-        the thread has ended. A cancellation ends only the wait."""
+    def end(self, last: Callable[[], None]) -> None:
+        """Call a function behind all that was asked for before, and take no more calls."""
+
+    async def wait_ended(self) -> None:
+        """Wait until the thread has ended. A cancellation ends only the wait."""
 
 
 class OnLoop:
@@ -167,8 +169,11 @@ class OnLoop:
     def working_time(self) -> float:
         return task_time()
 
-    async def end(self, last: Callable[[], None]) -> None:
+    def end(self, last: Callable[[], None]) -> None:
         last()
+
+    async def wait_ended(self) -> None:
+        """There is no thread."""
 
 
 class TaskThread:
@@ -267,9 +272,11 @@ class TaskThread:
     def working_time(self) -> float:
         return task_time() - self._handing_s
 
-    async def end(self, last: Callable[[], None]) -> None:
+    def end(self, last: Callable[[], None]) -> None:
         self.post(last)
         self._calls.put(None)
+
+    async def wait_ended(self) -> None:
         # A future that is cancelled keeps the error, which refers to all that its subtask has.
         await asyncio.shield(self._ended)
 

@@ -320,7 +320,7 @@ class Subtask:
                 if self._checkpoints is not None:
                     await self._checkpoints.close()
             finally:  # It may be cancelled once more.
-                await self._end_thread(chain)
+                self._thread.end(chain.close_state)
         return SubtaskResult(
             **asdict(self.io_metrics()),
             collected=self._context.collected,
@@ -339,14 +339,11 @@ class Subtask:
                 raise
             await self._thread.work(lambda: None)
 
-    async def _end_thread(self, chain: OperatorChain) -> None:
-        """Close the state, and wait for the end of the thread. A cancellation ends the wait, and
-        hides no cause."""
-        try:
-            await self._thread.end(chain.close_state)
-        except asyncio.CancelledError:
-            if self.state is ExecutionState.FINISHED:
-                raise
+    async def wait_closed(self) -> None:
+        """Wait, behind ``run``, until its state is closed and its thread has ended; until then
+        they hold what they have. That may take as long as a store needs, and no failure is to wait
+        for it. A cancellation ends only the wait."""
+        await self._thread.wait_ended()
 
     def close(self) -> None:
         """Release partitions and gates; idempotent. ``run`` does it for a subtask that is run."""

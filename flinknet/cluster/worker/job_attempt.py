@@ -425,6 +425,8 @@ class JobAttempt:
             if is_cancelled(error):
                 raise
             await self._report(error, descriptor)
+        finally:
+            await subtask.wait_closed()
 
     async def _report(self, error: BaseException, descriptor: SubtaskDescriptor | None) -> None:
         cause = FailureCause.of_exception(

@@ -34,7 +34,7 @@ async def task_thread(gathered: GatheredOutput | None = None) -> AsyncIterator[T
     try:
         yield thread
     finally:
-        await thread.end(lambda: None)
+        thread.end(lambda: None)
 
 
 async def test_all_of_a_chain_runs_in_one_thread_and_asks_for_the_loop() -> None:
@@ -311,7 +311,8 @@ async def test_a_thread_that_has_ended_keeps_nothing_of_its_subtask() -> None:
         try:
             await thread.run(fails())
         finally:
-            await thread.end(lambda: ended.append("last call"))
+            thread.end(lambda: ended.append("last call"))
+            await thread.wait_ended()
             ended.append("thread")
 
     with pytest.raises(ValueError, match="on purpose"):

@@ -223,7 +223,7 @@ async def test_a_step_in_the_thread_of_a_subtask_is_what_the_subtask_does() -> N
     async def in_thread(work: Coroutine[Any, Any, None]) -> None:
         thread = TaskThread("subtask", GatheredOutput())
         await thread.run(work)
-        await thread.end(lambda: None)
+        thread.end(lambda: None)
 
     tasks = [
         asyncio.create_task(as_subtask(index, in_thread(work())))
