@@ -10,6 +10,7 @@ import stat
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
@@ -24,6 +25,9 @@ LOOP_FACTORIES: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "uvloop": uvloop.new_event_loop,
 }
 DEFAULT_LOOP = "uvloop"
+
+GIVE_UP_S = 5.0
+"""How long before pytest-timeout a test that awaits without end is cancelled."""
 
 TURNS_TO_CLOSE = 5
 """Loop turns after which what a test has closed must be gone: transports close in callbacks."""
@@ -102,12 +106,31 @@ def _checked_process(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 async def _checked_loop(request: pytest.FixtureRequest) -> AsyncIterator[None]:
     before = asyncio.all_tasks()
+    loop = asyncio.get_running_loop()
+    giving_up = loop.call_later(_longest_s(request.node) - GIVE_UP_S, _cancel_all_but, before)
     with _process_leaves_nothing_behind(request):
         yield
+        giving_up.cancel()
         for _ in range(TURNS_TO_CLOSE):
             await asyncio.sleep(0)
         pending = asyncio.all_tasks() - before - {asyncio.current_task()}
         assert not pending, f"tasks left pending: {sorted(map(repr, pending))}"
+
+
+def _longest_s(test: pytest.Item) -> float:
+    mark = test.get_closest_marker("timeout")
+    ours = test.config.getini("timeout")
+    return float(mark.args[0] if mark is not None and mark.args else ours)
+
+
+def _cancel_all_but(spared: set[asyncio.Task[Any]]) -> None:
+    """End a test that hangs, and say where its tasks are.
+
+    pytest-timeout cannot do it: an event loop that waits takes the error for one of a callback.
+    """
+    for task in asyncio.all_tasks() - spared:
+        task.print_stack()
+        task.cancel("the test hangs")
 
 
 @contextmanager

@@ -36,7 +36,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -442,20 +442,29 @@ async def work(
                 slots=config.cluster.slots_per_worker,
                 metrics_address=metrics_address,
             )
-            return await serve_coordinators(worker, link, message, stop)
+            return_ms = config.cluster.coordinator_return_ms
+            return await serve_coordinators(worker, link, message, return_ms, stop)
 
 
 async def serve_coordinators(
-    worker: Worker, link: ControlLink, message: Register, stop: asyncio.Event
+    worker: Worker, link: ControlLink, message: Register, return_ms: float, stop: asyncio.Event
 ) -> ExitStatus:
-    """Register, and work for this coordinator and those that come in its place."""
+    """Register, and work for this coordinator and those that come in its place.
+
+    ``return_ms`` is how long another one is waited for if the first is lost before it answers;
+    each that answers says it of itself. Raises as ``ControlLink.register`` if there is no first.
+    """
     registered = await link.register(message)
-    while await worker.serve(registered, stop) is ExitStatus.COORDINATOR_LOST:
-        another = await join_again(link, message, registered.return_ms, stop)
-        if another is None:
+    while True:
+        if registered is None:
+            print("lost the coordinator before it answered", file=sys.stderr)
+        elif await worker.serve(registered, stop) is ExitStatus.COORDINATOR_LOST:
+            return_ms = registered.return_ms
+        else:
+            return ExitStatus.STOPPED
+        registered = await join_again(link, message, return_ms, stop)
+        if registered is None:
             return ExitStatus.STOPPED if stop.is_set() else ExitStatus.COORDINATOR_LOST
-        registered = another
-    return ExitStatus.STOPPED
 
 
 async def join_again(
@@ -479,11 +488,12 @@ async def _join_again(link: ControlLink, message: Register, within_ms: float) ->
     try:
         async with patient_timeout(within_ms / 1000):
             while True:
-                try:
-                    return await link.register(message)
-                except RemoteTransportError:
-                    await asyncio.sleep(pause_s)
-                    pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+                with suppress(RemoteTransportError):
+                    registered = await link.register(message)
+                    if registered is not None:
+                        return registered
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _PAUSE_S_MAX)
     except TimeoutError:
         if within_ms:
             print(f"no coordinator has come in its place for {within_ms:.0f} ms", file=sys.stderr)
