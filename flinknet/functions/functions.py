@@ -21,7 +21,7 @@ from __future__ import annotations
 import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from flinknet.compatibility.subscripted import Subscripted
 from flinknet.functions import context
@@ -213,7 +213,7 @@ class AggregateFunction(Function, ABC):
 class ProcessFunction(Function, ABC):
     """One record in, any number out, with a view of where the record came from."""
 
-    Context = context.ProcessContext
+    Context: TypeAlias = context.ProcessContext
 
     @abstractmethod
     def process_element(self, value: Any, ctx: context.ProcessContext) -> Iterable[Any] | None:
@@ -223,8 +223,8 @@ class ProcessFunction(Function, ABC):
 class KeyedProcessFunction(Function, ABC):
     """A process function on a keyed stream: ``open`` can ask for keyed state."""
 
-    Context = context.ProcessContext
-    OnTimerContext = context.OnTimerContext
+    Context: TypeAlias = context.ProcessContext
+    OnTimerContext: TypeAlias = context.OnTimerContext
 
     @abstractmethod
     def process_element(self, value: Any, ctx: context.ProcessContext) -> Iterable[Any] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from flinknet.functions import context
 from flinknet.functions.broadcast_context import BroadcastContext, OnTimerBroadcastContext
@@ -50,7 +50,7 @@ class CoFlatMapFunction(Function, ABC):
 class CoProcessFunction(Function, ABC):
     """As CoFlatMapFunction, with a view of where the record came from, and side outputs."""
 
-    Context = context.ProcessContext
+    Context: TypeAlias = context.ProcessContext
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: context.ProcessContext) -> Iterable[Any] | None:
@@ -64,7 +64,7 @@ class CoProcessFunction(Function, ABC):
 class KeyedCoProcessFunction(CoProcessFunction):
     """The same on two keyed streams: ``open`` can ask for keyed state, and there are timers."""
 
-    OnTimerContext = context.OnTimerContext
+    OnTimerContext: TypeAlias = context.OnTimerContext
 
     def on_timer(self, timestamp: int, ctx: context.OnTimerContext) -> Iterable[Any] | None:
         """Yield, or return an iterable of, records, when a timer fires that was registered with
@@ -74,7 +74,8 @@ class KeyedCoProcessFunction(CoProcessFunction):
 class BroadcastProcessFunction(Function, ABC):
     """A stream that meets what another one has sent to all subtasks."""
 
-    Context = ReadOnlyContext = BroadcastContext
+    Context: TypeAlias = BroadcastContext
+    ReadOnlyContext: TypeAlias = BroadcastContext
 
     @abstractmethod
     def process_element(self, value: Any, ctx: BroadcastContext) -> Iterable[Any] | None:
@@ -90,7 +91,7 @@ class KeyedBroadcastProcessFunction(BroadcastProcessFunction):
     """The same where the first stream has a key, and keyed state and timers, in
     ``process_element``."""
 
-    OnTimerContext = OnTimerBroadcastContext
+    OnTimerContext: TypeAlias = OnTimerBroadcastContext
 
     def on_timer(self, timestamp: int, ctx: OnTimerBroadcastContext) -> Iterable[Any] | None:
         """Yield, or return an iterable of, records, when a timer fires that was registered with

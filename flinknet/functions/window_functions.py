@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from flinknet.compatibility.subscripted import Subscripted
 from flinknet.errors import ConfigurationError
@@ -67,7 +67,7 @@ class WindowContext(Subscripted):
 class ProcessWindowFunction(Function, ABC):
     """The records of a key in a window in, any number out."""
 
-    Context = WindowContext
+    Context: TypeAlias = WindowContext
 
     @abstractmethod
     def process(
@@ -94,7 +94,7 @@ class WindowFunction(Function, ABC):
 class ProcessAllWindowFunction(Function, ABC):
     """The records of a window in, any number out, on a stream without keys."""
 
-    Context = WindowContext
+    Context: TypeAlias = WindowContext
 
     @abstractmethod
     def process(self, context: WindowContext, elements: list[Any]) -> Iterable[Any] | None:

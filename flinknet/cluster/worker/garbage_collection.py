@@ -11,12 +11,12 @@ entry of a dictionary. With a million keys that was more than a second:
 - A step of a subtask makes thousands of records, which are all alive until it ends. Looks at each
   700 of them take a tenth of its time, and find nothing.
 
-So Python itself looks at the young only when they are many (``YOUNG_MAX``). In a worker where
-attempts live, the clock has them looked at. When that has taken some time, what has survived is
-*frozen*: put where no collection looks, which takes no time. Counts free it all the same. Circles
-are found that fall apart before they are frozen; the others when no attempt lives here any more.
-Where there is little state, looks are so short that nothing is frozen, and all circles are found
-soon.
+So Python itself looks at the young only when they are many (``YOUNG_MAX``). While a worker has
+attempts, a timer looks at them as well. When these looks have taken some time, the survivors are
+*frozen*: put where no collection looks, which takes no time. Counts free them all the same. A
+circle that falls apart before it is frozen is found; any other is found when the worker has no
+attempt any more. Where there is little state, looks are so short that nothing is frozen, and all
+circles are found soon.
 
 The old are not looked at on purpose, because that makes dictionaries young again: one whose values
 are all plain is let go of, and taken up as a new one with the next tuple that is put into it.
@@ -66,7 +66,8 @@ class GarbageCollection:
 
     @contextmanager
     def kept_short(self) -> Iterator[None]:
-        """Freeze what becomes much, and let Python itself look only at ``YOUNG_MAX`` objects."""
+        """Freeze survivors when looks at them take long, and let Python itself look only when there
+        are ``YOUNG_MAX`` young objects."""
         young, *older = gc.get_threshold()
         gc.set_threshold(YOUNG_MAX, *older)
         gc.callbacks.append(self._on_collection)

@@ -14,9 +14,10 @@ cancelled what it runs. STOP is SIGTERM, or the coordinator's message of that na
 loses the coordinator cancels what it runs, because nobody else would ever do so. It has lost it
 when the control connection ends, and when no message has come for ``coordinator_timeout_ms``,
 though each heartbeat is answered; the time in which user code blocked the loop, so that nothing
-could be heard, does not count (``presence.py``). Then it ends, unless the coordinator had said that
-another one may come in its place: for so long it tries to join that. One that has not been replaced
-refuses it, since it counts it as lost.
+could be heard, does not count (``presence.py``). Then it ends, unless another coordinator may come
+in the place of this one: the coordinator has said so, or was lost before it answered. For so long
+the worker tries to join that. A coordinator that was not replaced refuses the worker, since it
+counts it as lost.
 
 Heartbeats share the event loop with the subtasks. They cannot starve behind subtasks, which yield
 at least once per buffer, but a user function that blocks the loop also holds them back. Then a

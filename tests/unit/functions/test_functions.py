@@ -1,10 +1,17 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, get_type_hints
 
-from flinknet.functions.functions import KeySelector, MapFunction, find_attributes_fast
+from flinknet.functions.context import OnTimerContext, ProcessContext
+from flinknet.functions.functions import (
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    find_attributes_fast,
+)
 
 
 class Sum(MapFunction):
@@ -63,3 +70,20 @@ def test_anything_else_is_left_alone() -> None:
     for anything in kinds:
         find_attributes_fast(anything)
     assert vars(plain) is attributes
+
+
+class NamesContexts(KeyedProcessFunction):
+    """Written as PyFlink's programs are; a type checker must know these names for types."""
+
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterable[int]:
+        return [value]
+
+    def on_timer(
+        self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext
+    ) -> Iterable[int] | None:
+        return None
+
+
+def test_the_contexts_of_a_function_are_its_attributes_too() -> None:
+    assert get_type_hints(NamesContexts.process_element)["ctx"] is ProcessContext
+    assert get_type_hints(NamesContexts.on_timer)["ctx"] is OnTimerContext
