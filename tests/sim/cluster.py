@@ -161,7 +161,7 @@ class SimCluster:
             worker = Worker(environment, link, self._config, self._checkpointing)
             slots = self._config.slots_per_worker
             message = Register(worker_id, 1, environment.address, slots)
-            await serve_coordinators(worker, link, message, 0.0, self.stop)
+            await serve_coordinators(worker, link, message, self.stop)
             statistics = environment.statistics()
             assert not statistics.partitions
             assert not statistics.gates

@@ -68,12 +68,11 @@ class ControlLink:
             await self._conversation.close()
         await self._transport.close()
 
-    async def register(self, message: Register) -> Registered | None:
+    async def register(self, message: Register) -> Registered:
         """Join the cluster; again, on a new connection, if that is lost on which it did before.
 
-        None if the connection ends before the answer: the coordinator is lost, which may count the
-        worker as registered. ConfigurationError if the coordinator refuses, RemoteTransportError
-        if it is not there, or does not answer within ``coordinator_timeout_ms``.
+        ConfigurationError if the coordinator refuses, RemoteTransportError if it is not there, not
+        any more, or does not answer within ``coordinator_timeout_ms``.
         """
         try:
             async with patient_timeout(self._timeout_ms / 1000):
@@ -81,15 +80,17 @@ class ControlLink:
         except TimeoutError:
             raise RemoteTransportError(self.unanswered()) from None
 
-    async def _register(self, message: Register) -> Registered | None:
+    async def _register(self, message: Register) -> Registered:
         if self._conversation is not None:
             await self._conversation.close()
         self._conversation = await self._transport.connect()
         await self.send(message)
         answer = await self.receive()
+        if answer is None:
+            raise RemoteTransportError(f"the coordinator at {self._transport.address} is gone")
         if isinstance(answer, Refused):
             raise ConfigurationError(answer.reason)
-        if answer is not None and not isinstance(answer, Registered):
+        if not isinstance(answer, Registered):
             raise RemoteProtocolError(
                 f"the coordinator answered {type(answer).__name__} to Register"
             )

@@ -33,7 +33,7 @@ from flinknet.cluster.control.hash_seed import restart_with_seed
 from flinknet.cluster.control.http_server import HttpServer
 from flinknet.cluster.control.kept_output import KeptOutput
 from flinknet.cluster.control.logs import configure_logging
-from flinknet.cluster.control.messages import Message, Register, StatisticsReport
+from flinknet.cluster.control.messages import Message, Register, Registered, StatisticsReport
 from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.process_group import kill_group
 from flinknet.cluster.control.stop_signals import when_told_to_stop
@@ -151,9 +151,18 @@ class Coordinator:
         self.dispatcher.register(message, self.now())
         self._connections[message.worker_id] = connection
         log.info("worker %s (pid %d) registered", message.worker_id, message.pid)
-        if self.registered_workers() >= self.config.workers:
-            self.ready.set()
+        config = self.config
+        connection.send(
+            Registered(config.heartbeat_interval_ms, config.progress_interval_ms, self.return_ms)
+        )
         self._settle()
+
+    def answered(self) -> None:
+        """A worker has been told that it is registered. The cluster is ready when all have been: if
+        the coordinator dies then, each worker knows whether another one comes."""
+        answered = sum(connection.is_answered for connection in self._connections.values())
+        if answered >= self.config.workers:
+            self.ready.set()
 
     def receive(self, worker_id: str, message: Message) -> None:
         """A registered worker said something; RemoteProtocolError if it must not say that."""

@@ -14,10 +14,9 @@ cancelled what it runs. STOP is SIGTERM, or the coordinator's message of that na
 loses the coordinator cancels what it runs, because nobody else would ever do so. It has lost it
 when the control connection ends, and when no message has come for ``coordinator_timeout_ms``,
 though each heartbeat is answered; the time in which user code blocked the loop, so that nothing
-could be heard, does not count (``presence.py``). Then it ends, unless another coordinator may come
-in the place of this one: the coordinator has said so, or was lost before it answered. For so long
-the worker tries to join that. A coordinator that was not replaced refuses the worker, since it
-counts it as lost.
+could be heard, does not count (``presence.py``). Then it ends, unless the coordinator had said that
+another one may come in its place: for so long it tries to join that. One that has not been replaced
+refuses it, since it counts it as lost.
 
 Heartbeats share the event loop with the subtasks. They cannot starve behind subtasks, which yield
 at least once per buffer, but a user function that blocks the loop also holds them back. Then a
@@ -37,7 +36,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -443,29 +442,20 @@ async def work(
                 slots=config.cluster.slots_per_worker,
                 metrics_address=metrics_address,
             )
-            return_ms = config.cluster.coordinator_return_ms
-            return await serve_coordinators(worker, link, message, return_ms, stop)
+            return await serve_coordinators(worker, link, message, stop)
 
 
 async def serve_coordinators(
-    worker: Worker, link: ControlLink, message: Register, return_ms: float, stop: asyncio.Event
+    worker: Worker, link: ControlLink, message: Register, stop: asyncio.Event
 ) -> ExitStatus:
-    """Register, and work for this coordinator and those that come in its place.
-
-    ``return_ms`` is how long another one is waited for if the first is lost before it answers;
-    each that answers says it of itself. Raises as ``ControlLink.register`` if there is no first.
-    """
+    """Register, and work for this coordinator and those that come in its place."""
     registered = await link.register(message)
-    while True:
-        if registered is None:
-            print("lost the coordinator before it answered", file=sys.stderr)
-        elif await worker.serve(registered, stop) is ExitStatus.COORDINATOR_LOST:
-            return_ms = registered.return_ms
-        else:
-            return ExitStatus.STOPPED
-        registered = await join_again(link, message, return_ms, stop)
-        if registered is None:
+    while await worker.serve(registered, stop) is ExitStatus.COORDINATOR_LOST:
+        another = await join_again(link, message, registered.return_ms, stop)
+        if another is None:
             return ExitStatus.STOPPED if stop.is_set() else ExitStatus.COORDINATOR_LOST
+        registered = another
+    return ExitStatus.STOPPED
 
 
 async def join_again(
@@ -489,12 +479,11 @@ async def _join_again(link: ControlLink, message: Register, within_ms: float) ->
     try:
         async with patient_timeout(within_ms / 1000):
             while True:
-                with suppress(RemoteTransportError):
-                    registered = await link.register(message)
-                    if registered is not None:
-                        return registered
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+                try:
+                    return await link.register(message)
+                except RemoteTransportError:
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, _PAUSE_S_MAX)
     except TimeoutError:
         if within_ms:
             print(f"no coordinator has come in its place for {within_ms:.0f} ms", file=sys.stderr)

@@ -42,7 +42,6 @@ class Cluster:
         async with environment, self.served.link() as link:
             message = Register(environment.worker_id, 100 + number, environment.address, 2)
             registered = await link.register(message)
-            assert registered is not None
             self.stops.append(stop)
             self.environments.append(environment)
             worker = Worker(environment, link, self.config)

@@ -54,13 +54,15 @@ class NoteTurn(SinkFunction):
 
 
 async def assert_only_idle(subtask: Subtask) -> None:
-    """From now on its idle time grows, and nothing else."""
+    """Once it has ended its step, its idle time grows, and nothing else."""
+
+    def idle_ms() -> float:
+        return subtask.statistics().times.accumulated_idle_time_ms
+
+    # Between two looks without a turn of the loop only a wait that is under way grows.
+    await until(lambda: idle_ms() < idle_ms())
     before = subtask.statistics().times
-    await until(
-        lambda: (
-            subtask.statistics().times.accumulated_idle_time_ms > before.accumulated_idle_time_ms
-        )
-    )
+    await until(lambda: idle_ms() > before.accumulated_idle_time_ms)
     after = subtask.statistics().times
     assert after.accumulated_busy_time_ms == pytest.approx(before.accumulated_busy_time_ms)
     assert after.accumulated_backpressured_time_ms == before.accumulated_backpressured_time_ms

@@ -44,9 +44,8 @@ class Workers(Protocol):
 
     config: ClusterConfig
 
-    @property
-    def return_ms(self) -> float: ...
     def join(self, message: Register, connection: WorkerConnection) -> None: ...
+    def answered(self) -> None: ...
     def receive(self, worker_id: str, message: Message) -> None: ...
     def leave(self, worker_id: str) -> None: ...
 
@@ -59,6 +58,8 @@ class WorkerConnection:
         self._conversation = conversation
         self._silence_s = coordinator.config.heartbeat_timeout_ms / 1000
         self._outbox: asyncio.Queue[Message | None] = asyncio.Queue(OUTBOX_MESSAGES_MAX)
+        self.is_answered = False
+        """Whether the worker has been told that it is registered."""
 
     async def serve(self) -> None:
         """Serve the worker until either side ends it."""
@@ -98,14 +99,6 @@ class WorkerConnection:
         except ConfigurationError as error:
             self.send(Refused(str(error)))
             return
-        config = self._coordinator.config
-        self.send(
-            Registered(
-                config.heartbeat_interval_ms,
-                config.progress_interval_ms,
-                self._coordinator.return_ms,
-            )
-        )
         try:
             while (message := await self._receive()) is not None:
                 self._coordinator.receive(first.worker_id, message)
@@ -128,3 +121,6 @@ class WorkerConnection:
                 await self._conversation.send(encode(message))
             except ConnectionError:
                 return  # The reading side notices the end, too, and reports it.
+            if isinstance(message, Registered):
+                self.is_answered = True
+                self._coordinator.answered()

@@ -13,7 +13,7 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import encode_result
 from flinknet.cluster.coordinator.coordinator import Coordinator
 from flinknet.config import CheckpointingConfig
-from flinknet.errors import ConfigurationError, JobError
+from flinknet.errors import ConfigurationError, JobError, RemoteTransportError
 from flinknet.runtime.subtask import SubtaskResult
 from tests.sim.cluster import MemoryTransport, Trace
 from tests.unit.cluster.control_plane import CONFIG, expect
@@ -71,6 +71,7 @@ async def test_a_coordinator_that_cuts_a_conversation_has_gone(coordinator: Coor
         await asyncio.sleep(0)
         [far] = transport.accepted
         far.abort()
-        assert await registering is None
+        with pytest.raises(RemoteTransportError, match="the simulated coordinator is gone"):
+            await registering
         await link.send(Heartbeat())
         assert await link.receive() is None

@@ -47,7 +47,8 @@ async def test_a_coordinator_that_goes_while_a_worker_registers() -> None:
         served_websocket(hang_up) as address,
         http_link(address, new_token(), ClusterConfig()) as link,
     ):
-        assert await link.register(REGISTER) is None
+        with pytest.raises(RemoteTransportError, match="is gone"):
+            await link.register(REGISTER)
 
 
 async def take_in(request: web.Request) -> web.WebSocketResponse:

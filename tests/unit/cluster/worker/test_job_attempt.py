@@ -218,7 +218,6 @@ async def test_a_cancel_that_comes_right_behind_the_deployment_is_answered(
         http_link(address, new_token(), CONFIG) as link,
     ):
         registered = await link.register(Register("worker-0", 1, environment.address, 2))
-        assert registered is not None
         await Worker(environment, link, CONFIG).serve(registered, asyncio.Event())
     assert Released("job", 0) in said
 

@@ -17,7 +17,7 @@ from flinknet import machine
 from flinknet.cluster.control.credentials import new_token
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.http_transport import http_link
-from flinknet.cluster.control.messages import Register, Registered, Stop, encode
+from flinknet.cluster.control.messages import Register, Registered, encode
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.worker import worker as module
 from flinknet.cluster.worker.worker import (
@@ -26,7 +26,6 @@ from flinknet.cluster.worker.worker import (
     WorkEvent,
     WorkState,
     join_again,
-    serve_coordinators,
 )
 from flinknet.config import NetworkConfig
 from flinknet.datastream import CollectSink
@@ -296,7 +295,6 @@ async def test_a_worker_joins_the_coordinator_in_the_place_of_its_own(
         async with serve_control_plane(config) as first:
             link = await stack.enter_async_context(first.link())
             registered = await link.register(message)
-            assert registered is not None
             assert registered.return_ms == config.coordinator_return_ms
             worker = Worker(environment, link, config)
             serving = asyncio.create_task(worker.serve(registered, stop))
@@ -326,38 +324,6 @@ async def test_a_worker_joins_the_coordinator_in_the_place_of_its_own(
         assert await join_again(link, message, 60_000.0, stop) is None
 
 
-async def test_a_coordinator_that_is_lost_before_it_answers_may_be_replaced(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Whenever a coordinator is lost, the worker waits for the next one."""
-    registers = 0
-
-    async def answers_the_third(request: web.Request) -> web.WebSocketResponse:
-        nonlocal registers
-        socket = web.WebSocketResponse()
-        await socket.prepare(request)
-        await socket.receive()
-        registers += 1
-        if registers == 3:
-            await socket.send_bytes(encode(Registered(10.0, 10.0)))
-            await socket.send_bytes(encode(Stop("enough")))
-            await socket.receive()
-        return socket
-
-    async with (
-        NetworkEnvironment() as environment,
-        served_websocket(answers_the_third) as address,
-        http_link(address, new_token(), CONFIG) as link,
-    ):
-        worker = Worker(environment, link, CONFIG)
-        message, stop = Register("worker-0", 1, environment.address, 1), asyncio.Event()
-        status = await serve_coordinators(worker, link, message, 0.0, stop)
-        assert (status, registers) == (ExitStatus.COORDINATOR_LOST, 1), "none was to come"
-        status = await serve_coordinators(worker, link, message, 60_000.0, stop)
-        assert (status, registers) == (ExitStatus.STOPPED, 3)
-    assert capsys.readouterr().err.count("lost the coordinator before it answered") == 2
-
-
 async def register_only(request: web.Request) -> web.WebSocketResponse:
     """Let a worker in, then read on and never answer."""
     socket = web.WebSocketResponse()
@@ -378,7 +344,6 @@ async def test_a_worker_whose_coordinator_falls_silent_ends_with_the_reason(
         http_link(address, new_token(), IMPATIENT) as link,
     ):
         registered = await link.register(Register("worker-0", 1, "127.0.0.1:1", 1))
-        assert registered is not None
         worker = Worker(environment, link, IMPATIENT)
         assert await worker.serve(registered, asyncio.Event()) is ExitStatus.COORDINATOR_LOST
     said = capsys.readouterr().err

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import aiohttp
 import pytest
 
 from flinknet.cluster.control.credentials import authorization_headers
 from flinknet.cluster.control.messages import Heartbeat, Register, Registered, Run, Stop, encode
+from flinknet.cluster.coordinator.coordinator import Coordinator
+from flinknet.cluster.coordinator.workers.worker_connection import WorkerConnection
 from flinknet.errors import ConfigurationError
 from tests.unit.cluster.control_plane import CONFIG, ServedCoordinator
 
@@ -22,6 +27,52 @@ async def test_a_worker_hears_the_pace_of_its_reports(served: ServedCoordinator)
     async with served.link() as link:
         registered = await link.register(Register("worker-0", 1, "127.0.0.1:1", 1))
     assert registered == Registered(CONFIG.heartbeat_interval_ms, CONFIG.progress_interval_ms)
+
+
+class UnansweredConversation:
+    """The coordinator's end of a conversation over which its answer takes its time."""
+
+    def __init__(self) -> None:
+        self.may_send, self.has_ended = asyncio.Event(), asyncio.Event()
+        self.sent: list[bytes] = []
+        self._said = [encode(Register("worker-0", 1, "127.0.0.1:1", 1))]
+
+    async def send(self, message: bytes) -> None:
+        await self.may_send.wait()
+        self.sent.append(message)
+
+    async def receive(self) -> bytes | None:
+        if self._said:
+            return self._said.pop()
+        await self.has_ended.wait()
+        return None
+
+    async def close(self) -> None:
+        """There is no socket."""
+
+    def abort(self) -> None:
+        self.has_ended.set()
+
+
+async def test_a_cluster_is_ready_when_its_workers_know_that_they_are_registered() -> None:
+    """If its coordinator dies as soon as it is ready, they know whether another one comes."""
+    coordinator = Coordinator(replace(CONFIG, workers=1))
+    conversation = UnansweredConversation()
+    serving = asyncio.create_task(WorkerConnection(coordinator, conversation).serve())
+    while not coordinator.registered_workers():
+        await asyncio.sleep(0)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not coordinator.ready.is_set()
+    conversation.may_send.set()
+    await coordinator.ready.wait()
+    assert conversation.sent == [
+        encode(Registered(CONFIG.heartbeat_interval_ms, CONFIG.progress_interval_ms))
+    ]
+    conversation.has_ended.set()
+    await serving
+    coordinator.close("the test ends")
+    await coordinator.finish_checkpoints()
 
 
 @pytest.mark.parametrize(
