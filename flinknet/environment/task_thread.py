@@ -14,8 +14,10 @@ A subtask has one thread for its whole life, because some objects may only be us
 that made them: a connection of sqlite3, what is in ``threading.local``.
 
 To pass a step to the thread and back takes about 50 microseconds of processor time. So a step
-should be worth a millisecond or more: results are gathered in the step (``GatheredOutput``), and
-the loop writes them behind it, before anything else is done with the chain.
+should be worth a millisecond or more: results are serialised in the step and gathered
+(``GatheredOutput``), and the loop writes their bytes behind it, before anything else is done with
+the chain. So the loop touches no record, and all code of a program that a record needs (key
+selectors, partitioners, what its class does when it is serialised) runs in the thread, too.
 
 Cancellation: the loop does not wait for a step that is under way. The thread closes the coroutine
 when the step has ended, before all that it is asked for later. A coroutine that is closed cannot
@@ -73,6 +75,7 @@ and a barrier waits for its end."""
 
 T = TypeVar("T")
 Given = TypeVar("Given")
+Prepared = TypeVar("Prepared")
 
 
 class LongStep(NamedTuple):
@@ -341,23 +344,27 @@ class TaskThread:
 
 
 class GatheredOutput:
-    """What the steps of one thread have emitted, in order, for the loop to write."""
+    """What the steps of one thread have emitted, in order and prepared, for the loop to write."""
 
     def __init__(self) -> None:
         self._gathered: deque[tuple[Callable[[Any], Awaitable[None]], Any]] = deque()
         self._is_discarded = False
 
     def gathering(
-        self, write: Callable[[Given], Awaitable[None]]
+        self,
+        prepare: Callable[[Given], Prepared],
+        write: Callable[[Prepared], Awaitable[None]],
     ) -> Callable[[Given], Coroutine[Any, Any, None]]:
-        """Make of a coroutine function that writes one that gathers in the thread."""
+        """Return a coroutine function that prepares what it is given at once, in the thread, and
+        has the loop write that."""
         gathered = self._gathered
 
         async def gather(given: Given) -> None:
+            prepared = prepare(given)
             if _here.thread is None:
-                await write(given)
+                await write(prepared)
                 return
-            gathered.append((write, given))
+            gathered.append((write, prepared))
             if len(gathered) >= BATCHES_GATHERED_MAX:
                 await on_loop(self.write)
 

@@ -2,9 +2,8 @@
 
 Theory of operation. A list of records is packed as one msgpack array, and the array's header is
 cut off: what is left are the same bytes as if the records had been packed one by one, for a
-fraction of the calls. A block is written whole or not at all, because nobody knows where its
-records end. So it has to fit what is left of a buffer: how many records that takes is estimated by
-those packed last.
+fraction of the calls. How many records a block has is estimated by the size of those packed last.
+A block that does not fit what is left of a buffer is cut between two records (``record_ends``).
 """
 
 from __future__ import annotations
@@ -13,18 +12,20 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+import msgpack
+
 from flinknet.records.detached import Detachment, each_detached
 
-__all__ = ["BlockPacker", "chunks"]
+__all__ = ["BlockPacker", "chunks", "record_ends"]
 
 _BLOCK_RECORDS_MIN = 4
 """Fewer records gain too little."""
 
 _BLOCK_RECORDS_MAX = 128
-"""More gain nothing, and what a block takes is only known when it is there."""
+"""More gain nothing."""
 
-_BLOCK_BYTES_MAX = 65_536
-"""Larger blocks would leave the processor's nearer caches."""
+_BLOCK_BYTES_MAX = 8_192
+"""Of larger blocks too many would have to be cut: a default buffer has 32 KiB."""
 
 CHUNK_RECORDS = 512
 _FIXARRAY_MAX = 15
@@ -52,13 +53,13 @@ class BlockPacker:
         """Whether records are small enough, by those packed last."""
         return self._record_bytes * _BLOCK_RECORDS_MIN <= self._bytes_max
 
-    def records_in(self, room_bytes: int) -> int:
-        """How many records to pack for that much room; 0 if it is not worth a block."""
-        records = int(min(room_bytes, self._bytes_max) / self._record_bytes)
+    def records_in_block(self) -> int:
+        """How many records to pack together; 0 if they are not worth a block."""
+        records = int(self._bytes_max / self._record_bytes)
         return min(records, _BLOCK_RECORDS_MAX) if records >= _BLOCK_RECORDS_MIN else 0
 
     def pack(self, records: list[Any]) -> memoryview:
-        """Return the bytes of at most as many records as ``records_in`` said, and learn from them.
+        """Return the bytes of a block's records, and learn from them.
 
         Raises SerializationError if one of the records cannot be serialised, or is too deep inside
         an array.
@@ -67,6 +68,17 @@ class BlockPacker:
         block = memoryview(self._pack(records))[header_bytes:]
         self._record_bytes = len(block) / len(records)
         return block
+
+
+def record_ends(block: memoryview) -> list[int]:
+    """Return where the records of a block end."""
+    unpacker = msgpack.Unpacker(max_buffer_size=len(block))
+    unpacker.feed(block)
+    ends = []
+    while unpacker.tell() < len(block):
+        unpacker.skip()
+        ends.append(unpacker.tell())
+    return ends
 
 
 def chunks(records: Iterable[Any], size: int = CHUNK_RECORDS) -> Iterator[list[Any]]:

@@ -1,4 +1,5 @@
 from cpython.object cimport PyObject
+from libc.stdint cimport int32_t
 
 from flinknet.records.output cimport Output
 from flinknet.records.round_robin cimport RoundRobin
@@ -19,6 +20,7 @@ cdef class DirectRouteToOne(RouteToOne):
 cdef class DirectRouteToChosen(RouteToChosen):
     cdef CPacker _direct
     cdef Output _full
+    cdef bint _is_undecided
     cdef bytes _rest
     cdef TupleChannels _tuple_channels
     cdef RoundRobin _turns
@@ -28,4 +30,7 @@ cdef class DirectRouteToChosen(RouteToChosen):
     cdef bytes _let_go(self)
     cdef object _emit_to(self, Output output, record)
     cdef Output _known_for(self, PyObject *record)
+    cdef Py_ssize_t _known_channel(self, PyObject *record) except? -1
     cdef Output _choose(self, record)
+    cdef Py_ssize_t _chosen_channel(self, record) except -1
+    cdef int32_t _channel_to_note(self, PyObject *record) except? -1

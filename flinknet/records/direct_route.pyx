@@ -8,20 +8,33 @@ it goes (``flat_packing.pxd``), so that its channel is chosen before. The channe
 found without a call of the key's function, where that is known (``tuple_channels.pyx``); the next
 channel in turn is seen without a call (``round_robin.py``). Everything else is as in ``route.py``,
 which is what plain Python takes: there this would be the same with one call more.
+
+``pack`` packs small records behind one another into a block, whatever their channels, and notes
+where each ends and where it goes. Writing the block copies bytes, and touches no object: that is
+all of a record's way which is left to the event loop when its operator runs in a thread.
 """
 
-from cpython.object cimport PyObject
+from functools import partial
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.object cimport PyObject
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.string cimport memcpy
+
+from flinknet.buffer.builder cimport BufferBuilder
+from flinknet.buffer.segment cimport MemorySegment
 from flinknet.records.output cimport Output
 from flinknet.records.round_robin cimport take_turn, turns_behind
-from flinknet.records.route cimport RouteToChosen, RouteToOne
+from flinknet.records.route cimport RecordRoute, RouteToChosen, RouteToOne
 from flinknet.records.serialization.c_packer cimport CPacker, pack_quietly, raise_what_is_set
-from flinknet.records.serialization.flat_packing cimport write_flat
+from flinknet.records.serialization.flat_packing cimport put_flat, write_flat
 from flinknet.records.tuple_channels cimport TupleChannels
 
 from flinknet.records.block import chunks
 from flinknet.records.serialization.packer import unserializable
-from flinknet.records.serialization.large_record import large_form
+from flinknet.records.route import UNDECIDED
+from flinknet.records.serialization.large_record import LARGE_RECORD_BYTES, kept_form, large_form
 from flinknet.records.written import WRITTEN
 
 __all__ = ["DirectRouteToChosen", "DirectRouteToOne"]
@@ -30,6 +43,88 @@ __all__ = ["DirectRouteToChosen", "DirectRouteToOne"]
 cdef extern from "Python.h":
     PyObject *PyList_GET_ITEM(PyObject *values, Py_ssize_t index)
     Py_ssize_t PyList_GET_SIZE(PyObject *values)
+    Py_ssize_t PY_SSIZE_T_MAX
+
+
+cdef enum:
+    BLOCK_BYTES = 1 << 16  # Larger blocks would leave the processor's nearer caches.
+    BLOCK_RECORDS_MAX = 4096
+    FLAT_BYTES = 512  # no record that ``put_flat`` packs has more
+
+cdef Py_ssize_t LARGE_FROM_BYTES = LARGE_RECORD_BYTES
+cdef int32_t UNDECIDED_CHANNEL = UNDECIDED
+
+
+ctypedef struct _Place:
+    uint32_t end  # of a record, in the bytes of its block
+    int32_t channel
+
+
+cdef class _Block:
+    """Records that are packed, in order; ``written`` is how many have been written since."""
+
+    cdef uint8_t *_data
+    cdef _Place *_places
+    cdef Py_ssize_t records
+    cdef Py_ssize_t written
+
+    def __cinit__(self, Py_ssize_t records_max):
+        self._places = <_Place *>PyMem_Malloc(records_max * sizeof(_Place))
+        if self._places is NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        PyMem_Free(self._data)
+        PyMem_Free(self._places)
+
+    cdef int take(self, const uint8_t *data) except -1:
+        """Keep a copy of the bytes of the records."""
+        cdef Py_ssize_t size = self._places[self.records - 1].end
+        self._data = <uint8_t *>PyMem_Malloc(size)
+        if self._data is NULL:
+            raise MemoryError
+        memcpy(self._data, data, size)
+        return 0
+
+    cdef bytes pop(self):
+        """Return the next record, which counts as written then."""
+        cdef Py_ssize_t start = self._places[self.written - 1].end if self.written else 0
+        cdef Py_ssize_t end = self._places[self.written].end
+        self.written += 1
+        return PyBytes_FromStringAndSize(<char *>self._data + start, end - start)
+
+    cdef Output fill(self, RecordRoute route, Py_ssize_t turn_at):
+        """Write records as long as they fit; return the output that the next one does not fit,
+        None if there is none, or with the last one the loop is to turn."""
+        cdef _Place *place = self._places + self.written
+        cdef _Place *end = self._places + self.records
+        cdef _Place *first
+        cdef Py_ssize_t start = (place - 1).end if self.written else 0
+        cdef Py_ssize_t stop, size
+        cdef Output output
+        cdef BufferBuilder builder
+        cdef MemorySegment segment
+        while place < end and route.records_out < turn_at:
+            if place.channel == UNDECIDED_CHANNEL:
+                place.channel = route._chosen_now()
+            output = route._outputs[place.channel]
+            builder = output.builder
+            first, stop = place, start + builder.remaining
+            while place < end and place.channel == first.channel and place.end <= stop:
+                place += 1
+            if place == first:
+                self.written = place - self._places
+                return output
+            size = (place - 1).end - start
+            segment = builder._segment
+            memcpy(segment._room(size), self._data + start, size)
+            segment._written += size
+            builder.remaining -= size
+            builder.records += place - first
+            route.records_out += place - first
+            start += size
+        self.written = place - self._places
+        return None
 
 
 cdef class DirectRouteToOne(RouteToOne):
@@ -71,6 +166,9 @@ cdef class DirectRouteToOne(RouteToOne):
                 else:
                     await self._append_packed(self._output, data)
 
+    def pack(self, records):
+        return _packed(self, self._direct, None, records)
+
     cdef Py_ssize_t _write_some(self, list records, Py_ssize_t index) except -1:
         """Write records from ``index`` on as long as they fit; return the index of the first that
         is not written: too large for what is left, its bytes are kept, or to be looked at first."""
@@ -107,6 +205,7 @@ cdef class DirectRouteToChosen(RouteToChosen):
         self._direct = packer.direct
         self._turns = turns_behind(self._select)
         self._tuple_channels = partitioner.tuple_channels
+        self._is_undecided = partitioner.looks_at_queues
         self._written = WRITTEN
 
     cpdef emit(self, record):
@@ -143,6 +242,9 @@ cdef class DirectRouteToChosen(RouteToChosen):
                     await self.emit(share[index - 1])
                 else:
                     await self._emit_to(output, share[index - 1])
+
+    def pack(self, records):
+        return _packed(self, self._direct, self, records)
 
     def _shares_of(self, records):
         """Yield records with the output that they all are for, or with None: each is to be chosen
@@ -214,17 +316,26 @@ cdef class DirectRouteToChosen(RouteToChosen):
     cdef inline Output _known_for(self, PyObject *record):
         """Return the output of a record for which ``select`` need not be called, None for others.
         """
+        cdef Py_ssize_t channel = self._known_channel(record)
+        if channel < 0:
+            return None
+        return <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
+
+    cdef inline Py_ssize_t _known_channel(self, PyObject *record) except? -1:
+        """Return its channel, or -1."""
         cdef Py_ssize_t channel = -1
         if self._tuple_channels is not None:
             channel = self._tuple_channels.find(record)
         elif self._turns is not None and not self._large:
             channel = take_turn(self._turns)
         # For one that there is not, ``select`` is called, and what it chooses is refused.
-        if not 0 <= channel < PyList_GET_SIZE(<PyObject *>self._outputs):
-            return None
+        return channel if 0 <= channel < PyList_GET_SIZE(<PyObject *>self._outputs) else -1
+
+    cdef inline Output _choose(self, record):
+        cdef Py_ssize_t channel = self._chosen_channel(record)
         return <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
 
-    cdef Output _choose(self, record):
+    cdef Py_ssize_t _chosen_channel(self, record) except -1:
         cdef CPacker direct = self._direct
         cdef Py_ssize_t held = direct._size
         cdef Py_ssize_t channel
@@ -232,8 +343,9 @@ cdef class DirectRouteToChosen(RouteToChosen):
             channel = self._select(record)
             # As ``self._outputs[channel]``, of which nothing but the bounds is looked at.
             if 0 <= channel < PyList_GET_SIZE(<PyObject *>self._outputs):
-                return <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
-            return self._outputs[channel]
+                return channel
+            self._outputs[channel]
+            return channel + len(self._outputs)
         except BaseException:
             # That it cannot be packed is why, rather, if both is so.
             if pack_quietly(direct, <PyObject *>record) < 0:
@@ -241,6 +353,124 @@ cdef class DirectRouteToChosen(RouteToChosen):
                 _raise_unserializable(record)
             direct.release(held)
             raise
+
+    cdef int32_t _channel_to_note(self, PyObject *record) except? -1:
+        """Return the channel of a record that is packed now and written later."""
+        cdef Py_ssize_t channel
+        if self._is_undecided:
+            return UNDECIDED_CHANNEL
+        channel = self._known_channel(record)
+        return channel if channel >= 0 else self._chosen_channel(<object>record)
+
+
+cdef list _packed(RecordRoute route, CPacker direct, DirectRouteToChosen chosen, records):
+    """Pack records for a route, ``chosen`` if it is one that chooses."""
+    cdef list writes = []
+    cdef Py_ssize_t index
+    for chunk in [records] if type(records) is list else chunks(records):
+        index = 0
+        while index < len(chunk):
+            if route._large:
+                writes.append(_pack_large(route, direct, chosen, chunk[index]))
+                index += 1
+            else:
+                index = _pack_block(route, direct, chosen, chunk, index, writes)
+    return writes
+
+
+cdef Py_ssize_t _pack_block(
+    RecordRoute route,
+    CPacker direct,
+    DirectRouteToChosen chosen,
+    list records,
+    Py_ssize_t index,
+    list writes,
+) except -1:
+    """Pack records from ``index`` on into a block, and one that is too large for it behind them;
+    return the index of the next."""
+    cdef Py_ssize_t start = direct._size
+    cdef Py_ssize_t held
+    cdef Py_ssize_t end = min(len(records), index + BLOCK_RECORDS_MAX)
+    cdef int32_t channel = 0
+    cdef _Block block = _Block(end - index)
+    long_one = None
+    try:
+        while index < end and long_one is None and direct._size - start < BLOCK_BYTES:
+            if index >= len(records):  # code of a record's class has changed the list
+                break
+            record = records[index]
+            if chosen is not None:
+                channel = chosen._channel_to_note(<PyObject *>record)
+            held = direct._size
+            _pack(direct, record)
+            if direct._size - held >= LARGE_FROM_BYTES:
+                long_one = PyBytes_FromStringAndSize(
+                    <char *>direct._scratch + held, direct._size - held
+                )
+                direct.release(held)
+            else:
+                block._places[block.records].end = <uint32_t>(direct._size - start)
+                block._places[block.records].channel = channel
+                block.records += 1
+            index += 1
+        if block.records:
+            block.take(direct._scratch + start)
+            writes.append(partial(_write_block, route, block))
+    finally:
+        direct.release(start)
+    if long_one is not None:
+        route._large = True
+        writes.append(partial(_write_long, route, channel, long_one))
+    return index
+
+
+cdef object _pack_large(RecordRoute route, CPacker direct, DirectRouteToChosen chosen, record):
+    """Pack a record behind a large one."""
+    cdef int32_t channel = 0
+    cdef Py_ssize_t held
+    pieces = kept_form(record)
+    if chosen is not None:
+        channel = chosen._channel_to_note(<PyObject *>record)
+    if pieces is not None:
+        return partial(route._write_large, channel, pieces)
+    held = direct._size
+    try:
+        _pack(direct, record)
+        data = PyBytes_FromStringAndSize(<char *>direct._scratch + held, direct._size - held)
+    finally:
+        direct.release(held)
+    route._large = len(data) >= LARGE_FROM_BYTES
+    return partial(_write_long, route, channel, data)
+
+
+cdef int _pack(CPacker direct, record) except -1:
+    """Pack a record behind what the packer holds."""
+    cdef uint8_t *at = direct._room(FLAT_BYTES)
+    cdef uint8_t *behind = put_flat(at, at + FLAT_BYTES, <PyObject *>record)
+    cdef Py_ssize_t held = direct._size
+    if behind is not NULL:
+        direct._size = behind - direct._scratch
+    elif pack_quietly(direct, <PyObject *>record) < 0:
+        direct.release(held)
+        _raise_unserializable(record)
+    return 0
+
+
+async def _write_block(RecordRoute route, _Block block):
+    cdef Output full
+    while block.written < block.records:
+        full = block.fill(route, route._turn_at)
+        if full is not None:
+            await route._append_packed(full, block.pop())
+        else:
+            await route._one_is_written()
+
+
+async def _write_long(RecordRoute route, int channel, bytes data):
+    """Write a record that has to be held against the limits, or may have to be cut."""
+    if channel == UNDECIDED_CHANNEL:
+        channel = route._chosen_now()
+    await route._append_packed(route._outputs[channel], data)
 
 
 cdef int _raise_unserializable(record) except -1:

@@ -11,6 +11,7 @@ cdef class RecordRoute:
     cdef object _encode
     cdef object _form
     cdef object _options
+    cdef list _outputs
     cdef object _packer
     cdef bint _large
     cdef Py_ssize_t _records_between_turns
@@ -33,7 +34,6 @@ cdef class RouteToOne(RecordRoute):
 
 cdef class RouteToChosen(RecordRoute):
     cdef object _division
-    cdef list _outputs
     cdef object _partitioner
     cdef object _select
 
@@ -43,5 +43,4 @@ cdef class RouteToChosen(RecordRoute):
 
 cdef class CutRoute(RecordRoute):
     cdef object _limits
-    cdef list _outputs
     cdef object _partitioner

@@ -14,7 +14,9 @@ awaited it finds the mistake.
 Both kinds of ``emit`` spell ``builder.append_whole`` out: the call would take a twentieth more of
 the CPU of a small record (`python -m bench run micro --case emit`, tuple).
 
-``emit_many`` packs many records with one call, a *block*, as long as they are small (``block.py``).
+``pack`` does half of that for many records: it serialises them, chooses their outputs, and returns
+what writes them, so that the two halves may run in different threads. It packs many records with
+one call, a *block*, as long as they are small (``block.py``). ``emit_many`` does both halves.
 
 Large bytes and Arrow batches are not packed: they are copied nowhere but into the buffer, in two
 pieces (``large_form``). To look what a record is takes as long as packing a small one, so ``emit``
@@ -24,12 +26,14 @@ CPU with ``emit``, and 0.74 with ``emit_many`` (`--case emit,emit-many`, bytes-3
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final
 
 from flinknet.errors import SerializationError
 from flinknet.records.appender import RecordAppender, emit_lets_loop_turn
-from flinknet.records.block import BlockPacker, chunks
+from flinknet.records.block import BlockPacker, chunks, record_ends
 from flinknet.records.cooperative_budget import records_between_turns
 from flinknet.records.division import Division
 from flinknet.records.output import Output
@@ -37,13 +41,20 @@ from flinknet.records.partitioner import Partitioner
 from flinknet.records.serialization.large_record import (
     LARGE_RECORD_BYTES,
     LargeForm,
+    kept_form,
     large_form,
 )
 from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.written import WRITTEN
 
-__all__ = ["CutRoute", "RecordRoute", "RouteToChosen", "RouteToOne"]
+__all__ = ["UNDECIDED", "CutRoute", "RecordRoute", "RouteToChosen", "RouteToOne", "Write"]
+
+Write = Callable[[], Awaitable[None]]
+"""Writes records that are packed: called on the event loop, and awaited."""
+
+UNDECIDED: Final = -1
+"""The channel of a record for which it is chosen when the record is written."""
 
 _LARGE_RECORDS = 64
 """As many large records are written before somebody looks whether they are still large."""
@@ -63,6 +74,7 @@ class RecordRoute:
         "_form",
         "_large",
         "_options",
+        "_outputs",
         "_packer",
         "_records_between_turns",
         "_turn_at",
@@ -74,10 +86,11 @@ class RecordRoute:
         packer: RecordPacker,
         appender: RecordAppender,
         limits: RecordLimits,
-        channels: int = 1,
+        outputs: Sequence[Output],
     ) -> None:
         self.records_out = 0
-        self._records_between_turns = records_between_turns(channels)
+        self._outputs = outputs
+        self._records_between_turns = records_between_turns(len(outputs))
         self._turn_at = self._records_between_turns
         self._packer = packer
         self._encode, self._form, self._options = packer.encode, packer.form, packer.options
@@ -91,7 +104,8 @@ class RecordRoute:
 
     async def emit_many(self, records: Iterable[Any]) -> None:
         """Write many records; see ``RecordWriter.emit_many``."""
-        raise NotImplementedError
+        for write in self.pack(records):
+            await write()
 
     def _append_packed(self, output: Output, data: bytes) -> Coroutine[Any, Any, None]:
         """Write a record that does not fit, or of which that is not known."""
@@ -116,54 +130,99 @@ class RecordRoute:
             return self._one_is_written()
         return self._appender.append(output, content, head)
 
-    async def _emit_each(
-        self, records: list[Any], select: Callable[[Any], int], outputs: Sequence[Output]
-    ) -> None:
-        """Write records one by one, each to the output that is chosen for it then."""
-        encode, form, options = self._encode, self._form, self._options
-        data = b""
-        large = not self._blocks.worthwhile
-        for record in records:
-            if large and (pieces := large_form(record)) is not None:
-                await self._emit_large(outputs[select(record)], pieces)
-                continue
-            try:
-                data = encode(record, form, options)
-            except TypeError:
-                data = self._packer.pack_otherwise(record)
-            output = outputs[select(record)]
-            if output.builder.append_whole(data):
-                self.records_out += 1
-            else:
-                await self._appender.append(output, data)
-        if data:
-            self._blocks.observe(len(data))
+    def pack(self, records: Iterable[Any]) -> Iterable[Write]:
+        """Pack many records; see ``RecordWriter.pack``."""
+        raise NotImplementedError
 
-    async def _emit_blocks(self, output: Output, records: list[Any]) -> None:
-        """Write records to one output, as many at once as fit what is left of a buffer."""
+    def _pack_each(self, records: list[Any], select: Callable[[Any], int]) -> Iterator[Write]:
+        """Pack records one by one, each for the output that is chosen for it then. If that fails,
+        those before come first."""
+        encode, form, options = self._encode, self._form, self._options
+        large = not self._blocks.worthwhile
+        channels: list[int] = []
+        packed: list[bytes] = []
+        try:
+            for record in records:
+                if large and (pieces := kept_form(record)) is not None:
+                    channel = select(record)
+                    yield partial(self._write_each, channels, packed)
+                    yield partial(self._write_large, channel, pieces)
+                    channels, packed = [], []
+                    continue
+                try:
+                    data = encode(record, form, options)
+                except TypeError:
+                    data = self._packer.pack_otherwise(record)
+                channels.append(select(record))
+                packed.append(data)
+        except Exception:
+            yield partial(self._write_each, channels, packed)
+            raise
+        if packed:
+            self._blocks.observe(len(packed[-1]))
+            yield partial(self._write_each, channels, packed)
+
+    def _pack_blocks(self, channel: int, records: list[Any]) -> Iterator[Write]:
+        """Pack records for one output, many at once."""
         blocks = self._blocks
         start, end = 0, len(records)
         while start < end:
-            builder = output.builder
-            count = min(blocks.records_in(builder.remaining), end - start)
+            count = min(blocks.records_in_block(), end - start)
             if count > 1:
                 try:
                     block = blocks.pack(records[start : start + count])
                 except SerializationError:  # one of them; or, packed alone, none
                     count = 0
                 else:
-                    if not builder.append_whole(block, records=count):
-                        continue
-                    self.records_out += count
+                    yield partial(self._write_block, channel, block, count)
             if count <= 1:
                 count = 1 if blocks.worthwhile else _LARGE_RECORDS
-                await self._emit_each(records[start : start + count], _the_only, (output,))
+                some = records[start : start + count]
+                yield from self._pack_each(some, lambda record: channel)
             start += count
 
+    async def _write_each(self, channels: list[int], packed: list[bytes]) -> None:
+        """Write records that were packed one by one."""
+        outputs = self._outputs
+        for channel, data in zip(channels, packed, strict=True):
+            output = outputs[self._chosen_now() if channel == UNDECIDED else channel]
+            if output.builder.append_whole(data):
+                self.records_out += 1
+            else:
+                await self._appender.append(output, data)
+        await self._one_is_written()
 
-def _the_only(record: Any) -> int:
-    """Choose the first of one output."""
-    return 0
+    async def _write_large(self, channel: int, pieces: LargeForm) -> None:
+        output = self._outputs[self._chosen_now() if channel == UNDECIDED else channel]
+        await self._emit_large(output, pieces)
+
+    async def _write_block(self, channel: int, block: memoryview, records: int) -> None:
+        """Write a block: as many of its records at once as fit what is left of a buffer."""
+        output = self._outputs[channel]
+        if output.builder.append_whole(block, records=records):
+            self.records_out += records
+        else:
+            await self._write_cut_block(output, block)
+        await self._one_is_written()
+
+    async def _write_cut_block(self, output: Output, block: memoryview) -> None:
+        ends = record_ends(block)
+        written = start = 0
+        while written < len(ends):
+            fitting = bisect_right(ends, start + output.builder.remaining)
+            if fitting > written:
+                whole = block[start : ends[fitting - 1]]
+                output.builder.append_whole(whole, records=fitting - written)
+                self.records_out += fitting - written
+                written = fitting
+            else:
+                await self._appender.append(output, block[start : ends[written]])
+                written += 1
+            start = ends[written - 1]
+
+    def _chosen_now(self) -> int:
+        """Choose the channel of a record that is about to be written."""
+        raise AssertionError(f"{type(self).__name__} knows the channels when it packs")
 
 
 class RouteToOne(RecordRoute):
@@ -178,7 +237,7 @@ class RouteToOne(RecordRoute):
         limits: RecordLimits,
         output: Output,
     ) -> None:
-        super().__init__(packer, appender, limits)
+        super().__init__(packer, appender, limits, [output])
         self._output = output
 
     def emit(self, record: Any) -> Coroutine[Any, Any, None]:
@@ -200,16 +259,16 @@ class RouteToOne(RecordRoute):
         self.records_out += 1
         return WRITTEN
 
-    async def emit_many(self, records: Iterable[Any]) -> None:
-        """Write blocks to the output."""
+    def pack(self, records: Iterable[Any]) -> Iterable[Write]:
+        """Pack blocks for the output."""
         for chunk in [records] if type(records) is list else chunks(records):
-            await self._emit_blocks(self._output, chunk)
+            yield from self._pack_blocks(0, chunk)
 
 
 class RouteToChosen(RecordRoute):
     """Each record to the output that the partitioner chooses for it."""
 
-    __slots__ = ("_division", "_outputs", "_partitioner", "_select")
+    __slots__ = ("_division", "_partitioner", "_select")
 
     def __init__(
         self,
@@ -219,8 +278,7 @@ class RouteToChosen(RecordRoute):
         outputs: Sequence[Output],
         partitioner: Partitioner,
     ) -> None:
-        super().__init__(packer, appender, limits, len(outputs))
-        self._outputs = outputs
+        super().__init__(packer, appender, limits, outputs)
         self._partitioner = partitioner
         self._select = partitioner.select
         self._division = Division()
@@ -247,26 +305,34 @@ class RouteToChosen(RecordRoute):
             return WRITTEN
         return self._one_is_written()
 
-    async def emit_many(self, records: Iterable[Any]) -> None:
-        """Write to each output its share of the records in blocks; if there are no shares to make,
-        or the choice depends on what was written before, write one by one."""
+    def pack(self, records: Iterable[Any]) -> Iterable[Write]:
+        """Pack for each output its share of the records in blocks; if there are no shares to make,
+        pack one by one."""
         division, partitioner = self._division, self._partitioner
         for chunk in chunks(records):
-            together = not partitioner.looks_at_queues and self._blocks.worthwhile
-            if together and division.wants(len(chunk)):
+            if partitioner.looks_at_queues:
+                yield from self._pack_each(chunk, _when_it_is_written)
+            elif self._blocks.worthwhile and division.wants(len(chunk)):
                 shares = partitioner.divide(chunk)
                 division.observe(len(chunk), len(shares))
                 for index, share in shares.items():
-                    await self._emit_blocks(self._outputs[index], share)
+                    yield from self._pack_blocks(index, share)
             else:
-                await self._emit_each(chunk, self._select, self._outputs)
-            await self._one_is_written()
+                yield from self._pack_each(chunk, self._select)
+
+    def _chosen_now(self) -> int:
+        return self._select(None)
+
+
+def _when_it_is_written(record: Any) -> int:
+    """Choose no channel yet."""
+    return UNDECIDED
 
 
 class CutRoute(RecordRoute):
     """Each record in parts, which are records of their own, each to its own output."""
 
-    __slots__ = ("_limits", "_outputs", "_partitioner")
+    __slots__ = ("_limits", "_partitioner")
 
     def __init__(
         self,
@@ -276,9 +342,8 @@ class CutRoute(RecordRoute):
         outputs: Sequence[Output],
         partitioner: Partitioner,
     ) -> None:
-        super().__init__(packer, appender, limits)
+        super().__init__(packer, appender, limits, outputs)
         self._limits = limits
-        self._outputs = outputs
         self._partitioner = partitioner
 
     def emit(self, record: Any) -> Coroutine[Any, Any, None]:
@@ -286,23 +351,25 @@ class CutRoute(RecordRoute):
         return self._emit_parts(record)
 
     async def _emit_parts(self, record: Any) -> None:
-        self._limits.check_uncut(record)
-        forms = [
-            (self._outputs[index], self._serialised(part))
-            for index, part in self._partitioner.cut(record).items()
-        ]
-        for output, pieces in forms:
-            await self._emit_large(output, pieces)
+        for write in self._packed_parts(record):
+            await write()
 
-    async def emit_many(self, records: Iterable[Any]) -> None:
-        """Write one by one: a record is many rows already."""
+    def pack(self, records: Iterable[Any]) -> Iterable[Write]:
+        """Pack one by one: a record is many rows already."""
         for chunk in chunks(records):
             for record in chunk:
-                await self._emit_parts(record)
+                yield from self._packed_parts(record)
+
+    def _packed_parts(self, record: Any) -> list[Write]:
+        self._limits.check_uncut(record)
+        return [
+            partial(self._write_large, index, self._serialised(part))
+            for index, part in self._partitioner.cut(record).items()
+        ]
 
     def _serialised(self, record: Any) -> LargeForm:
         """Return a record as its bytes; raises SerializationError."""
-        form = large_form(record)
+        form = kept_form(record)
         if form is None:
             form = b"", self._packer.pack(record)
         head, content = form

@@ -95,8 +95,6 @@ class Detachment(IntEnum):
     the function runs again, so that those which are in a list need no copy."""
     ALWAYS = 2
     """They are; one that cannot be copied is an error."""
-    IF_POSSIBLE_LATER = 3
-    """As IF_POSSIBLE, where the function may run again before its results are serialised."""
 
 
 def never_changes(kind: Class) -> Class:

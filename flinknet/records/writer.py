@@ -40,7 +40,7 @@ from flinknet.records.appender import RecordAppender
 from flinknet.records.direct_route import DirectRouteToChosen, DirectRouteToOne
 from flinknet.records.output import BroadcastOutput, SubpartitionOutput
 from flinknet.records.partitioner import ForwardPartitioner, Partitioner
-from flinknet.records.route import CutRoute, RecordRoute
+from flinknet.records.route import CutRoute, RecordRoute, Write
 from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.packer import CheckedRecordPacker, RecordPacker
@@ -161,6 +161,15 @@ class RecordWriter:
         not. A list must not be changed meanwhile.
         """
         return self._route.emit_many(records)
+
+    def pack(self, records: Iterable[Any]) -> list[Write]:
+        """Serialise many records, and choose their subpartitions, for the event loop to write them:
+        ``for write in pack(records): await write()`` is ``emit_many``.
+
+        Any thread may call this, while no other call is under way. Raises SerializationError, and
+        what the partitioner does: then nothing is to be written.
+        """
+        return list(self._route.pack(records))
 
     # -- events -----------------------------------------------------------------------------------
 

@@ -20,7 +20,6 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 
 from flinknet.buffer.availability import Availability
@@ -36,6 +35,7 @@ from flinknet.operators.operators import Emit, Operator, PassOn, StreamElement, 
 from flinknet.operators.side_outputs import split_outputs
 from flinknet.operators.typed_records import restored, typed
 from flinknet.records.detached import Detachment, each_detached
+from flinknet.records.route import Write
 from flinknet.records.writer import RecordWriter
 from flinknet.runtime.operator_counts import OperatorCounts
 from flinknet.state.state_handler import OperatorSnapshot, StateHandler
@@ -98,24 +98,47 @@ class RecordWriterOutput:
         """Takes a watermark or a status for all consumers, or a latency marker for one of them."""
 
     def gather(self, gathered: GatheredOutput) -> None:
-        """Have all that is emitted gathered, for the loop to write."""
-        self.emit = gathered.gathering(self._write)
-        self.pass_on = gathered.gathering(self._write_element)
+        """Have records serialised where they are emitted, and all of it written by the loop."""
+        self.emit = gathered.gathering(self._pack, self._write_packed)
+        self.pass_on = gathered.gathering(_as_it_is, self._write_element)
 
     async def _write(self, records: list[Any]) -> None:
         try:
             await self.writer.emit_many(records)
         except SerializationError as error:
-            raise SerializationError(
-                f'operator "{self._operator_name}" emitted what cannot be sent: {text_of(error)}'
-            ) from error
+            raise self._unsendable(error) from error
         except FlinknetError:
             raise
         except Exception as error:
-            raise JobFailedError(
-                f'the {self._edge_name} partitioning behind operator "{self._operator_name}" '
-                f"failed {on_records(records)}: {type(error).__name__}: {text_of(error)}"
-            ) from error
+            raise self._not_partitioned(records, error) from error
+
+    def _pack(self, records: list[Any]) -> list[Write]:
+        try:
+            return self.writer.pack(records)
+        except SerializationError as error:
+            raise self._unsendable(error) from error
+        except FlinknetError:
+            raise
+        except Exception as error:
+            raise self._not_partitioned(records, error) from error
+
+    async def _write_packed(self, packed: list[Write]) -> None:
+        try:
+            for write in packed:
+                await write()
+        except SerializationError as error:  # of a record over a limit
+            raise self._unsendable(error) from error
+
+    def _unsendable(self, error: SerializationError) -> SerializationError:
+        return SerializationError(
+            f'operator "{self._operator_name}" emitted what cannot be sent: {text_of(error)}'
+        )
+
+    def _not_partitioned(self, records: list[Any], error: Exception) -> JobFailedError:
+        return JobFailedError(
+            f'the {self._edge_name} partitioning behind operator "{self._operator_name}" '
+            f"failed {on_records(records)}: {type(error).__name__}: {text_of(error)}"
+        )
 
     async def _write_element(self, element: StreamElement) -> None:
         if isinstance(element, LatencyMarker):
@@ -132,13 +155,9 @@ class RecordWriterOutput:
 
 
 class Targets:
-    """The writers and chained operators that take the same records of an operator.
+    """The writers and chained operators that take the same records of an operator."""
 
-    ``are_gathered`` says that the writers serialise them when the chained operators have run.
-    """
-
-    def __init__(self, are_gathered: bool) -> None:
-        self._are_gathered = are_gathered
+    def __init__(self) -> None:
         self.writers: list[Emit] = []
         self.chained: list[tuple[Emit, Emit]] = []
         """What takes the records themselves, and what takes copies of them."""
@@ -146,14 +165,16 @@ class Targets:
     @property
     def emit(self) -> Emit:
         """Give records to all. The writers come first: they have serialised a record before a
-        function changes it. The last operator gets the records themselves, if nothing else keeps
-        them."""
+        function changes it. The last operator gets the records themselves."""
         if not self.chained:
             return _to_all(self.writers)
         copying = [copy for _, copy in self.chained]
-        if not (self._are_gathered and self.writers):
-            copying[-1] = self.chained[-1][0]
+        copying[-1] = self.chained[-1][0]
         return _to_all([*self.writers, *copying])
+
+
+def _as_it_is(element: StreamElement) -> StreamElement:
+    return element
 
 
 class OperatorChain:
@@ -208,8 +229,7 @@ class OperatorChain:
         chained: Sequence[ChainedOperator],
         outputs: Sequence[RecordWriterOutput],
     ) -> None:
-        is_gathered = self.gathered is not None
-        targets: dict[str | None, Targets] = defaultdict(partial(Targets, is_gathered))
+        targets: dict[str | None, Targets] = defaultdict(Targets)
         told: list[PassOn] = []
         counts = self._counts[index]
         for other, own, behind in zip(self._operators, self._counts, chained, strict=True):
@@ -224,10 +244,8 @@ class OperatorChain:
         if self._reuses_objects:
             self._operators[index].detachment = Detachment.NONE
         elif not any(some.chained for some in targets.values()):
-            self._operators[index].detachment = (
-                Detachment.IF_POSSIBLE_LATER if is_gathered else Detachment.IF_POSSIBLE
-            )
-        emit = targets.pop(None, Targets(is_gathered)).emit
+            self._operators[index].detachment = Detachment.IF_POSSIBLE
+        emit = targets.pop(None, Targets()).emit
         if one.converts and one.output_type is not None:
             emit = typed(emit, self._operators[index], one.output_type, stamped=one.stamped)
         if one.splits_outputs:

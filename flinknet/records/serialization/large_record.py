@@ -12,7 +12,14 @@ from flinknet.records.serialization.extension_reader import read_arrow
 from flinknet.records.serialization.extension_types import ARROW_BATCH
 from flinknet.records.serialization.value_forms import arrow_pieces, is_arrow_batch
 
-__all__ = ["LARGE_RECORD_BYTES", "LargeForm", "large_form", "large_parts", "large_value"]
+__all__ = [
+    "LARGE_RECORD_BYTES",
+    "LargeForm",
+    "kept_form",
+    "large_form",
+    "large_parts",
+    "large_value",
+]
 
 LARGE_RECORD_BYTES = 16_384
 """From here on copying a record costs more than looking at what it is."""
@@ -48,6 +55,11 @@ def large_form(record: Any) -> LargeForm | None:
         return None
     form, marker = (_BIN16, _BIN16_MARKER) if size <= _UINT16_MAX else (_BIN32, _BIN32_MARKER)
     return form.pack(marker, size), content
+
+
+def kept_form(record: Any) -> LargeForm | None:
+    """Return the same, in pieces that no change of the record changes."""
+    return large_form(bytes(record) if type(record) in (bytearray, memoryview) else record)
 
 
 def large_parts(data: Serialised, start: int, end: int) -> tuple[int, int] | None:

@@ -81,26 +81,30 @@ async def test_the_loop_goes_on_while_a_step_blocks() -> None:
 
 
 async def test_what_a_step_emits_is_written_in_order_before_anything_else() -> None:
-    """Also in front of what the step asks of the loop; and never more than so many batches are
-    gathered, though one step emits without end."""
+    """Prepared in the thread at once. Also in front of what the step asks of the loop; and never
+    more than so many batches are gathered, though one step emits without end."""
     gathered, written, most = GatheredOutput(), [], 0
+
+    def prepare(number: int) -> list[int]:
+        assert is_in_task_thread()
+        return [number]
 
     async def write(records: list[int]) -> None:
         assert not is_in_task_thread()
         await asyncio.sleep(0)
         written.extend(records)
 
-    emit = gathered.gathering(write)
+    emit = gathered.gathering(prepare, write)
     async with task_thread(gathered) as thread:
 
         async def emits() -> None:
             nonlocal most
             for number in range(10 * BATCHES_GATHERED_MAX):
-                await emit([number])
+                await emit(number)
                 most = max(most, number + 1 - len(written))
-            await emit([-1])
+            await emit(-1)
             assert await on_loop(lambda: written[-1]) == -1
-            await emit([-2])
+            await emit(-2)
 
         await thread.run(emits())
         assert written == [*range(10 * BATCHES_GATHERED_MAX), -1, -2]
@@ -114,7 +118,10 @@ async def test_an_error_on_the_loop_comes_to_the_chain_where_it_asked(writes: bo
     async def fails(_: object = None) -> None:
         raise ValueError("refused")
 
-    emit = gathered.gathering(fails)
+    def prepare(numbers: list[int]) -> list[int]:
+        return numbers
+
+    emit = gathered.gathering(prepare, fails)
     async with task_thread(gathered) as thread:
 
         async def asks() -> None:
@@ -220,7 +227,7 @@ async def test_nothing_is_written_behind_what_could_not_be(has_ended: bool) -> N
             if record == 1:
                 raise OSError("the consumer is gone")
 
-        emit = gathered.gathering(write)
+        emit = gathered.gathering(int, write)
 
         async def emits() -> None:
             for record in range(3):

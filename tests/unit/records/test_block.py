@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from itertools import count, islice
+from itertools import accumulate, count, islice
 from random import Random
 from typing import Any
 
@@ -10,7 +10,7 @@ import msgpack
 import pytest
 
 from flinknet.errors import SerializationError
-from flinknet.records.block import BlockPacker, chunks
+from flinknet.records.block import BlockPacker, chunks, record_ends
 from flinknet.records.partitioner import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -23,7 +23,7 @@ from flinknet.records.partitioner import (
 from flinknet.records.serialization.extension_types import NESTING_MAX
 from flinknet.records.serialization.packer import RecordPacker
 from tests.unit.arrangements import Running, run
-from tests.unit.records.writing import Arranged, sized
+from tests.unit.records.writing import EMITTING_MANY, Arranged, sized
 
 ROOM = 1 << 20
 
@@ -39,15 +39,15 @@ def test_a_block_is_what_its_records_are_one_by_one(number: int) -> None:
 def test_the_number_of_records_follows_their_size() -> None:
     blocks = BlockPacker(RecordPacker().pack, ROOM)
     assert not blocks.worthwhile
-    assert blocks.records_in(ROOM) == 0
+    assert blocks.records_in_block() == 0
     blocks.observe(100)
     assert blocks.worthwhile
-    assert blocks.records_in(1_000) == 10
-    assert blocks.records_in(399) == 0
-    assert blocks.records_in(ROOM) == 128
-    blocks.pack([sized(10)] * 10 + [sized(90)] * 10)
-    assert blocks.records_in(1_000) == 20
-    blocks.observe(20_000)
+    assert blocks.records_in_block() == 81
+    blocks.observe(10)
+    assert blocks.records_in_block() == 128
+    blocks.pack([sized(100)] * 10 + [sized(900)] * 10)
+    assert blocks.records_in_block() == 16
+    blocks.observe(2_049)
     assert not blocks.worthwhile
 
 
@@ -55,7 +55,14 @@ def test_a_block_is_not_larger_than_a_record_may_be() -> None:
     """So no record in it is."""
     blocks = BlockPacker(RecordPacker().pack, 200)
     blocks.observe(10)
-    assert blocks.records_in(ROOM) == 20
+    assert blocks.records_in_block() == 20
+
+
+def test_a_block_is_cut_between_records() -> None:
+    """Whatever is in them."""
+    records = [0, (1, [2.5, None]), {"key": b"x" * 300}, "text" * 20, {1: {2: 3}}, ()]
+    packed = [RecordPacker().pack(record) for record in records]
+    assert record_ends(memoryview(b"".join(packed))) == list(accumulate(map(len, packed)))
 
 
 def test_records_are_cut_into_lists() -> None:
@@ -98,9 +105,10 @@ def mixed(random: Random) -> Iterator[tuple[int, str]]:
             number += 1
 
 
+@pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("way", MAKERS)
-def test_blocks_arrive_as_records_do(way: str, seed: int) -> None:
+def test_blocks_arrive_as_records_do(emit_many: Any, way: str, seed: int) -> None:
     """Each at the channel that is chosen for it, in order; whatever their sizes."""
     channels = 3
     records = list(islice(mixed(Random(seed)), 2_500))
@@ -110,7 +118,7 @@ def test_blocks_arrive_as_records_do(way: str, seed: int) -> None:
     for record in records:
         expected[chooser.select(record)].append(record)
     arranged = Arranged(channels, partitioner=MAKERS[way](), segment_bytes=512)
-    emitting = Running(arranged.writer.emit_many(records))
+    emitting = Running(emit_many(arranged.writer, records))
     taken: list[list[Any]] = [[] for _ in range(channels)]
     while not emitting.done:
         for index in range(channels):
@@ -135,17 +143,18 @@ def test_broadcast_blocks_reach_every_channel() -> None:
     arranged.close()
 
 
+@pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("partitioner", [ForwardPartitioner, BroadcastPartitioner])
 @pytest.mark.parametrize("segment_bytes", [4_096, 90_000])
 def test_a_list_whose_records_change_in_size_is_written_in_order(
-    partitioner: Callable[[], Partitioner], segment_bytes: int
+    emit_many: Any, partitioner: Callable[[], Partitioner], segment_bytes: int
 ) -> None:
     """Many small ones, many large ones, and both by turns; one list after the other."""
     small, large = list(range(300)), [b"x" * 20_000, b"y" * 17_000] * 40
     mixed = [each for pair in zip(small, large, strict=False) for each in pair]
     arranged = Arranged(partitioner=partitioner(), segment_bytes=segment_bytes)
     for records in (small, large, mixed, small, []):
-        emitting = Running(arranged.writer.emit_many(records))
+        emitting = Running(emit_many(arranged.writer, records))
         taken: list[Any] = []
         while not emitting.done:
             taken += arranged.take()

@@ -20,7 +20,7 @@ from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.large_record import LARGE_RECORD_BYTES
 from flinknet.records.written import WRITTEN
 from tests.unit.arrangements import run
-from tests.unit.records.writing import SEGMENT_BYTES, Arranged, by_first, sized
+from tests.unit.records.writing import EMITTING_MANY, SEGMENT_BYTES, Arranged, by_first, sized
 
 LARGE = b"x" * LARGE_RECORD_BYTES
 
@@ -66,10 +66,13 @@ def test_what_fits_is_written_at_once_and_the_rest_by_the_appender(make: Any) ->
     assert made.writer.records_out == len(records)
 
 
+@pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("make", each_way())
 @pytest.mark.parametrize("key", [int, str])
 @pytest.mark.parametrize("together", [list, iter])
-def test_many_are_written_where_each_would_go_alone(make: Any, key: Any, together: Any) -> None:
+def test_many_are_written_where_each_would_go_alone(
+    emit_many: Any, make: Any, key: Any, together: Any
+) -> None:
     """Also behind one that was large, and behind one that spans buffers."""
     sizes = [1, 40, 0, LARGE_RECORD_BYTES, 5, 700, 1500, LARGE_RECORD_BYTES + 1, *range(60)]
     records = [(key(number % 2), b"x" * size) for number, size in enumerate(sizes)]
@@ -77,7 +80,7 @@ def test_many_are_written_where_each_would_go_alone(make: Any, key: Any, togethe
     for at_once in (False, True):
         made = arranged(make(), segment_bytes=1024)
         if at_once:
-            taken.append(drive(made, [made.writer.emit_many(together(records))]))
+            taken.append(drive(made, [emit_many(made.writer, together(records))]))
         else:
             taken.append(drive(made, map(made.writer.emit, records)))
         assert made.writer.records_out == len(records)
@@ -85,40 +88,43 @@ def test_many_are_written_where_each_would_go_alone(make: Any, key: Any, togethe
     assert sorted(record for some in taken[0] for record in some) == sorted(records)
 
 
+@pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("make", [RebalancePartitioner, by_first, hashed, by_element, adaptive])
 @pytest.mark.parametrize("channels", [2, 40, 500])
-def test_many_find_their_channels_among_many(make: Any, channels: int) -> None:
+def test_many_find_their_channels_among_many(emit_many: Any, make: Any, channels: int) -> None:
     """Whether or not they are divided among the channels before."""
     records = [(number * 7 % channels, number) for number in range(2_000)]
     options: dict[str, Any] = {"segments": 2 * channels + 8, "segment_bytes": 128}
     one_by_one = Arranged(channels, partitioner=make(), **options)
     together = Arranged(channels, partitioner=make(), **options)
-    taken = drive(together, [together.writer.emit_many(records)])
+    taken = drive(together, [emit_many(together.writer, records)])
     assert sorted(record for some in taken for record in some) == sorted(records)
     assert together.writer.records_out == len(records)
     if make is not adaptive:
         assert taken == drive(one_by_one, map(one_by_one.writer.emit, records))
 
 
+@pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("make", each_way())
-def test_of_many_those_before_a_wrong_one_may_be_written(make: Any) -> None:
+def test_of_many_those_before_a_wrong_one_may_be_written(emit_many: Any, make: Any) -> None:
     made = arranged(make())
     records = [(0, "before"), (1, "before"), (0, object()), (0, "never")]
     with pytest.raises(SerializationError, match="a record of type tuple"):
-        drive(made, [made.writer.emit_many(records)])
+        drive(made, [emit_many(made.writer, records)])
     taken = [
-        record for some in drive(made, [made.writer.emit_many([(1, "behind")])]) for record in some
+        record for some in drive(made, [emit_many(made.writer, [(1, "behind")])]) for record in some
     ]
     assert taken.count((1, "behind")) == 1
     assert (0, "never") not in taken
     assert made.writer.records_out == len(taken)
 
 
-def test_a_key_that_is_none_ends_many_where_it_stands() -> None:
+@pytest.mark.parametrize("emit_many", EMITTING_MANY)
+def test_a_key_that_is_none_ends_many_where_it_stands(emit_many: Any) -> None:
     made = arranged(by_element())
     with pytest.raises(SerializationError, match="hash"):
-        drive(made, [made.writer.emit_many([(1, "before"), ({1: 2}, "a map"), (1, "never")])])
-    taken = drive(made, [made.writer.emit_many([(1, "behind")])])
+        drive(made, [emit_many(made.writer, [(1, "before"), ({1: 2}, "a map"), (1, "never")])])
+    taken = drive(made, [emit_many(made.writer, [(1, "behind")])])
     assert (1, "behind") in taken[0] + taken[1]
     assert (1, "never") not in taken[0] + taken[1]
 
@@ -154,9 +160,12 @@ def test_what_is_large_is_copied_nowhere_else(make: Any) -> None:
     assert [record for index in channels for record in made.take(index)] == records
 
 
+@pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("make", each_way())
 @pytest.mark.parametrize("many", [True, False])
-def test_in_long_buffers_long_records_are_held_against_the_limits(make: Any, many: bool) -> None:
+def test_in_long_buffers_long_records_are_held_against_the_limits(
+    emit_many: Any, make: Any, many: bool
+) -> None:
     """As they would not fit the buffers that are there by default, nobody else looks at them."""
     keys = dict.fromkeys(range(COUNTED_FROM_BYTES // 3))
     fine, refused, short = (0, [0.5] * COUNTED_FROM_BYTES), (0, keys), (0, "short")
@@ -164,7 +173,7 @@ def test_in_long_buffers_long_records_are_held_against_the_limits(make: Any, man
     made = arranged(make(), segment_bytes=400_000, record_keys_max=1_000, **options)
 
     def emit(record: Any) -> None:
-        run(made.writer.emit_many([record]) if many else made.writer.emit(record))
+        run(emit_many(made.writer, [record]) if many else made.writer.emit(record))
 
     for record in (short, fine, short):
         emit(record)
@@ -222,23 +231,27 @@ class Hashed(HashPartitioner):
         self.channels = channels
 
 
+@pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("many", [False, True])
-def test_a_channel_that_there_is_not_is_refused(many: bool) -> None:
+def test_a_channel_that_there_is_not_is_refused(emit_many: Any, many: bool) -> None:
     made = arranged(Rebalanced())
     with pytest.raises(IndexError):
         if many:
-            run(made.writer.emit_many([*range(5)]))
+            run(emit_many(made.writer, [*range(5)]))
         else:
             made.emit(*range(5))
 
 
+@pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("many", [False, True])
-def test_compiled_who_finds_a_channel_that_there_is_not_asks_again(many: bool) -> None:
+def test_compiled_who_finds_a_channel_that_there_is_not_asks_again(
+    emit_many: Any, many: bool
+) -> None:
     partitioner = Hashed(itemgetter(0), 1 << 14)
     made = arranged(partitioner)
     records = [(number, "far away") for number in range(50)]
     if many:
-        run(made.writer.emit_many(records))
+        run(emit_many(made.writer, records))
     else:
         made.emit(*records)
     made.writer.flush()

@@ -21,7 +21,7 @@ from flinknet.records.partitioner import (
 from flinknet.records.written import WRITTEN
 from tests.naming import spelled
 from tests.unit.arrangements import Running, run
-from tests.unit.records.writing import Arranged, Halving, sized
+from tests.unit.records.writing import EMITTING_MANY, Arranged, Halving, sized
 
 
 def test_records_arrive_in_order() -> None:
@@ -105,10 +105,11 @@ def test_what_cannot_be_iterated_passes_unchanged() -> None:
         run(Arranged().writer.emit_many(5))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("error_type", [TypeError, ValueError, KeyError])
 @pytest.mark.parametrize("many", [True, False])
 def test_an_error_of_the_partitioner_passes_unchanged(
-    error_type: type[Exception], many: bool
+    emit_many: Any, error_type: type[Exception], many: bool
 ) -> None:
     error = error_type("in the user's key function")
 
@@ -117,7 +118,7 @@ def test_an_error_of_the_partitioner_passes_unchanged(
 
     arranged = Arranged(2, partitioner=HashPartitioner(key))
     with pytest.raises(error_type) as raised:
-        run(arranged.writer.emit_many(["x"]) if many else arranged.writer.emit("x"))
+        run(emit_many(arranged.writer, ["x"]) if many else arranged.writer.emit("x"))
     assert raised.value is error
     assert arranged.writer.records_out == 0
 
@@ -190,11 +191,12 @@ TO_ONE: list[Callable[[], Partitioner]] = [ForwardPartitioner, BroadcastPartitio
 EVERY_WAY = [*TO_ONE, RebalancePartitioner, AdaptiveRebalancePartitioner]
 
 
+@pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("make_partitioner", EVERY_WAY, ids=spelled)
 @pytest.mark.parametrize("many", [True, False])
 @pytest.mark.parametrize("segment_bytes", [2_000, 100_000])
 def test_each_way_writes_any_record(
-    make_partitioner: Callable[[], Partitioner], many: bool, segment_bytes: int
+    emit_many: Any, make_partitioner: Callable[[], Partitioner], many: bool, segment_bytes: int
 ) -> None:
     """Small ones, of which many are packed at once, such that msgpack's other packer has to pack,
     and large ones, which nobody packs; in any order."""
@@ -209,7 +211,7 @@ def test_each_way_writes_any_record(
         buffers_per_subpartition_max=150,
     )
     if many:
-        run(arranged.writer.emit_many(records))
+        run(emit_many(arranged.writer, records))
     else:
         arranged.emit(*records)
     arranged.writer.flush()
@@ -230,8 +232,9 @@ def test_what_fits_is_written_by_the_call(make_partitioner: Callable[[], Partiti
     assert arranged.writer.records_out == 4
 
 
+@pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("many", [True, False])
-def test_blocks_are_as_large_as_what_is_left_of_a_buffer(many: bool) -> None:
+def test_blocks_are_as_large_as_what_is_left_of_a_buffer(emit_many: Any, many: bool) -> None:
     """Also if records grow, and in shares of many channels, in few of which there are many."""
     arranged = Arranged(
         4,
@@ -242,15 +245,16 @@ def test_blocks_are_as_large_as_what_is_left_of_a_buffer(many: bool) -> None:
         buffers_per_subpartition_max=100,
     )
     records = [*range(1_000), *range(1 << 40, (1 << 40) + 1_000)]
-    run(arranged.writer.emit_many(records if many else iter(records)))
+    run(emit_many(arranged.writer, records if many else iter(records)))
     arranged.writer.flush()
     taken = [arranged.take(index) for index in range(4)]
     select = arranged.writer.partitioner.select
     assert taken == [[each for each in records if select(each) == index] for index in range(4)]
 
 
+@pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("many", [True, False])
-def test_the_parts_of_a_record_are_records_of_their_own(many: bool) -> None:
+def test_the_parts_of_a_record_are_records_of_their_own(emit_many: Any, many: bool) -> None:
     """Each goes to its own output, and counts; a large one is not packed."""
     arranged = Arranged(
         2,
@@ -262,7 +266,7 @@ def test_the_parts_of_a_record_are_records_of_their_own(many: bool) -> None:
     )
     pairs = [(1, "one"), (b"x" * 20_000, {2: b"y"}), ("last", None)]
     if many:
-        run(arranged.writer.emit_many(iter(pairs)))
+        run(emit_many(arranged.writer, iter(pairs)))
     else:
         arranged.emit(*pairs)
     arranged.writer.flush()
@@ -281,12 +285,14 @@ def test_no_part_is_written_if_one_cannot_be() -> None:
     assert [arranged.take(index) for index in range(2)] == [[], []]
 
 
+@pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("make_partitioner", EVERY_WAY, ids=spelled)
 def test_large_records_alone_are_written_as_they_are(
+    emit_many: Any,
     make_partitioner: Callable[[], Partitioner],
 ) -> None:
     arranged = Arranged(partitioner=make_partitioner(), segment_bytes=60_000)
-    run(arranged.writer.emit_many([b"x" * 20_000] * 5))
+    run(emit_many(arranged.writer, [b"x" * 20_000] * 5))
     arranged.writer.flush()
     assert arranged.take() == [b"x" * 20_000] * 5
 

@@ -15,7 +15,13 @@ from flinknet.errors import (
     ProducerFailedError,
     RemoteTransportError,
 )
-from flinknet.records.partitioner import BroadcastPartitioner, Partitioner, RebalancePartitioner
+from flinknet.records.partitioner import (
+    AdaptiveRebalancePartitioner,
+    BroadcastPartitioner,
+    Partitioner,
+    RebalancePartitioner,
+)
+from flinknet.records.serialization.large_record import LARGE_RECORD_BYTES
 from flinknet.records.writer import RecordWriter
 from flinknet.wire.events import CheckpointBarrier, CheckpointOptions, Event, EventAnnouncement
 from tests.unit.arrangements import (
@@ -28,6 +34,34 @@ from tests.unit.arrangements import (
     wait,
 )
 from tests.unit.records.writing import END, END_OF_DATA, Arranged, Halving, sized
+
+
+@pytest.mark.parametrize("size", [3, LARGE_RECORD_BYTES])
+def test_what_is_packed_is_as_it_was_whatever_becomes_of_it(size: int) -> None:
+    arranged = Arranged(segment_bytes=2 * LARGE_RECORD_BYTES)
+    large, row, content = b"x" * LARGE_RECORD_BYTES, {"n": [1]}, bytearray(b"x" * size)
+    writes = arranged.writer.pack([large, row, content, memoryview(content)])
+    row["n"].append(2)
+    content[:] = b"y" * size
+    assert arranged.writer.records_out == 0
+    for write in writes:
+        run(write())
+    arranged.writer.flush()
+    assert arranged.take() == [large, {"n": (1,)}, b"x" * size, b"x" * size]
+    assert arranged.writer.records_out == 4
+
+
+def test_channels_that_depend_on_queues_are_chosen_when_records_are_written() -> None:
+    """Each after the one before it has been written."""
+    arranged = Arranged(2, partitioner=AdaptiveRebalancePartitioner(), segment_bytes=128)
+    first, second = arranged.writer.pack(["first"]), arranged.writer.pack([sized(100)] * 4)
+    for write in [*second, *first]:
+        run(write())
+    arranged.writer.flush()
+    assert [arranged.take(index) for index in range(2)] == [
+        [sized(100)] * 2 + ["first"],
+        [sized(100)] * 2,
+    ]
 
 
 def test_nothing_leaves_a_part_filled_buffer_unasked() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgpack
+import pytest
 
 from flinknet.buffer.buffer import DataType
 from flinknet.records.partitioner import CustomPartitioner, Partitioner
@@ -50,6 +52,18 @@ class Halving(Partitioner):
 
     def cut(self, record: Any) -> dict[int, Any]:
         return dict(enumerate(record))
+
+
+async def emit_packed(writer: RecordWriter, records: Iterable[Any]) -> None:
+    """Do what ``emit_many`` does, in the two steps of a task in a thread."""
+    for write in writer.pack(records):
+        await write()
+
+
+EMITTING_MANY = [
+    pytest.param(RecordWriter.emit_many, id="emitted"),
+    pytest.param(emit_packed, id="packed"),
+]
 
 
 class Arranged:

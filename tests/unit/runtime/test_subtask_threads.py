@@ -214,6 +214,36 @@ async def test_results_that_are_gathered_are_as_they_were_given_away() -> None:
     assert [row["n"] for row in outcome.collected["out"]] == list(range(5_000))
 
 
+class Choices:
+    """What a program says about where its records go; it notes where it is asked."""
+
+    asked: ClassVar[set[tuple[str, bool]]] = set()
+
+    def key(self, value: int) -> int:
+        self.asked.add(("key", is_in_task_thread()))
+        return value
+
+    def channel(self, key: int, channels: int) -> int:
+        self.asked.add(("channel", is_in_task_thread()))
+        return key % channels
+
+
+@pytest.mark.parametrize("threads", [True, False])
+async def test_where_records_go_is_chosen_where_the_function_runs(threads: bool) -> None:
+    """That is code of the program's, too, and may take as long."""
+    Choices.asked.clear()
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    if not threads:
+        environment.get_config().disable_task_threads()
+    numbers = environment.from_collection(list(range(20)))
+    choices = Choices()
+    numbers = numbers.partition_custom(choices.channel, choices.key).map(lambda value: value)
+    numbers.key_by(choices.key).reduce(max).sink_to(CollectSink()).name("out")
+    outcome = await run_job(environment)
+    assert sorted(outcome.collected["out"]) == list(range(20))
+    assert Choices.asked == {("key", threads), ("channel", threads)}
+
+
 async def test_a_job_may_ask_for_the_event_loop() -> None:
     environment = StreamExecutionEnvironment().set_parallelism(1)
     environment.get_config().disable_task_threads()
