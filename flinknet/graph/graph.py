@@ -60,7 +60,7 @@ class ChainedOperator:
     tag: str | None = None
     """Which side output of that operator this one reads; None for its main output."""
     stamped: bool = False
-    """Whether what it emits are tuples ``(timestamp, value)``."""
+    """Whether what it emits has timestamps."""
     splits_outputs: bool = False
     """Whether it may emit ``(tag, value)``, for a side output."""
     output_type: TypeInformation | None = None
@@ -68,8 +68,7 @@ class ChainedOperator:
     converts: bool = False
     """Whether they are made so; else they are so already."""
     input_types: tuple[InputType, ...] = ()
-    """What the records of its inputs are, where they come over the network and that has to be
-    restored."""
+    """What the records of each of its inputs are, if they come over the network."""
 
 
 @dataclass(frozen=True, slots=True)

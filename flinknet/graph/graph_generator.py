@@ -4,9 +4,9 @@ An operator joins the task of the one before it if that is its only input, the r
 forwarded, both have the same parallelism, max parallelism and slot sharing group, and neither was
 told not to. An operator may have several others behind it in its chain, so chains are trees.
 
-Here it is decided which streams have timestamps: those behind an operator that assigns them. There
-a record is a tuple ``(timestamp, value)``, and what looks at values is replaced by what looks at
-the value in the tuple (``stamps.py``). Other streams are as if there were no event time.
+Here it is decided which streams have timestamps: those behind an operator that assigns them. On the
+edges of those a record is a tuple ``(timestamp, value)``, and a partitioner is replaced by one that
+looks at the value in the tuple. Other streams are as if there were no event time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from flinknet.graph.transformation import (
 )
 from flinknet.operators.keyed_operators import AggregateOperator, ReduceOperator
 from flinknet.operators.operators import OperatorFactory
-from flinknet.operators.stamps import with_timestamps
 from flinknet.operators.typed_records import InputType
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.records.key_groups import default_max_parallelism
@@ -228,26 +227,23 @@ class _Generator:
         }
         inherited = groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP
         group = transformation.slot_sharing_group or inherited
-        factory = self._with_timestamps(transformation)
+        self._find_timestamps(transformation)
+        factory = transformation.factory
+        if self._is_batch:
+            factory = _at_end_of_input(factory)
         return _Placed(transformation, parallelism, max_parallelism, group, factory)
 
-    def _with_timestamps(self, transformation: Transformation) -> OperatorFactory:
-        """Find out whether the operator's records have timestamps; return its factory for them."""
-        stamped = tuple(
+    def _find_timestamps(self, transformation: Transformation) -> None:
+        """Find out whether the operator's results have timestamps."""
+        stamped = [
             self._same_for_all(transformation, read) for read in transformation.logical_inputs
-        )
+        ]
         self._stamped[transformation] = transformation.assigns_timestamps or any(stamped)
         if transformation.needs_timestamps and not all(stamped):
             raise ConfigurationError(
                 f'operator "{transformation.display_name}" needs records with timestamps: call '
                 "assign_timestamps_and_watermarks, with a timestamp assigner, before it"
             )
-        factory = (
-            _at_end_of_input(transformation.factory) if self._is_batch else (transformation.factory)
-        )
-        if not any(stamped):
-            return factory
-        return with_timestamps(factory, transformation.display_name, stamped)
 
     def _same_for_all(
         self, transformation: Transformation, inputs: tuple[StreamInput, ...]
@@ -370,10 +366,8 @@ class _Generator:
         )
 
     def _input_types(self, transformation: Transformation) -> tuple[InputType, ...]:
-        """What comes over the network, if there are lists in it, which arrive as tuples."""
-        inputs = transformation.logical_inputs
-        kinds = [common_type(read) for read in inputs]
-        if not any(kind is not None and kind.has_lists for kind in kinds):
-            return ()
-        stamped = [self._stamped[read[0].transformation] for read in inputs]
-        return tuple(map(InputType, kinds, stamped))
+        """Return how records of each input come over the network."""
+        return tuple(
+            InputType(common_type(read), self._stamped[read[0].transformation])
+            for read in transformation.logical_inputs
+        )

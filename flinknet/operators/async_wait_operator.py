@@ -22,9 +22,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
 from contextvars import copy_context
 from functools import partial
 from typing import Any
@@ -32,10 +31,11 @@ from typing import Any
 from flinknet.buffer.availability import Availability
 from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.functions.async_retry import AsyncRetryStrategy
-from flinknet.functions.calls import each_of, in_pieces, is_awaiting, of_chain, records_in, value_of
+from flinknet.functions.calls import in_pieces, is_awaiting, records_in, value_of
 from flinknet.functions.context import RuntimeContext
-from flinknet.functions.functions import AsyncFunction, Function, fail_timed_out
+from flinknet.functions.functions import AsyncFunction, fail_timed_out
 from flinknet.operators.operators import FunctionOperator, on_records
+from flinknet.operators.stamps import Batch, StampedBatch, on_wire
 from flinknet.operators.stream_element_queue import QueueEntry, StreamElementQueue
 from flinknet.records.detached import each_detached
 from flinknet.state.descriptors import ListStateDescriptor
@@ -57,10 +57,7 @@ class AsyncWaitOperator(FunctionOperator):
         retries: whether a request is made again.
         ordered: whether results leave in the order of the records.
         in_thread: whether the function blocks, and is called in a thread.
-        stamped: whether records have timestamps, which their results get.
     """
-
-    takes_timestamps = True
 
     def __init__(
         self,
@@ -71,7 +68,6 @@ class AsyncWaitOperator(FunctionOperator):
         *,
         ordered: bool,
         in_thread: bool = False,
-        stamped: bool = False,
     ) -> None:
         super().__init__(function, "async_invoke")
         _require_kind(function, self._call, in_thread=in_thread)
@@ -85,7 +81,6 @@ class AsyncWaitOperator(FunctionOperator):
         is_class = isinstance(function, AsyncFunction)
         self._timeout: Callable[[Any], Any] = function.timeout if is_class else fail_timed_out
         self._in_thread = in_thread
-        self._stamped = stamped
         self._queue = StreamElementQueue(capacity, ordered=ordered)
         self._waiting: deque[tuple[Any, WatermarkElement | None]] = deque()
         """What is to be put into the queue: a record, or event time if that is not None."""
@@ -117,12 +112,7 @@ class AsyncWaitOperator(FunctionOperator):
 
     async def end_of_input(self) -> None:
         await self._until(lambda: not len(self._queue) and not self._waiting)
-        await self._emit_results(lambda: "in finish()", self._finish)
-
-    def _finish(self) -> Any:
-        """Return what the function has to say at the end of its input, which has no time."""
-        last = self._function.finish() if isinstance(self._function, Function) else None
-        return last if last is None or not self._stamped else _without_time(last)
+        await super().end_of_input()
 
     async def close(self) -> None:
         self._is_closed = True
@@ -136,9 +126,9 @@ class AsyncWaitOperator(FunctionOperator):
 
     # -- in the subtask's turn --------------------------------------------------------------------
 
-    async def _process(self, records: list[Any]) -> None:
+    async def _process(self, records: Batch) -> None:
         await self._until_none_waits()
-        self._waiting.extend((record, None) for record in records)
+        self._waiting.extend((record, None) for record in on_wire(records))
         self._begin_waiting()
         await self._emit_completed()
 
@@ -172,7 +162,7 @@ class AsyncWaitOperator(FunctionOperator):
             batch: list[Any] = []
             for record, results, event_time in self._queue.take_completed():
                 if event_time is None:
-                    batch += [(record[0], one) for one in results] if self._stamped else results
+                    batch += [(record[0], one) for one in results] if self.is_stamped else results
                     continue
                 await self._emit_batch(batch)
                 batch = []
@@ -182,7 +172,7 @@ class AsyncWaitOperator(FunctionOperator):
 
     async def _emit_batch(self, batch: list[Any]) -> None:
         for piece in in_pieces(batch):
-            await self._emit(piece)
+            await self._emit(StampedBatch.of(piece) if self.is_stamped else piece)
 
     async def _pass_event_time(self, element: Watermark | WatermarkStatus) -> None:
         await super().process_event_time(element)
@@ -289,14 +279,7 @@ class AsyncWaitOperator(FunctionOperator):
         return list(each_detached(records_in(returned), self.detachment))
 
     def _value(self, record: Any) -> Any:
-        return record[1] if self._stamped else record
-
-
-@of_chain
-async def _without_time(last: Any) -> AsyncGenerator[Any, None]:
-    async with aclosing(each_of(lambda: last)) as values:
-        async for value in values:
-            yield None, value
+        return record[1] if self.is_stamped else record
 
 
 def _require_kind(function: Any, call: Callable[..., Any], *, in_thread: bool) -> None:

@@ -8,19 +8,29 @@ taken in pieces, as in ``operators.py``, whatever kind of iterable they come in.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from flinknet.functions.calls import records_in
 from flinknet.operators.keyed_operators import StatefulOperator
 from flinknet.operators.operators import FunctionOperator, on_records
+from flinknet.operators.stamps import (
+    Batch,
+    NotedStamps,
+    StampedBatch,
+    in_pairs,
+    latest,
+    same,
+    values_of,
+    without_time,
+)
 from flinknet.records.key_forms import comparable_key
 from flinknet.records.record_iterator import ArrivedRecords
 
 __all__ = ["MapBatchOperator", "ProcessBatchOperator"]
 
-Groups = dict[Any, list[Any]]
+Groups = dict[Any, StampedBatch]
 """The records of a batch by key, both in order."""
 
 
@@ -34,8 +44,11 @@ class MapBatchOperator(FunctionOperator):
         super().__init__(function, "map_batch")
         self.process = self._process_whole
 
-    async def _process_whole(self, records: list[Any]) -> None:
-        await self._emit_results(partial(on_records, records), self._call, records)
+    async def _process_whole(self, records: Batch) -> None:
+        values, stamps = values_of(records), without_time
+        if isinstance(records, StampedBatch):
+            stamps = same(latest(records.stamps))
+        await self._emit_results(partial(on_records, values), self._call, values, stamps=stamps)
 
 
 class ProcessBatchOperator(StatefulOperator):
@@ -50,38 +63,45 @@ class ProcessBatchOperator(StatefulOperator):
     def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
         super().__init__(function, "process_batch", key_of)
 
-    async def _process_batch(self, records: list[Any] | ArrivedRecords) -> None:
-        groups = self._by_key(records)
-        await self._emit_results(partial(self._on_key, groups), self._results, groups)
+    async def _process_batch(self, records: Any) -> None:
+        groups, noted = self._by_key(records), NotedStamps()
+        on_key = partial(self._on_key, groups)
+        await self._emit_results(on_key, self._results, groups, noted, stamps=noted.take)
 
-    async def _process_each(self, records: list[Any]) -> None:
+    async def _process_each(self, records: Batch) -> None:
         groups = self._by_key(records)
+        on_key = partial(self._on_key, groups)
         view = self._context.process_context
         for key, group in groups.items():
             view.current_key = key
-            await self._emit_results(partial(self._on_key, groups), self._call, key, group)
+            stamps = same(latest(group.stamps))
+            await self._emit_results(on_key, self._call, key, group.values, stamps=stamps)
 
-    def _by_key(self, records: Iterable[Any]) -> Groups:
+    def _by_key(self, records: Batch | ArrivedRecords) -> Groups:
         key_of = self._key_of
         groups: Groups = {}
-        for record in records:
+        for stamp, record in in_pairs(records):
             try:
                 key = key_of(record)
                 try:
                     group = groups[key]
                 except (KeyError, TypeError):
-                    group = groups.setdefault(comparable_key(key), [])
-                group.append(record)
+                    group = groups.setdefault(comparable_key(key), StampedBatch([], []))
+                group.values.append(record)
+                group.stamps.append(stamp)
             except BaseException as error:
                 self.fail(error, on_records((record,)))
         return groups
 
-    def _results(self, groups: Groups) -> Iterator[Any]:
+    def _results(self, groups: Groups, noted: NotedStamps) -> Iterator[Any]:
         call, view = self._call, self._context.process_context
         for key, group in groups.items():
             view.current_key = key
-            yield from records_in(call(key, group))
+            results = records_in(call(key, group.values))
+            if self.is_stamped:
+                results = noted.with_stamp(latest(group.stamps), results)
+            yield from results
 
     def _on_key(self, groups: Groups) -> str:
         key = self._context.process_context.current_key
-        return f"{on_records(groups[key])} with the key {reprlib.repr(key)}"
+        return f"{on_records(groups[key].values)} with the key {reprlib.repr(key)}"

@@ -22,6 +22,7 @@ from flinknet.operators.operators import (
     FunctionOperator,
     MapOperator,
 )
+from flinknet.operators.stamps import NotedStamps
 from flinknet.operators.timer_calls import TimerCalls
 from flinknet.records.detached import each_detached, each_result
 from flinknet.records.key_forms import comparable_key
@@ -45,6 +46,9 @@ __all__ = [
 EmitMode = Literal["every_record", "end_of_input"]
 """When a fold speaks: after every record, as a stream does, or once per key, as a batch job
 does; what None is for says the runtime mode, and an operator takes it for every record."""
+
+
+_NOTHING = object()
 
 
 class KeyedOperator(FunctionOperator):
@@ -121,7 +125,11 @@ class KeyedProcessOperator(StatefulOperator):
     async def open(self, context: RuntimeContext) -> None:
         if self._on_timer is not None:
             self._timers = TimerCalls(
-                self._on_timer, context, self._emit_results, view=OnTimerContext()
+                self._on_timer,
+                context,
+                self._emit_results,
+                view=OnTimerContext(),
+                stamped=self.is_stamped,
             )
         await super().open(context)
         if self._timers is not None:
@@ -143,11 +151,15 @@ class KeyedProcessOperator(StatefulOperator):
         await super().close()
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
-        return in_pieces(each_result(self._results(records), self.detachment))
+        results = each_result(self._results(records), self.detachment)
+        return in_pieces(self._marked(results))
 
     def _results(self, records: Iterator[Any]) -> Iterator[Any]:
         call, key_of, view = self._call, self._key_of, self._context.process_context
+        stamps = self._stamps
         for record in records:
+            if stamps is not None:
+                view.current_timestamp = stamps.stamp
             view.current_key = key_of(record)
             yield call(record, view)
 
@@ -161,7 +173,8 @@ class FoldOperator(KeyedOperator):
     """What reduce and aggregate share: one value per key, and when results are emitted.
 
     A value is changed by a plain function only, so that a batch is folded in one loop. Which dict
-    the values are in may change from one batch to the next (``state_table.py``).
+    the values are in may change from one batch to the next (``state_table.py``). Where records have
+    timestamps, the last one is kept with the value: ``(timestamp, value)``.
     """
 
     awaits = False
@@ -175,7 +188,7 @@ class FoldOperator(KeyedOperator):
             raise ConfigurationError(
                 f'emit is {emit_mode!r}: choose "every_record" or "end_of_input"'
             )
-        self._every_record = emit_mode != "end_of_input"
+        self._every_record = self.gives_one_each = emit_mode != "end_of_input"
 
     async def open(self, context: RuntimeContext) -> None:
         self.state = context.state.keyed
@@ -198,17 +211,30 @@ class FoldOperator(KeyedOperator):
         await super().end_of_input()
 
     async def _emit_final_results(self) -> None:
-        await self._emit_results(lambda: "at the end of its input", self._results)
+        noted = NotedStamps()
+        results = self._timed_results(noted) if self.is_stamped else self._results()
+        await self._emit_results(
+            lambda: "at the end of its input", lambda: results, stamps=noted.take
+        )
+
+    def _timed_results(self, noted: NotedStamps) -> Iterator[Any]:
+        for key, (stamp, value) in self._table.entries():
+            yield from noted.with_stamp(stamp, [self._result(key, value)])
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         yield list(each_detached(self._folded(records), self.detachment))
 
     def _folded(self, records: Iterator[Any]) -> Iterator[Any]:
-        """Fold the records, and generate the result of each, if it is to be emitted."""
+        """Fold the records, and generate one result of each, if they are to be emitted."""
         raise NotImplementedError
 
     def _results(self) -> Iterator[Any]:
         """Generate the final result of every key."""
+        for key, value in self._table.entries():
+            yield self._result(key, value)
+
+    def _result(self, key: Any, value: Any) -> Any:
+        """Return the result that a key's value stands for."""
         raise NotImplementedError
 
 
@@ -225,22 +251,24 @@ class ReduceOperator(FoldOperator):
     def _folded(self, records: Iterator[Any]) -> Iterator[Any]:
         reduce, key_of, values = self._call, self._key_of, self._table.live
         every_record = self._every_record
+        stamps = self._stamps
         for record in records:
             key = key_of(record)
             try:
                 before = values[key]
             except (KeyError, TypeError):
                 key = comparable_key(key)
-                after = reduce(values[key], record) if key in values else record
+                before = values.get(key, _NOTHING)
+            if before is _NOTHING:
+                after = record
             else:
-                after = reduce(before, record)
-            values[key] = after
+                after = reduce(before if stamps is None else before[1], record)
+            values[key] = after if stamps is None else (stamps.stamp, after)
             if every_record:
                 yield after
 
-    def _results(self) -> Iterator[Any]:
-        for _, value in self._table.entries():
-            yield value
+    def _result(self, key: Any, value: Any) -> Any:
+        return value
 
 
 class AggregateOperator(FoldOperator):
@@ -265,6 +293,7 @@ class AggregateOperator(FoldOperator):
     def _folded(self, records: Iterator[Any]) -> Iterator[Any]:
         add, key_of, values = self._call, self._key_of, self._table.live
         result_of, every_record = self._result_of, self._every_record
+        stamps = self._stamps
         for record in records:
             key = key_of(record)
             try:
@@ -272,15 +301,18 @@ class AggregateOperator(FoldOperator):
             except (KeyError, TypeError):
                 key = comparable_key(key)
                 if key not in values:
-                    values[key] = self._create()
+                    made = self._create()
+                    values[key] = made if stamps is None else (None, made)
                 before = values[key]
-            after = add(record, before)
-            if after is not before:
-                values[key] = after
+            if stamps is None:
+                after = add(record, before)
+                if after is not before:
+                    values[key] = after
+            else:
+                after = add(record, before[1])
+                values[key] = stamps.stamp, after
             if every_record:
                 yield key, result_of(after)
 
-    def _results(self) -> Iterator[Any]:
-        result_of = self._result_of
-        for key, accumulator in self._table.entries():
-            yield key, result_of(accumulator)
+    def _result(self, key: Any, value: Any) -> Any:
+        return key, self._result_of(value)

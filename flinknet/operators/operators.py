@@ -45,12 +45,23 @@ from flinknet.functions.calls import (
     results_of,
     value_of,
 )
-from flinknet.functions.context import RuntimeContext
+from flinknet.functions.context import ProcessContext, RuntimeContext
 from flinknet.functions.functions import (
     CheckpointListener,
     Function,
     WithdrawableOutput,
     find_attributes_fast,
+)
+from flinknet.operators.stamps import (
+    Batch,
+    StampedArrivals,
+    StampedBatch,
+    Stamps,
+    StampsOfBatch,
+    in_pairs,
+    same,
+    values_of,
+    without_time,
 )
 from flinknet.records.detached import (
     Detachment,
@@ -86,7 +97,8 @@ _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 100
 _SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 8
 
-Emit = Callable[[list[Any]], Coroutine[Any, Any, None]]
+Emit = Callable[[Any], Coroutine[Any, Any, None]]
+"""Takes a batch: a list of records, or a ``StampedBatch``."""
 StreamElement = WatermarkElement | LatencyMarker
 """What goes along with records from operator to operator."""
 PassOn = Callable[[StreamElement], Coroutine[Any, Any, None]]
@@ -99,17 +111,16 @@ class Operator:
     well, and ``close``, which comes in any case once ``open`` was called.
     """
 
-    takes_timestamps = False
-    """Whether it is made with ``stamped=True``, or with a tuple of that for each of its inputs,
-    where its records have timestamps; the functions of others are wrapped."""
+    is_stamped = False
+    """Whether what it emits has timestamps: each batch is a ``StampedBatch``; the chain sets it."""
 
     room: Availability | None = None
     """Whether it would take another batch at once, if that may be because of others than those
     behind it: batches come in slices then, and the subtask looks up until there is room."""
 
     process: Emit
-    """Takes a batch; returns when everything that came of it has been taken by the next
-    operators."""
+    """Takes a batch, with timestamps or not; returns when everything that came of it has been taken
+    by the next operators."""
 
     detachment = Detachment.ALWAYS
     """How values that the function gives away are detached; the chain sets it."""
@@ -239,16 +250,19 @@ class FunctionOperator(Operator):
 
     iterates_once = True
 
+    gives_one_each = False
+    """Whether each record has exactly one result."""
+
     def __init__(self, function: Any, method: str) -> None:
         self._function = function
-        self._users = getattr(function, "wrapped", function)
-        """The user's object: on records with timestamps, ``function`` wraps it."""
+        self._stamps: StampsOfBatch | None = None
+        """Of the batch in progress, if its records have timestamps."""
         self._call = bound_function(function, method)
         find_attributes_fast(function)
         awaiting = is_awaiting(self._call)
         if awaiting and not self.awaits:
             raise ConfigurationError(f"{method} cannot be a coroutine function here: use process()")
-        self.needs_loop = is_awaiting(getattr(self._users, method, self._users))
+        self.needs_loop = is_awaiting(getattr(function, method, function))
         self.process = self._process_each if awaiting else self._process_batch
 
     async def open(self, context: RuntimeContext) -> None:
@@ -265,12 +279,12 @@ class FunctionOperator(Operator):
         await self.withdraw_output(self.output_of_checkpoints())
 
     def output_of_checkpoints(self) -> object | None:
-        return self._users if isinstance(self._users, CheckpointListener) else None
+        return self._function if isinstance(self._function, CheckpointListener) else None
 
     async def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        if isinstance(self._users, CheckpointListener):
+        if isinstance(self._function, CheckpointListener):
             try:
-                await value_of(self._users.notify_checkpoint_complete(checkpoint_id))
+                await value_of(self._function.notify_checkpoint_complete(checkpoint_id))
             except BaseException as error:
                 self.fail(error, "in notify_checkpoint_complete()")
 
@@ -279,7 +293,7 @@ class FunctionOperator(Operator):
             await self._emit_results(lambda: "in finish()", self._function.finish)
 
     def awaits_checkpoint(self) -> bool:
-        return isinstance(self._users, CheckpointListener)
+        return isinstance(self._function, CheckpointListener)
 
     async def close(self) -> None:
         if isinstance(self._function, Function):
@@ -300,8 +314,20 @@ class FunctionOperator(Operator):
         """Apply a coroutine function to one record and return the results, detached."""
         raise NotImplementedError
 
+    def _marked(self, results: Iterator[Any]) -> Iterator[Any]:
+        """Generate the results, each with the timestamp of the record that was taken last."""
+        return results if self._stamps is None else self._stamps.marked(results)
+
+    def _beside(self, results: list[Any], stamps: Stamps) -> Batch:
+        """Return the results as they are emitted, with their timestamps if they have some."""
+        return StampedBatch(results, stamps(len(results))) if self.is_stamped else results
+
     async def _emit_results(
-        self, where: Callable[[], str], call: Callable[..., Any], *arguments: Any
+        self,
+        where: Callable[[], str],
+        call: Callable[..., Any],
+        *arguments: Any,
+        stamps: Stamps = without_time,
     ) -> None:
         """Call any kind of function and emit its results in pieces; ``where`` is said of errors."""
         async with aclosing(
@@ -314,33 +340,43 @@ class FunctionOperator(Operator):
                     self.fail(error, where())
                 if piece is None:
                     return
-                await self._emit(piece)
+                await self._emit(self._beside(piece, stamps))
 
-    async def _process_batch(self, records: list[Any] | ArrivedRecords) -> None:
-        position = iter(records)
+    async def _process_batch(self, records: Any) -> None:
+        stamps = None
+        if isinstance(records, StampedBatch | StampedArrivals):
+            stamps = StampsOfBatch(records)
+        self._stamps = stamps
+        one_each = self.gives_one_each
+        position = iter(records) if stamps is None else stamps.taken(one_each=one_each)
         batches = self._apply(position)
         while True:
             try:
                 batch = next(batches, None)
             except BaseException as error:
-                self.fail(error, on_records((_last_taken(records, position),)))
+                last = _last_taken(records, position) if stamps is None else stamps.last
+                self.fail(error, on_records((last,)))
             if batch is None:
                 return
             if batch:
-                await self._emit(batch)
+                await self._emit(batch if stamps is None else self._beside(batch, stamps.take))
 
-    async def _process_each(self, records: list[Any]) -> None:
-        for record in records:
+    async def _process_each(self, records: Batch) -> None:
+        view = self._context.process_context
+        for stamp, record in in_pairs(records):
+            view.current_timestamp = stamp
             try:
                 results = await self._apply_awaiting(record)
             except BaseException as error:
                 self.fail(error, on_records((record,)))
             if results:
-                await self._emit(results)
+                await self._emit(self._beside(results, same(stamp)))
 
 
 class MapOperator(FunctionOperator):
     """One record in, one record out."""
+
+    gives_one_each = True
 
     def __init__(self, function: Any) -> None:
         super().__init__(function, "map")
@@ -361,7 +397,7 @@ class FilterOperator(FunctionOperator):
         super().__init__(function, "filter")
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
-        yield list(each_passed(self._call, records, self.detachment))
+        yield list(self._marked(each_passed(self._call, records, self.detachment)))
 
     async def _apply_awaiting(self, record: Any) -> list[Any]:
         return [detached(record, self.detachment)] if await self._call(record) else []
@@ -375,7 +411,8 @@ class FlatMapOperator(FunctionOperator):
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         call = self._call
-        return in_pieces(each_result((call(record) for record in records), self.detachment))
+        results = each_result((call(record) for record in records), self.detachment)
+        return in_pieces(self._marked(results))
 
     async def _apply_awaiting(self, record: Any) -> list[Any]:
         return await results_of(self._call(record), self.detachment)
@@ -388,8 +425,15 @@ class ProcessOperator(FunctionOperator):
         super().__init__(function, "process_element")
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
-        call, view = self._call, self._context.process_context
-        return in_pieces(each_result((call(record, view) for record in records), self.detachment))
+        returned = self._called(self._context.process_context, records)
+        return in_pieces(self._marked(each_result(returned, self.detachment)))
+
+    def _called(self, view: ProcessContext, records: Iterator[Any]) -> Iterator[Any]:
+        call, stamps = self._call, self._stamps
+        for record in records:
+            if stamps is not None:
+                view.current_timestamp = stamps.stamp
+            yield call(record, view)
 
     async def _apply_awaiting(self, record: Any) -> list[Any]:
         return await results_of(self._call(record, self._context.process_context), self.detachment)
@@ -400,6 +444,9 @@ class CallableSinkOperator(FunctionOperator):
 
     def __init__(self, function: Any) -> None:
         super().__init__(function, "invoke")
+
+    async def _process_batch(self, records: Any) -> None:
+        await super()._process_batch(values_of(records))
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         call = self._call

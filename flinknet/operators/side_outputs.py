@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NoReturn, final
 from flinknet.errors import ConfigurationError
 from flinknet.functions.type_information import RowTypeInfo, TypeInformation, converter
 from flinknet.operators.operators import Emit, Operator
+from flinknet.operators.stamps import Batch, StampedBatch, in_pairs, values_of
 from flinknet.operators.tagged_results import has_tags
 from flinknet.records.conversion import Conversion
 from flinknet.records.value_copy import never_changes
@@ -62,39 +63,36 @@ class OutputTag:
         return None if isinstance(self.type_info, list) else self.type_info
 
 
-def split_outputs(
-    main: Emit, sides: Mapping[str, Emit], operator: Operator, *, stamped: bool
-) -> Emit:
+def split_outputs(main: Emit, sides: Mapping[str, Emit], operator: Operator) -> Emit:
     """Return an ``emit`` of the operator that sends ``(tag, value)`` to the tag's side, and the
     rest to ``main``.
 
-    With timestamps a result is ``(timestamp, (tag, value))``, and the side gets
-    ``(timestamp, value)``. A tag without a value, or with several, fails the operator.
+    The side gets the value with the timestamp of the result, if it has one. A tag without a value,
+    or with several, fails the operator.
     """
 
-    async def split(results: list[Any]) -> None:
-        kept: list[Any] = []
-        aside: dict[str, list[Any]] = {}
-        for result in results:
-            value = result[1] if stamped else result
+    async def split(results: Batch) -> None:
+        kept = StampedBatch([], [])
+        aside: dict[str, StampedBatch] = {}
+        for stamp, value in in_pairs(results):
             first = value[0] if type(value) is tuple and value else value
             if type(first) is not OutputTag:
-                kept.append(result)
+                kept.add(stamp, [value])
                 continue
             try:
                 tag, sent = _tagged(value)
             except Exception as error:
                 operator.fail(error, "to give a result to a side output")
-            side = aside.setdefault(tag.tag_id, [])
-            side.append((result[0], sent) if stamped else sent)
-        if kept:
-            await main(kept)
+            aside.setdefault(tag.tag_id, StampedBatch([], [])).add(stamp, [sent])
+        stamped = isinstance(results, StampedBatch)
+        if len(kept):
+            await main(kept if stamped else kept.values)
         for tag_id, records in aside.items():
             if tag_id in sides:
-                await sides[tag_id](records)
+                await sides[tag_id](records if stamped else records.values)
 
-    def emit(results: list[Any]) -> Coroutine[Any, Any, None]:
-        if OutputTag.exists and has_tags(results, OutputTag, stamped):
+    def emit(results: Batch) -> Coroutine[Any, Any, None]:
+        if OutputTag.exists and has_tags(values_of(results), OutputTag):
             return split(results)
         return main(results)
 

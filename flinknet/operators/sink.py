@@ -20,6 +20,7 @@ from flinknet.functions.calls import value_of
 from flinknet.functions.context import RuntimeContext
 from flinknet.functions.functions import CheckpointListener, Function
 from flinknet.operators.operators import Operator, on_records
+from flinknet.operators.stamps import Batch, values_of
 from flinknet.state.descriptors import ListStateDescriptor
 from flinknet.state.operator_state import OperatorListState
 
@@ -324,7 +325,8 @@ class SinkOperator(Operator):
         except BaseException as error:
             self.fail(error, "in close()")
 
-    async def _write(self, records: list[Any]) -> None:
+    async def _write(self, batch: Batch) -> None:
+        records = values_of(batch)
         if self._failure is not None:
             self._check_nothing_is_lost()
         try:

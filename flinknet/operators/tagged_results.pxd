@@ -1,5 +1,5 @@
 import cython
 
 
-@cython.locals(pair=tuple, parts=tuple)
-cpdef bint has_tags(list results, object tag, bint stamped) except -1
+@cython.locals(parts=tuple)
+cpdef bint has_tags(list results, object tag) except -1

@@ -7,16 +7,9 @@ from typing import Any
 __all__ = ["has_tags"]
 
 
-def has_tags(results: list[Any], tag: type, stamped: bool) -> bool:
-    """Whether a result is a tag, or a tuple that begins with one.
-
-    ``tag`` is the class of tags; with ``stamped``, a result is ``(timestamp, value)``.
-    """
-    for result in results:
-        value = result
-        if stamped:
-            pair = result
-            value = pair[1]
+def has_tags(results: list[Any], tag: type) -> bool:
+    """Whether a result is a tag, or a tuple that begins with one; ``tag`` is the class of tags."""
+    for value in results:
         if type(value) is tuple:
             parts = value
             if parts and type(parts[0]) is tag:

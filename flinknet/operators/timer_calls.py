@@ -20,6 +20,7 @@ from flinknet.functions.calls import is_awaiting, records_in
 from flinknet.functions.context import OnTimerContext, RuntimeContext
 from flinknet.net.task_clock import task_time
 from flinknet.operators.record_slices import SliceSize
+from flinknet.operators.stamps import NotedStamps, Stamp, Stamps, same, without_time
 from flinknet.state.timer_queue import DueTimer, TimerQueue
 from flinknet.state.timer_service import TimeDomain, Timers, TimerService
 from flinknet.wire.events import MAX_WATERMARK
@@ -31,7 +32,11 @@ class EmitResults(Protocol):
     """Calls a function, and emits what it returns; ``where`` is said of errors."""
 
     def __call__(
-        self, where: Callable[[], str], call: Callable[..., Any], *arguments: Any
+        self,
+        where: Callable[[], str],
+        call: Callable[..., Any],
+        *arguments: Any,
+        stamps: Stamps = without_time,
     ) -> Awaitable[None]: ...
 
 
@@ -39,7 +44,7 @@ class TimerCalls:
     """The timers of one operator in one subtask, and ``on_timer``, which is called for each.
 
     ``view`` is brought up to date before a call, which gets ``shown`` if that is another view of
-    the same.
+    the same. ``stamped`` says that results have timestamps.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class TimerCalls:
         *,
         view: OnTimerContext,
         shown: Any = None,
+        stamped: bool = False,
     ) -> None:
         self._on_timer = on_timer
         self._view = view
@@ -58,6 +64,7 @@ class TimerCalls:
         self._emit_results = emit_results
         self._interrupt = context.interrupt
         self._slice = SliceSize()
+        self._noted = NotedStamps() if stamped else None
         self._timers = Timers(context.state.keyed, context.processing_time, self._fire_by_clock)
         self._place.timers = view.timers = TimerService(self._timers, self._place)
 
@@ -95,11 +102,19 @@ class TimerCalls:
                 due = queue.pop_due(until_ms)
                 assert due is not None, "a timer is due"
                 self._show(due)
+                time_ms = view.current_timestamp
                 await self._emit_results(
-                    self._at_timer, self._on_timer, view.current_timestamp, self._shown
+                    self._at_timer,
+                    self._on_timer,
+                    time_ms,
+                    self._shown,
+                    stamps=same(self._stamp()),
                 )
             else:
-                await self._emit_results(self._at_timer, self._some_fired, queue, until_ms)
+                stamps = without_time if self._noted is None else self._noted.take
+                await self._emit_results(
+                    self._at_timer, self._some_fired, queue, until_ms, stamps=stamps
+                )
             await self._interrupt()
 
     def _some_fired(self, queue: TimerQueue, until_ms: int) -> Iterator[Any]:
@@ -107,8 +122,16 @@ class TimerCalls:
         while fired < self._slice.records and (due := queue.pop_due(until_ms)) is not None:
             fired += 1
             self._show(due)
-            yield from records_in(call(due.timestamp_ms, shown))
+            results = records_in(call(due.timestamp_ms, shown))
+            yield from (
+                results if self._noted is None else self._noted.with_stamp(self._stamp(), results)
+            )
         self._slice.took(fired, task_time() - began)
+
+    def _stamp(self) -> Stamp:
+        """Return the timestamp of what the call of ``on_timer`` returns."""
+        view = self._view
+        return view.current_timestamp if view.domain is TimeDomain.EVENT_TIME else None
 
     def _show(self, due: DueTimer) -> None:
         self._view.current_timestamp = due.timestamp_ms

@@ -1,6 +1,6 @@
 """Where a stream gets its timestamps and watermarks (Flink's TimestampsAndWatermarksOperator).
 
-Theory of operation. Behind this operator the records are tuples ``(timestamp, value)``. Every
+Theory of operation. Behind this operator the records have timestamps (``stamps.py``). Every
 ``auto_watermark_interval_ms`` the subtask says how far event time has come, if it has, between two
 batches; with 0 it does not. What watermarks there were before count no more, except the last one,
 after all event time: nothing comes behind it. The end of the input is the end of event time.
@@ -20,6 +20,7 @@ from flinknet.functions.calls import bound_function
 from flinknet.functions.context import RuntimeContext
 from flinknet.functions.watermark_strategy import WatermarkGenerator, WatermarkStrategy
 from flinknet.operators.operators import Operator, on_records
+from flinknet.operators.stamps import Batch, StampedBatch, in_pairs, values_of
 from flinknet.wire.events import MAX_WATERMARK, MIN_WATERMARK, Watermark, WatermarkStatus
 
 __all__ = ["AssignTimestampsOperator"]
@@ -28,18 +29,15 @@ TIMESTAMP_MS_MAX = MAX_WATERMARK
 
 
 class AssignTimestampsOperator(Operator):
-    """Gives records their timestamps; ``stamped`` if they have some already."""
+    """Gives records their timestamps, or other ones."""
 
-    takes_timestamps = True
-
-    def __init__(self, strategy: WatermarkStrategy, *, stamped: bool = False) -> None:
+    def __init__(self, strategy: WatermarkStrategy) -> None:
         if not isinstance(strategy, WatermarkStrategy):
             raise ConfigurationError(
                 f"assign_timestamps_and_watermarks needs a WatermarkStrategy, not "
                 f"{type(strategy).__name__}"
             )
         self._strategy = strategy
-        self._stamped = stamped
         assigner = strategy.timestamp_assigner
         self._extract = None if assigner is None else bound_function(assigner, "extract_timestamp")
         self._last_ms = MIN_WATERMARK
@@ -70,37 +68,39 @@ class AssignTimestampsOperator(Operator):
     async def process_watermark_status(self, status: WatermarkStatus) -> None:
         """What was idle before the operator is of no matter behind it."""
 
-    async def _process(self, records: list[Any]) -> None:
-        stamped = self._with_timestamps(records)
+    async def _process(self, records: Batch) -> None:
+        stamps = self._stamps_of(records)
         await self._activate()
-        await self._emit(stamped)
-        latest_ms = max(stamp for stamp, _ in stamped)
+        latest_ms = max(stamps)
+        await self._emit(StampedBatch(values_of(records), stamps))
         self._generator.on_batch(latest_ms, self._clock.get_relative_time())
 
-    def _with_timestamps(self, records: list[Any]) -> list[tuple[int, Any]]:
-        extract = self._extract
+    def _stamps_of(self, records: Batch) -> list[Any]:
+        """Return the timestamp of each record."""
+        extract, values = self._extract, values_of(records)
+        stamps: list[Any] = []
         if extract is None:
-            for stamp, value in records:
-                if stamp is None:
-                    missing = ValueError("it has no timestamp: give the strategy an assigner")
-                    self.fail(missing, on_records((value,)))
-            return records
-        taken = iter(records)
+            stamps = [stamp for stamp, _ in in_pairs(records)]
+            if None in stamps:
+                missing = ValueError("it has no timestamp: give the strategy an assigner")
+                self.fail(missing, on_records((values[stamps.index(None)],)))
+            return stamps
+        taken = iter(values)
         try:
-            if self._stamped:
-                stamped = [(extract(value, stamp), value) for stamp, value in taken]
+            if isinstance(records, StampedBatch):
+                had = zip(records.stamps, taken)  # noqa: B905  they are as long as each other
+                stamps = [extract(value, stamp) for stamp, value in had]
             else:
-                stamped = [(extract(value, None), value) for value in taken]
+                stamps = [extract(value, None) for value in taken]
         except BaseException as error:
-            failed = records[-1 - length_hint(taken)]
-            self.fail(error, on_records((failed[1] if self._stamped else failed,)))
-        for stamp, value in stamped:
+            self.fail(error, on_records((values[-1 - length_hint(taken)],)))
+        for stamp, value in zip(stamps, values, strict=True):
             if type(stamp) is not int or not MIN_WATERMARK < stamp < MAX_WATERMARK:
                 wrong = TypeError(
                     f"the timestamp assigner returned {stamp!r}: return whole milliseconds, an int"
                 )
                 self.fail(wrong, on_records((value,)))
-        return stamped
+        return stamps
 
     async def _on_timer(self, timestamp_ms: int) -> None:
         self._set_timer()

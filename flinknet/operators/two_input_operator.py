@@ -20,7 +20,7 @@ from flinknet.functions.calls import BATCH_RECORDS, bound_function, pieces_of, v
 from flinknet.functions.context import OnTimerContext, RuntimeContext
 from flinknet.functions.functions import Function, find_attributes_fast
 from flinknet.operators.operators import FunctionOperator, on_records
-from flinknet.operators.stamps import stamped_timer
+from flinknet.operators.stamps import Batch, Stamp, StampedBatch, in_pairs
 from flinknet.operators.timer_calls import TimerCalls
 from flinknet.records.detached import each_detached
 from flinknet.state.descriptors import MapStateDescriptor
@@ -40,27 +40,22 @@ KeyOf = Callable[[Any], Any]
 class TwoInputOperator(FunctionOperator):
     """What operators with two inputs share; ``methods`` are called with what ``_arguments`` says.
 
-    ``keys`` are the key selectors of the inputs, None for one without key; ``stamped`` says which
-    of them have timestamps.
+    ``keys`` are the key selectors of the inputs, None for one without key.
     """
 
-    takes_timestamps = True
     methods = ("", "")
 
     def __init__(
         self,
         function: Any,
         keys: tuple[KeyOf | None, KeyOf | None] = (None, None),
-        *,
-        stamped: tuple[bool, bool] = (False, False),
     ) -> None:
         super().__init__(function, self.methods[0])
         self._calls = [bound_function(function, method) for method in self.methods]
         for key_of in keys:
             find_attributes_fast(key_of)
         self._keys = keys
-        self._stamped = stamped
-        self._out: list[Any] = []
+        self._out = StampedBatch([], [])
         self._timers: TimerCalls | None = None
         self.process = self._process_one_input
 
@@ -79,11 +74,12 @@ class TwoInputOperator(FunctionOperator):
             return None
         view = OnTimerContext()
         return TimerCalls(
-            stamped_timer(on_timer) if any(self._stamped) else on_timer,
+            on_timer,
             context,
             self._emit_results,
             view=view,
             shown=self._timer_view(view),
+            stamped=self.is_stamped,
         )
 
     def _timer_view(self, view: OnTimerContext) -> Any:
@@ -114,12 +110,11 @@ class TwoInputOperator(FunctionOperator):
         """Call the side's method on a record, and generate its results in pieces."""
         return pieces_of(self.detachment, self._calls[side], value)
 
-    async def _process_one_input(self, records: list[Any]) -> None:
+    async def _process_one_input(self, records: Batch) -> None:
         view = self._context.process_context
         side = int(view.channel >= self._context.channels_of_first_input)
-        key_of, stamped = self._keys[side], self._stamped[side]
-        for record in records:
-            stamp, value = record if stamped else (None, record)
+        key_of = self._keys[side]
+        for stamp, value in in_pairs(records):
             view.current_timestamp = stamp
             try:
                 view.current_key = None if key_of is None else key_of(value)
@@ -128,18 +123,17 @@ class TwoInputOperator(FunctionOperator):
                 self.fail(error, on_records((value,)))
         await self._emit_out()
 
-    async def _take(self, stamp: int | None, pieces: AsyncGenerator[list[Any], None]) -> None:
-        stamps = any(self._stamped)
+    async def _take(self, stamp: Stamp, pieces: AsyncGenerator[list[Any], None]) -> None:
         async with aclosing(pieces):
             async for piece in pieces:
-                self._out += [(stamp, one) for one in piece] if stamps else piece
+                self._out.add(stamp, piece)
                 if len(self._out) >= BATCH_RECORDS:
                     await self._emit_out()
 
     async def _emit_out(self) -> None:
-        out, self._out = self._out, []
-        if out:
-            await self._emit(out)
+        out, self._out = self._out, StampedBatch([], [])
+        if len(out):
+            await self._emit(out if self.is_stamped else out.values)
 
 
 class CoMapOperator(TwoInputOperator):
@@ -177,10 +171,8 @@ class BroadcastProcessOperator(TwoInputOperator):
         function: Any,
         keys: tuple[KeyOf | None, KeyOf | None],
         descriptors: tuple[MapStateDescriptor, ...],
-        *,
-        stamped: tuple[bool, bool] = (False, False),
     ) -> None:
-        super().__init__(function, keys, stamped=stamped)
+        super().__init__(function, keys)
         self._descriptors = descriptors
 
     async def open(self, context: RuntimeContext) -> None:

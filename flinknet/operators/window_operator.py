@@ -44,9 +44,11 @@ from flinknet.net.task_clock import task_time
 from flinknet.operators.operators import Operator, on_records
 from flinknet.operators.record_slices import SliceSize
 from flinknet.operators.side_outputs import OutputTag
+from flinknet.operators.stamps import Batch, StampedBatch, in_pairs
 from flinknet.operators.window_timers import WindowTimers
 from flinknet.records.detached import detached, each_detached
 from flinknet.records.key_forms import comparable_key
+from flinknet.records.record_iterator import ArrivedRecords
 from flinknet.state.descriptors import StateDescriptor, StateKind
 from flinknet.state.timer_service import check_time
 from flinknet.state.trigger_state import merged_memory, merged_state, state_in
@@ -140,7 +142,6 @@ class WindowOperator(Operator):
     """
 
     iterates_once = True
-    takes_timestamps = True
 
     def __init__(
         self,
@@ -154,7 +155,6 @@ class WindowOperator(Operator):
         keyed: bool = True,
         lateness_ms: int = 0,
         late_tag: OutputTag | None = None,
-        stamped: bool = False,
     ) -> None:
         self._assigner = assigner
         self._trigger = trigger
@@ -169,7 +169,6 @@ class WindowOperator(Operator):
         self._lateness_ms = lateness_ms
         self._late_tag = late_tag
         self._late_records_dropped = 0
-        self._stamped = stamped
         self._functions = [one for one in (contents.function, function) if one is not None]
         for one in (*self._functions, key_of):
             find_attributes_fast(one)
@@ -179,7 +178,7 @@ class WindowOperator(Operator):
         self.processing_timers = WindowTimers()
         self._alarm: ScheduledTimer | None = None
         self._fired: list[tuple[Any, Window, list[Any]]] = []
-        self._results: list[Any] = []
+        self._results = StampedBatch([], [])
         self._slice = SliceSize()
         self._pane_context = PaneContext(self)
         self.process = self._process
@@ -240,9 +239,8 @@ class WindowOperator(Operator):
 
     # -- records ----------------------------------------------------------------------------------
 
-    async def _process(self, records: list[Any]) -> None:
-        for record in records:
-            stamp, value = record if self._stamped else (None, record)
+    async def _process(self, records: Batch | ArrivedRecords) -> None:
+        for stamp, value in in_pairs(records):
             try:
                 late = self._add(stamp, value)
             except BaseException as error:
@@ -333,7 +331,7 @@ class WindowOperator(Operator):
 
     def _on_late(self, stamp: int | None, value: Any) -> None:
         if self._late_tag is not None:
-            self._results.append((stamp, (self._late_tag, value)))
+            self._results.add(stamp, [(self._late_tag, value)])
             return
         self._late_records_dropped += 1
         self._context.metrics["late_records_dropped"] = self._late_records_dropped
@@ -490,8 +488,7 @@ class WindowOperator(Operator):
         for key, window, elements in fired:
             stamp = window.max_timestamp()
             if self._call is None:
-                given = each_detached(elements, self.detachment)
-                self._results += [self._with(stamp, one) for one in given]
+                self._results.add(stamp, list(each_detached(elements, self.detachment)))
                 continue
             place: Any = window if self._gets_window else self._place_of(key, window)
             arguments = (key, place, elements) if self._keyed else (place, elements)
@@ -508,14 +505,11 @@ class WindowOperator(Operator):
         """Take the results of any kind of function, and emit them when they are many."""
         async with aclosing(pieces_of(self.detachment, call, *arguments)) as pieces:
             async for piece in pieces:
-                self._results += [self._with(stamp, one) for one in piece]
+                self._results.add(stamp, piece)
                 if len(self._results) >= BATCH_RECORDS:
                     await self._emit_results()
 
-    def _with(self, stamp: int | None, value: Any) -> Any:
-        return (stamp, value) if self._stamped else value
-
     async def _emit_results(self) -> None:
-        results, self._results = self._results, []
-        if results:
-            await self._emit(results)
+        results, self._results = self._results, StampedBatch([], [])
+        if len(results):
+            await self._emit(results if self.is_stamped else results.values)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import isinf
-from operator import itemgetter
 from struct import Struct
 from typing import Any, Final, Protocol, Self
 
@@ -87,16 +86,9 @@ class Conversion:
             return records
         return [self(record) for record in records]
 
-    def each_stamped(self, records: Iterable[Any]) -> list[Any]:
-        """Return all records ``(timestamp, value)``, their values as the type says: the very list
-        if every value is so already."""
-        if type(records) is list and all(map(self.fits, map(itemgetter(1), records))):
-            return records
-        return [(stamp, self(value)) for stamp, value in records]
-
-    def as_they_come(self, records: Iterable[Any], *, stamped: bool) -> ConvertedRecords:
+    def as_they_come(self, records: Iterable[Any]) -> ConvertedRecords:
         """Return an iterator that makes each record what the type says when it is asked for."""
-        return ConvertedRecords(self, records, stamped)
+        return ConvertedRecords(self, records)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return conversion_of, (self.kind,)
@@ -109,15 +101,13 @@ class ConvertedRecords:
     Args:
         conversion: that of the records.
         records: what is iterated over, once.
-        stamped: whether they are tuples ``(timestamp, value)``.
     """
 
-    __slots__ = ("_conversion", "_records", "_stamped", "last")
+    __slots__ = ("_conversion", "_records", "last")
 
-    def __init__(self, conversion: Conversion, records: Iterable[Any], stamped: bool) -> None:
+    def __init__(self, conversion: Conversion, records: Iterable[Any]) -> None:
         self._conversion = conversion
         self._records = iter(records)
-        self._stamped = stamped
         self.last: Any = None
         """The record that was handed out last, None before the first."""
 
@@ -125,12 +115,7 @@ class ConvertedRecords:
         return self
 
     def __next__(self) -> Any:
-        record = next(self._records)
-        if self._stamped:
-            stamp, value = record
-            self.last = stamp, self._conversion(value)
-        else:
-            self.last = self._conversion(record)
+        self.last = self._conversion(next(self._records))
         return self.last
 
 

@@ -485,25 +485,8 @@ cdef class Conversion:
             index += 1
         return made
 
-    def each_stamped(self, records):
-        cdef Py_ssize_t index = 0
-        cdef PyObject *record
-        if type(records) is list:
-            while index < PyList_GET_SIZE(<PyObject *>records):
-                record = PyList_GET_ITEM(<PyObject *>records, index)
-                if not (
-                    PyTuple_CheckExact(record)
-                    and PyTuple_GET_SIZE(record) == 2
-                    and fits(self, PyTuple_GET_ITEM(record, 1))
-                ):
-                    break
-                index += 1
-            else:
-                return records
-        return [(stamp, _converted(self, <PyObject *>value)) for stamp, value in records]
-
-    def as_they_come(self, records, *, bint stamped):
-        return ConvertedRecords(self, records, stamped)
+    def as_they_come(self, records):
+        return ConvertedRecords(self, records)
 
     def __reduce__(self):
         return conversion_of, (self.kind,)
@@ -515,24 +498,18 @@ cdef class ConvertedRecords:
 
     cdef Conversion _conversion
     cdef object _records
-    cdef bint _stamped
     cdef readonly object last
 
-    def __init__(self, Conversion conversion not None, records, bint stamped):
+    def __init__(self, Conversion conversion not None, records):
         self._conversion = conversion
         self._records = iter(records)
-        self._stamped = stamped
 
     def __iter__(self):
         return self
 
     def __next__(self):
         record = next(self._records)
-        if self._stamped:
-            stamp, value = record
-            self.last = stamp, _converted(self._conversion, <PyObject *>value)
-        else:
-            self.last = _converted(self._conversion, <PyObject *>record)
+        self.last = _converted(self._conversion, <PyObject *>record)
         return self.last
 
 

@@ -33,6 +33,7 @@ from flinknet.metrics.latency_statistics import LatencyHistogram, LatencyStatist
 from flinknet.metrics.operator_totals import OperatorTotals
 from flinknet.operators.operators import Emit, Operator, PassOn, StreamElement, on_records
 from flinknet.operators.side_outputs import split_outputs
+from flinknet.operators.stamps import Batch, StampedBatch, on_wire, values_of
 from flinknet.operators.typed_records import restored, typed
 from flinknet.records.detached import Detachment, each_detached
 from flinknet.records.route import Write
@@ -52,8 +53,8 @@ will say how long it takes."""
 
 
 def with_copies(
-    process: Callable[[list[Any]], T], fail: Callable[[Exception], Any]
-) -> Callable[[list[Any]], T]:
+    process: Callable[[Any], T], fail: Callable[[Exception], Any]
+) -> Callable[[Batch], T]:
     """Return a ``process`` that works on copies of the records that can be changed.
 
     An operator keeps no reference to a record that it emits (``records/detached.py``), so the one
@@ -63,12 +64,15 @@ def with_copies(
     record that cannot be copied.
     """
 
-    def process_copies(records: list[Any]) -> T:
+    def process_copies(records: Batch) -> T:
+        copied: list[Any] = []
         try:
-            records = list(each_detached(iter(records)))
+            copied.extend(each_detached(iter(values_of(records))))
         except Exception as error:
             fail(error)
-        return process(records)
+        if isinstance(records, StampedBatch):
+            return process(StampedBatch(copied, records.stamps))
+        return process(copied)
 
     return process_copies
 
@@ -102,7 +106,8 @@ class RecordWriterOutput:
         self.emit = gathered.gathering(self._pack, self._write_packed)
         self.pass_on = gathered.gathering(_as_it_is, self._write_element)
 
-    async def _write(self, records: list[Any]) -> None:
+    async def _write(self, batch: Batch) -> None:
+        records = on_wire(batch)
         try:
             await self.writer.emit_many(records)
         except SerializationError as error:
@@ -112,7 +117,8 @@ class RecordWriterOutput:
         except Exception as error:
             raise self._not_partitioned(records, error) from error
 
-    def _pack(self, records: list[Any]) -> list[Write]:
+    def _pack(self, batch: Batch) -> list[Write]:
+        records = on_wire(batch)
         try:
             return self.writer.pack(records)
         except SerializationError as error:
@@ -245,12 +251,13 @@ class OperatorChain:
             self._operators[index].detachment = Detachment.NONE
         elif not any(some.chained for some in targets.values()):
             self._operators[index].detachment = Detachment.IF_POSSIBLE
+        self._operators[index].is_stamped = one.stamped
         emit = targets.pop(None, Targets()).emit
         if one.converts and one.output_type is not None:
-            emit = typed(emit, self._operators[index], one.output_type, stamped=one.stamped)
+            emit = typed(emit, self._operators[index], one.output_type)
         if one.splits_outputs:
             sides = {tag: some.emit for tag, some in targets.items() if tag is not None}
-            emit = split_outputs(emit, sides, self._operators[index], stamped=one.stamped)
+            emit = split_outputs(emit, sides, self._operators[index])
         pass_on = counts.noted(_as_it_goes(told))
         self._operators[index].connect(counts.counted_output(emit), pass_on)
 

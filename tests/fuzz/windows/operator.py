@@ -73,7 +73,7 @@ class RealWindows(Harness):
 
     def __init__(self, case: Case) -> None:
         self._time = ManualTime()
-        super().__init__(_operator_of(case), context(processing_time=self._time))
+        super().__init__(_operator_of(case), context(processing_time=self._time), stamped=True)
 
     async def take(self, action: Action) -> list[Any]:
         """Return the output that an action causes, and check its timestamps."""
@@ -117,8 +117,7 @@ def _operator_of(case: Case) -> Operator:
         case _:
             stream = windows.aggregate(_Add(), _Tell())
     (read,) = stream.inputs
-    operator: Operator = read.transformation.factory(stamped=True)  # type: ignore[call-arg]
-    return operator
+    return read.transformation.factory()
 
 
 def _assigner(case: Case) -> Any:

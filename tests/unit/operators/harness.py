@@ -9,6 +9,7 @@ import pytest
 from flinknet.environment.processing_time import ProcessingTimeService
 from flinknet.functions.context import RuntimeContext
 from flinknet.operators.operators import Operator, StreamElement
+from flinknet.operators.stamps import Batch, StampedBatch, on_wire
 from flinknet.records.record_iterator import ArrivedRecords, RecordIterator
 
 
@@ -28,10 +29,19 @@ def context(**fields: Any) -> RuntimeContext:
 class Harness:
     """An open operator whose batches are kept: ``async with Harness(operator) as harness``."""
 
+    takes_stamped: bool
+    """Whether its records are given as tuples ``(timestamp, value)``, as its results then are."""
     have_arrived = False
     """Whether its input comes as from the network, where it takes that."""
 
-    def __init__(self, operator: Operator, runtime_context: RuntimeContext | None = None) -> None:
+    def __init__(
+        self,
+        operator: Operator,
+        runtime_context: RuntimeContext | None = None,
+        *,
+        stamped: bool = False,
+    ) -> None:
+        operator.is_stamped = self.takes_stamped = stamped
         self.operator = operator
         self.context = runtime_context if runtime_context is not None else context()
         self.batches: list[list[Any]] = []
@@ -54,7 +64,7 @@ class Harness:
     async def process(self, *records: Any) -> list[Any]:
         """Process one batch and return what was emitted for it."""
         before = len(self.records)
-        batch: Any = list(records)
+        batch: Any = StampedBatch.of(records) if self.takes_stamped else list(records)
         if self.have_arrived and self.operator.iterates_once:
             batch = arrived(records)
         await self.operator.process(batch)
@@ -66,9 +76,10 @@ class Harness:
         await self.operator.end_of_input()
         return self.records[before:]
 
-    async def _keep(self, records: list[Any]) -> None:
-        assert records, "an emitted batch is never empty"
-        self.batches.append(records)
+    async def _keep(self, records: Batch) -> None:
+        assert len(records), "an emitted batch is never empty"
+        assert isinstance(records, StampedBatch) is self.operator.is_stamped
+        self.batches.append(on_wire(records))
 
     async def _keep_event_time(self, element: StreamElement) -> None:
         self.event_time.append(element)

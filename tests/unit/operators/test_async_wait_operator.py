@@ -54,12 +54,19 @@ class Answered(AsyncFunction):
 class Waiting(Harness):
     """An open operator, and the mails that it has posted."""
 
-    def __init__(self, function: Any, *, state: StateHandler | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        function: Any,
+        *,
+        state: StateHandler | None = None,
+        stamped: bool = False,
+        **options: Any,
+    ) -> None:
         self.mails: list[Callable[[], Any]] = []
         fields: dict[str, Any] = {"processing_time": ProcessingTimeService(self.mails.append)}
         if state is not None:
             fields["state"] = state
-        super().__init__(operator_of(function, **options), context(**fields))
+        super().__init__(operator_of(function, **options), context(**fields), stamped=stamped)
 
     async def run_mails(self) -> list[Any]:
         """Run the mails that are there; return what was emitted."""

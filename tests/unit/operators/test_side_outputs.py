@@ -12,6 +12,7 @@ from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.functions.type_information import Types
 from flinknet.operators.operators import Emit, Operator
 from flinknet.operators.side_outputs import OutputTag, split_outputs
+from flinknet.operators.stamps import Batch, StampedBatch, on_wire
 from tests.unit.operators.harness import Harness
 
 LATE, ODD = OutputTag("late"), OutputTag("odd")
@@ -19,14 +20,14 @@ LATE, ODD = OutputTag("late"), OutputTag("odd")
 
 class Kept:
     def __init__(self) -> None:
-        self.batches: list[list[Any]] = []
+        self.batches: list[Batch] = []
 
-    async def emit(self, records: list[Any]) -> None:
+    async def emit(self, records: Batch) -> None:
         self.batches.append(records)
 
 
-def split(main: Emit, sides: dict[str, Emit], *, stamped: bool = False) -> Emit:
-    return split_outputs(main, sides, Operator(), stamped=stamped)
+def split(main: Emit, sides: dict[str, Emit]) -> Emit:
+    return split_outputs(main, sides, Operator())
 
 
 async def test_tagged_results_go_aside() -> None:
@@ -40,10 +41,10 @@ async def test_tagged_results_go_aside() -> None:
 
 async def test_a_side_output_keeps_the_timestamp() -> None:
     main, odd = Kept(), Kept()
-    emit = split(main.emit, {"odd": odd.emit}, stamped=True)
-    await emit([(10, 2), (11, (ODD, 3)), (None, (ODD, 5))])
-    assert main.batches == [[(10, 2)]]
-    assert odd.batches == [[(11, 3), (None, 5)]]
+    emit = split(main.emit, {"odd": odd.emit})
+    await emit(StampedBatch.of([(10, 2), (11, (ODD, 3)), (None, (ODD, 5))]))
+    assert list(map(on_wire, main.batches)) == [[(10, 2)]]
+    assert list(map(on_wire, odd.batches)) == [[(11, 3), (None, 5)]]
 
 
 @pytest.mark.parametrize("stamped", [False, True])
@@ -51,8 +52,8 @@ async def test_a_batch_without_tags_goes_on_as_it_is(stamped: bool) -> None:
     """Whatever stands in the place of a tag: names of tags, too."""
     main = Kept()
     values = ["odd", ("odd", 1), (), (OutputTag, 1), [ODD, 1], {ODD: 1}, ((ODD, 1),), (1, ODD)]
-    batch: list[Any] = [(5, value) for value in values] if stamped else values
-    await split(main.emit, {}, stamped=stamped)(batch)
+    batch: Batch = StampedBatch(values, [5] * len(values)) if stamped else values
+    await split(main.emit, {})(batch)
     assert main.batches[0] is batch
 
 
@@ -61,15 +62,15 @@ async def test_a_batch_without_tags_goes_on_as_it_is(stamped: bool) -> None:
 async def test_a_tag_has_one_value(result: Any, stamped: bool) -> None:
     main = Kept()
     async with Harness(Operator()) as harness:
-        emit = split_outputs(main.emit, {}, harness.operator, stamped=stamped)
+        emit = split_outputs(main.emit, {}, harness.operator)
         with pytest.raises(JobFailedError, match='"tested".*yield a tag and one value, tag, value'):
-            await emit([(5, result) if stamped else result])
+            await emit(StampedBatch([result], [5]) if stamped else [result])
     assert main.batches == []
 
 
 async def test_a_value_that_is_not_what_its_tag_says_names_the_operator() -> None:
     async with Harness(Operator()) as harness:
-        emit = split_outputs(Kept().emit, {}, harness.operator, stamped=False)
+        emit = split_outputs(Kept().emit, {}, harness.operator)
         with pytest.raises(JobFailedError, match='"tested".*failed to give a result to a side'):
             await emit([(OutputTag("number", Types.LONG()), "no number")])
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
 from typing import Any
 
 import pytest
 
 from flinknet.datastream.sinks import CollectSink
 from flinknet.environment.processing_time import ProcessingTimeService
-from flinknet.errors import ConfigurationError
 from flinknet.functions.context import OnTimerContext, ProcessContext, RuntimeContext
 from flinknet.functions.functions import (
     AggregateFunction,
@@ -34,28 +32,16 @@ from flinknet.operators.operators import (
     FilterOperator,
     FlatMapOperator,
     MapOperator,
-    Operator,
     ProcessOperator,
 )
 from flinknet.operators.sink import SinkOperator
-from flinknet.operators.stamps import with_timestamps
 from flinknet.operators.timestamps import AssignTimestampsOperator
-from flinknet.state.checkpointed_function import (
-    CheckpointedFunction,
-    FunctionInitializationContext,
-    FunctionSnapshotContext,
-)
-from flinknet.state.descriptors import ListStateDescriptor
 from tests.unit.operators.harness import Harness, context
-
-
-def stamped(operator: Any, *arguments: Any) -> Operator:
-    return with_timestamps(partial(operator, *arguments), "tested", (True,))()
 
 
 async def results(operator: Any, *arguments: Any, records: list[Any]) -> list[Any]:
     """What the operator with timestamps makes of records, its end included."""
-    async with Harness(stamped(operator, *arguments)) as harness:
+    async with Harness(operator(*arguments), stamped=True) as harness:
         await harness.process(*records)
         await harness.end_of_input()
         return harness.records
@@ -208,7 +194,7 @@ async def test_sinks_get_values() -> None:
     kept: list[int] = []
     assert await results(CallableSinkOperator, kept.append, records=RECORDS) == []
     assert kept == [1, 2]
-    async with Harness(stamped(SinkOperator, CollectSink())) as harness:
+    async with Harness(SinkOperator(CollectSink()), stamped=True) as harness:
         await harness.process(*RECORDS)
         assert harness.context.collected == {"tested": [1, 2]}
 
@@ -239,7 +225,7 @@ class Counting(MapFunction, ProcessFunction):
 async def test_a_function_has_its_life_and_what_it_says_last_has_no_timestamp(
     operator: Any,
 ) -> None:
-    harness = Harness(stamped(operator, Counting()))
+    harness = Harness(operator(Counting()), stamped=True)
     async with harness:
         await harness.process(*RECORDS)
         assert await harness.end_of_input() == [(None, 2)]
@@ -248,13 +234,8 @@ async def test_a_function_has_its_life_and_what_it_says_last_has_no_timestamp(
 
 async def test_an_operator_of_its_own_is_told_whether_there_are_timestamps() -> None:
     strategy = WatermarkStrategy.no_watermarks()
-    async with Harness(stamped(AssignTimestampsOperator, strategy)) as harness:
+    async with Harness(AssignTimestampsOperator(strategy), stamped=True) as harness:
         assert await harness.process(*RECORDS) == RECORDS
-
-
-def test_an_operator_that_knows_no_timestamps_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match='"tested" cannot take records with timestamps'):
-        with_timestamps(Operator, "tested", (True,))
 
 
 class Reminding(KeyedProcessFunction):
@@ -279,39 +260,11 @@ class RemindingLater(Reminding):
 async def test_what_a_timer_says_has_its_time_if_it_is_event_time(function: Any) -> None:
     posted: list[Any] = []
     place = context(processing_time=ProcessingTimeService(posted.append, lambda: 9))
-    operator = stamped(KeyedProcessOperator, function, abs)
-    async with Harness(operator, place) as harness:
+    operator = KeyedProcessOperator(function, abs)
+    async with Harness(operator, place, stamped=True) as harness:
         await harness.process((3, -1))
         while not posted:
             await asyncio.sleep(0)
         await posted.pop()()
         await harness.end_of_input()
         assert harness.records == [(None, (1, 8)), (7, (1, 7))]
-
-
-class Remembering(MapFunction, CheckpointedFunction):
-    """Counts its records in state of its own."""
-
-    def initialize_state(self, context: FunctionInitializationContext) -> None:
-        store = context.get_operator_state_store()
-        self.state = store.get_list_state(ListStateDescriptor("count"))
-        self.count = sum(self.state.get())
-
-    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        self.state.update([self.count])
-
-    def map(self, value: int) -> int:
-        self.count += 1
-        return self.count
-
-
-@pytest.mark.parametrize("operator", [MapOperator, partial(stamped, MapOperator)])
-async def test_a_function_has_state_of_its_own(operator: Any) -> None:
-    async with Harness(operator(Remembering())) as harness:
-        await harness.process((1, 1), (2, 2))
-        snapshot = harness.context.state.snapshot(1, 0)
-        list(snapshot.slices())
-    place = context()
-    list(place.state.restore(1, [], [b"".join(snapshot.operator_pieces())]))
-    async with Harness(operator(Remembering()), place) as harness:
-        assert (await harness.process((3, 3)))[-1] in (3, (3, 3))

@@ -10,6 +10,7 @@ import pytest
 from flinknet.functions.calls import value_of
 from flinknet.functions.context import OnTimerContext, RuntimeContext
 from flinknet.operators.record_slices import RECORDS_FIRST
+from flinknet.operators.stamps import Stamps, without_time
 from flinknet.operators.timer_calls import TimerCalls
 from flinknet.records.cooperative_budget import yield_to_loop
 from flinknet.state.timer_service import TimeDomain
@@ -33,7 +34,11 @@ class Calls:
         await self.interrupted()
 
     async def _keep(
-        self, where: Callable[[], str], call: Callable[..., Any], *arguments: Any
+        self,
+        where: Callable[[], str],
+        call: Callable[..., Any],
+        *arguments: Any,
+        stamps: Stamps = without_time,
     ) -> None:
         self.where = where
         self.batches.append(list(await value_of(call(*arguments))))

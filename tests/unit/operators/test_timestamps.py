@@ -30,9 +30,11 @@ class Assigning(Harness):
     ) -> None:
         self.time = ManualTime()
         super().__init__(
-            AssignTimestampsOperator(strategy, stamped=stamped),
+            AssignTimestampsOperator(strategy),
             context(processing_time=self.time, auto_watermark_interval_ms=interval_ms),
+            stamped=True,
         )
+        self.takes_stamped = stamped
 
 
 @asynccontextmanager

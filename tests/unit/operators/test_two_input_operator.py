@@ -38,14 +38,24 @@ RULES = MapStateDescriptor("rules")
 class Two(Harness):
     """An open operator whose first two channels belong to its first input."""
 
-    def __init__(self, operator: TwoInputOperator, **fields: Any) -> None:
-        super().__init__(operator, context(channels_of_first_input=2, **fields))
+    def __init__(
+        self,
+        operator: TwoInputOperator,
+        *,
+        stamped: tuple[bool, bool] = (False, False),
+        **fields: Any,
+    ) -> None:
+        place = context(channels_of_first_input=2, **fields)
+        super().__init__(operator, place, stamped=any(stamped))
+        self._stamped = stamped
 
     async def first(self, *records: Any) -> list[Any]:
+        self.takes_stamped = self._stamped[0]
         self.context.process_context.channel = 1
         return await self.process(*records)
 
     async def second(self, *records: Any) -> list[Any]:
+        self.takes_stamped = self._stamped[1]
         self.context.process_context.channel = 2
         return await self.process(*records)
 
@@ -66,7 +76,7 @@ async def test_each_input_has_its_method() -> None:
 
 async def test_one_input_may_have_no_timestamps() -> None:
     """Its results have none either."""
-    async with Two(CoMapOperator(Tell(), stamped=(True, False))) as two:
+    async with Two(CoMapOperator(Tell()), stamped=(True, False)) as two:
         assert await two.first((10, 1)) == [(10, ("first", 1))]
         assert await two.second(3) == [(None, ("second", 3))]
 
@@ -87,7 +97,7 @@ class Repeat(CoFlatMapFunction):
 
 
 async def test_any_number_of_results_in_pieces() -> None:
-    async with Two(CoFlatMapOperator(Repeat(), stamped=(False, True))) as two:
+    async with Two(CoFlatMapOperator(Repeat()), stamped=(False, True)) as two:
         assert await two.first(3000, 0) == [(None, number) for number in range(3000)]
         assert max(len(batch) for batch in two.batches) <= 2048
         assert await two.second((7, 5)) == [(7, 5)]
@@ -122,7 +132,7 @@ class Join(KeyedCoProcessFunction):
 
 async def test_both_inputs_share_the_state_of_a_key() -> None:
     keys = (lambda value: value[0], lambda value: value)
-    async with Two(CoProcessOperator(Join(), keys, stamped=(True, True))) as two:
+    async with Two(CoProcessOperator(Join(), keys), stamped=(True, True)) as two:
         assert await two.first((1, ("k", "old")), (2, ("k", "new")), (3, ("j", "other"))) == []
         assert await two.second((9, "k"), (8, "x")) == [
             (9, ("k", "new", 9)),
@@ -215,8 +225,8 @@ async def test_both_inputs_register_timers_of_a_key(function: Meeting) -> None:
 @pytest.mark.parametrize("function", [Meeting(), MeetingLater()])
 async def test_results_of_timers_have_their_event_time(function: Meeting) -> None:
     clock = ManualTime()
-    operator = CoProcessOperator(function, KEYS, stamped=(True, False))
-    async with Two(operator, processing_time=clock) as two:
+    operator = CoProcessOperator(function, KEYS)
+    async with Two(operator, stamped=(True, False), processing_time=clock) as two:
         await two.first((1, ("a", 5)), (1, ("a", 6)))
         await two.second(("a", 70))
         await two.operator.process_event_time(Watermark(6))
@@ -274,10 +284,8 @@ class Reminded(KeyedBroadcastProcessFunction):
 
 
 async def test_timers_of_a_keyed_stream_read_broadcast_state() -> None:
-    operator = BroadcastProcessOperator(
-        Reminded(), (KEYS[0], None), (RULES,), stamped=(True, False)
-    )
-    async with Two(operator) as two:
+    operator = BroadcastProcessOperator(Reminded(), (KEYS[0], None), (RULES,))
+    async with Two(operator, stamped=(True, False)) as two:
         await two.first((0, ("a", 5)), (0, ("b", 6)))
         await two.second(("a", "rule"))
         await two.operator.process_event_time(Watermark(10))

@@ -92,10 +92,9 @@ class Windows(Harness):
             function,
             method,
             first,
-            stamped=stamped,
             **options,
         )
-        super().__init__(self.windows, context(processing_time=self.time))
+        super().__init__(self.windows, context(processing_time=self.time), stamped=stamped)
 
     async def add(self, *stamps: int, key: str = "k") -> list[Any]:
         """Add records whose value is their timestamp."""

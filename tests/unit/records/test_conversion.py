@@ -273,10 +273,6 @@ def one_by_one(kind: TypeInformation, records: list[Any]) -> list[Any]:
     return [kind.convert(record) for record in records]
 
 
-def stamped_one_by_one(kind: TypeInformation, records: list[Any]) -> list[Any]:
-    return [(stamp, kind.convert(value)) for stamp, value in records]
-
-
 TYPES_TRIED, BATCHES_OF_EACH = 1500, 4
 
 
@@ -296,16 +292,11 @@ def test_records_become_what_the_type_makes_of_each(
             expected = outcome(one_by_one, kind, records)
             assert outcome(made.each, records) == expected, said
             assert outcome(made.each, tuple(records)) == expected, "a batch need not be a list"
-            stamped = list(enumerate(records))
-            again = outcome(stamped_one_by_one, kind, stamped)
-            assert outcome(made.each_stamped, stamped) == again, said
             if expected[0] is not list:
                 seen["refused"] += 1
             else:
                 seen["right" if made.each(records) is records else "made"] += 1
-            for rows, each in ((records, made.each), (stamped, made.each_stamped)):
-                asked = made.as_they_come(rows, stamped=rows is stamped)
-                assert outcome(list, asked) == outcome(each, rows), said
+            assert outcome(list, made.as_they_come(records)) == expected, said
             check_values(kind, made, records)
     assert min(seen.values()) > TYPES_TRIED // 4, "each was tried many times"
 
@@ -342,9 +333,8 @@ def test_a_batch_that_is_right_goes_on_as_it_is(
 ) -> None:
     made = make(kind)
     assert made(right) is right
-    records, stamped = [right, right], [(None, right), (5, right)]
+    records = [right, right]
     assert made.each(records) is records
-    assert made.each_stamped(stamped) is stamped
 
 
 def row_with(**own: Any) -> Row:
@@ -440,7 +430,7 @@ def test_records_are_converted_when_they_are_asked_for(
     make: Callable[[TypeInformation], Any],
 ) -> None:
     records = iter([(1, "a"), [2, "b"], "wrong"])
-    asked = make(PAIR).as_they_come(records, stamped=False)
+    asked = make(PAIR).as_they_come(records)
     assert next(asked) == asked.last == (1, "a")
     assert next(records) == [2, "b"], "the next one has not been looked at"
     with pytest.raises(TypeError, match="is no TupleTypeInfo"):

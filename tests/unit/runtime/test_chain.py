@@ -12,6 +12,7 @@ from flinknet.functions.context import RuntimeContext
 from flinknet.graph.graph import ChainedOperator, JobVertex
 from flinknet.operators.operators import Operator
 from flinknet.operators.side_outputs import OutputTag
+from flinknet.operators.stamps import Batch, StampedBatch, on_wire, values_of
 from flinknet.runtime.chain import (
     MARKERS_QUEUED_MAX,
     OperatorChain,
@@ -276,10 +277,10 @@ def test_each_record_is_looked_at(stamped: bool) -> None:
     """That the first of a batch cannot be changed says nothing of the others."""
     kept: list[Any] = []
     values = [("a", None), ("b", ["x"]), {"c": [1]}]
-    given: list[Any] = [(7, value) for value in values] if stamped else values
-    with_copies(kept.extend, not_called)(given)
-    assert kept == given
-    copied = [record[1] for record in kept] if stamped else kept
+    given: Batch = StampedBatch(values, [7] * len(values)) if stamped else values
+    with_copies(kept.append, not_called)(given)
+    assert on_wire(kept[0]) == on_wire(given)
+    copied = values_of(kept[0])
     copied[1][1].append("changed")
     copied[2]["c"].append("changed")
     assert values == [("a", None), ("b", ["x"]), {"c": [1]}]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -52,13 +53,13 @@ from flinknet.operators.operators import (
     ProcessOperator,
 )
 from flinknet.operators.source import Batches, Source, SourceOperator
-from flinknet.operators.stamps import with_timestamps
 from flinknet.operators.two_input_operator import (
     BroadcastProcessOperator,
     CoFlatMapOperator,
     CoMapOperator,
     CoProcessOperator,
 )
+from flinknet.operators.typed_records import InputType
 from flinknet.operators.window_operator import WindowOperator
 from flinknet.runtime.chain import OperatorChain, RecordWriterOutput
 from flinknet.state.descriptors import ListStateDescriptor, ValueStateDescriptor
@@ -264,14 +265,18 @@ async def check(
     *,
     row_of: Callable[[Any], Any] = plain,
     expected: list[Any] = EXPECTED,
+    stamped: bool = False,
 ) -> None:
     """Check that each consumer of an operator gets what it gave away, though others change it."""
     SEEN[:] = [[], []]
     consumers = {"written": 0, "chained": 1, "all": 2}[arrangement]
-    operators = [ChainedOperator("tested", "tested", factory, None)]
+    of_input = InputType(None, stamped)
+    tested = ChainedOperator("tested", "tested", factory, None, stamped=stamped)
+    operators = [tested if fed is read else replace(tested, input_types=(of_input, of_input))]
     for name in range(consumers):
         taking = partial(MapOperator, partial(spoil, name, row_of))
-        operators.append(ChainedOperator(f"taking {name}", f"taking {name}", taking, 0))
+        named = f"taking {name}"
+        operators.append(ChainedOperator(named, named, taking, 0, stamped=stamped))
     arranged = Arranged(segment_bytes=1024)
     outputs = {}
     if arrangement != "chained":
@@ -285,6 +290,8 @@ async def check(
     await chain.close()
     arranged.writer.flush()
     written = [one for one in arranged.take() if type(one) is not DataType]
+    if stamped:
+        written = [value for _, value in written]
     arranged.close()
     wanted = [expected if number < consumers else [] for number in range(2)]
     wanted.append(expected if outputs else [])
@@ -328,8 +335,6 @@ def arrangement(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize("name", OWN)
 async def test_a_function_with_its_own_object(name: str, stamped: bool, arrangement: str) -> None:
     factory = OWN[name](Own())
-    if stamped:
-        factory = with_timestamps(factory, name, (True,))
     gets_one = "batch" in name
     fed = {
         (False, False): records,
@@ -337,17 +342,15 @@ async def test_a_function_with_its_own_object(name: str, stamped: bool, arrangem
         (True, False): stamped_records,
         (True, True): one_stamped_record,
     }[stamped, gets_one]
-    await check(factory, arrangement, fed, row_of=second if stamped else plain)
+    await check(factory, arrangement, fed, stamped=stamped)
 
 
 @pytest.mark.parametrize("stamped", [False, True])
 @pytest.mark.parametrize("name", OTHERS)
 async def test_what_is_kept(name: str, stamped: bool, arrangement: str) -> None:
     factory = deepcopy(OTHERS[name])
-    if stamped:
-        factory = with_timestamps(factory, name, (True,))
     fed = stamped_records if stamped else records
-    await check(factory, arrangement, fed, row_of=second if stamped else plain)
+    await check(factory, arrangement, fed, stamped=stamped)
 
 
 TWO_INPUTS: dict[str, Callable[..., Operator]] = {
@@ -366,8 +369,8 @@ async def test_two_inputs(name: str, stamped: bool, arrangement: str) -> None:
             chain.set_channel(channel)
             await chain.head.process([(1, "a") if stamped else "a"])
 
-    factory = partial(deepcopy(TWO_INPUTS[name]), stamped=(stamped, stamped))
-    await check(factory, arrangement, fed, row_of=second if stamped else plain)
+    factory = deepcopy(TWO_INPUTS[name])
+    await check(factory, arrangement, fed, stamped=stamped)
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -411,14 +414,8 @@ async def test_a_list_with_one_object_in_it_twice(arrangement: str) -> None:
 @pytest.mark.parametrize("stamped", [False, True])
 async def test_an_accumulator_that_is_its_own_result(stamped: bool, arrangement: str) -> None:
     factory: Factory = partial(AggregateOperator, Counted(), key_of)
-    if stamped:
-        factory = with_timestamps(factory, "aggregate", (True,))
     fed = stamped_records if stamped else records
-
-    def row_of(record: Any) -> Any:
-        return second(second(record) if stamped else record)
-
-    await check(factory, arrangement, fed, row_of=row_of)
+    await check(factory, arrangement, fed, row_of=second, stamped=stamped)
 
 
 @pytest.mark.parametrize("emit", ["every_record", "end_of_input"])
@@ -451,9 +448,7 @@ def windows(
     trigger: Trigger | None = None,
 ) -> WindowOperator:
     trigger = trigger or assigner.get_default_trigger()
-    return WindowOperator(
-        assigner, trigger, contents, function, "apply", key_of, keyed=False, stamped=True
-    )
+    return WindowOperator(assigner, trigger, contents, function, "apply", key_of, keyed=False)
 
 
 def changing(window: Any, elements: list[Any]) -> Iterator[Any]:
@@ -481,7 +476,7 @@ async def test_windows_that_share_records(name: str, arrangement: str) -> None:
     assigner = SlidingEventTimeWindows(Time.milliseconds(2), Time.milliseconds(1))
     expected = [{"n": 1}, {"n": 3}, {"n": 5}, {"n": 3}]
     factory = partial(windows, assigner, contents(), function)
-    await check(factory, arrangement, stamped_records, row_of=second, expected=expected)
+    await check(factory, arrangement, stamped_records, expected=expected, stamped=True)
 
 
 async def test_a_window_that_speaks_again(arrangement: str) -> None:
@@ -490,7 +485,7 @@ async def test_a_window_that_speaks_again(arrangement: str) -> None:
     contents = AggregatedContents(Counted(), merges=False)
 
     factory = partial(windows, assigner, contents, trigger=CountTrigger.of(1))
-    await check(factory, arrangement, stamped_records, row_of=second)
+    await check(factory, arrangement, stamped_records, stamped=True)
 
 
 class OwnEnd(BaseException):
@@ -518,9 +513,13 @@ class Raising(Two):
     map1 = map2 = next
 
 
-async def failing(operator: Operator, value: Any = None, **settings: Any) -> str:
+async def failing(
+    operator: Operator, value: Any = None, *, stamped: bool = False, **settings: Any
+) -> str:
     """Feed an operator a record, and return what its chain fails with."""
-    one = ChainedOperator("tested", "tested", partial(deepcopy, operator), None)
+    of_input = InputType(None, stamped)
+    one = ChainedOperator("tested", "tested", partial(deepcopy, operator), None, stamped=stamped)
+    one = replace(one, input_types=(of_input, of_input))
     clock = ManualTime()
     place = context(channels_of_first_input=1, processing_time=clock, **settings)
     chain = OperatorChain(JobVertex(0, "v", 1, 128, "default", (one,)), place, {})
@@ -577,9 +576,8 @@ async def test_a_window_that_raises_no_exception_names_its_key(end: str) -> None
         process,
         "process",
         key_of,
-        stamped=True,
     )
-    said = await failing(operator, (1, {"n": 0}))
+    said = await failing(operator, (1, {"n": 0}), stamped=True)
     assert said.startswith('operator "tested" (1/1) failed on window ')
     assert said.endswith(f" of the key 0: {end}: 3")
 
