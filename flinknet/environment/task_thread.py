@@ -34,12 +34,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from contextvars import copy_context
 from functools import partial
 from inspect import isawaitable
 from types import coroutine
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from flinknet import machine
 from flinknet.errors import JobFailedError
@@ -69,13 +69,22 @@ BATCHES_GATHERED_MAX = 16
 """Batches that a step emits before it waits for the loop to write them: a record that becomes
 millions must not become millions in memory."""
 
+BYTES_GATHERED_MAX = 1 << 20
+"""Bytes after which it waits, too. A step seldom makes more, and large records, which may share
+what is in them, are not to be serialised ahead of backpressure."""
+
 STEP_S = 0.002
 """About how long a step takes where there is enough to do: it costs about 50 microseconds besides,
 and a barrier waits for its end."""
 
 T = TypeVar("T")
 Given = TypeVar("Given")
-Prepared = TypeVar("Prepared")
+Prepared = tuple[Callable[[], Awaitable[None]], int]
+"""Writes a part of what was emitted, which has so many bytes."""
+
+Named = Callable[[Exception, Any], Exception]
+"""Returns the error to raise for an error on what was given, which is None where only its bytes are
+left."""
 
 
 class LongStep(NamedTuple):
@@ -347,38 +356,59 @@ class GatheredOutput:
     """What the steps of one thread have emitted, in order and prepared, for the loop to write."""
 
     def __init__(self) -> None:
-        self._gathered: deque[tuple[Callable[[Any], Awaitable[None]], Any]] = deque()
+        self._writes: deque[tuple[Callable[[], Awaitable[None]], Named]] = deque()
+        self._batches = self._bytes = 0
+        """How much is gathered."""
         self._is_discarded = False
 
     def gathering(
-        self,
-        prepare: Callable[[Given], Prepared],
-        write: Callable[[Prepared], Awaitable[None]],
+        self, prepare: Callable[[Given], Iterable[Prepared]], named: Named
     ) -> Callable[[Given], Coroutine[Any, Any, None]]:
-        """Return a coroutine function that prepares what it is given at once, in the thread, and
-        has the loop write that."""
-        gathered = self._gathered
+        """Return a coroutine function that gathers, in the thread.
+
+        ``prepare`` generates, of what is given, coroutine functions that write a part of it, for
+        the loop, each with the number of bytes that it holds. ``named`` returns the error to raise
+        for one of these, or for one of ``prepare``.
+        """
 
         async def gather(given: Given) -> None:
-            prepared = prepare(given)
-            if _here.thread is None:
-                await write(prepared)
-                return
-            gathered.append((write, prepared))
-            if len(gathered) >= BATCHES_GATHERED_MAX:
+            try:
+                parts = iter(prepare(given))
+            except Exception as error:
+                _raise_named(named, error, given)
+            while True:
+                try:
+                    part = next(parts, None)
+                except Exception as error:
+                    _raise_named(named, error, given)
+                if part is None:
+                    break
+                write, size = part
+                self._writes.append((write, named))
+                self._bytes += size
+                if _here.thread is None:
+                    await self.write()
+                elif self._bytes >= BYTES_GATHERED_MAX:
+                    await on_loop(self.write)
+            self._batches += 1
+            if self._batches >= BATCHES_GATHERED_MAX and _here.thread is not None:
                 await on_loop(self.write)
 
         return gather
 
     async def write(self) -> None:
         """Write all of it, on the loop. What cannot be written is the last."""
-        gathered = self._gathered
-        while gathered:
-            write, given = gathered.popleft()
+        self._batches = self._bytes = 0
+        writes = self._writes
+        while writes:
+            write, named = writes.popleft()
             if self._is_discarded:
                 continue
             try:
-                await write(given)
+                await write()
+            except Exception as error:
+                self.discard()
+                _raise_named(named, error, None)
             except BaseException:
                 self.discard()
                 raise
@@ -386,6 +416,13 @@ class GatheredOutput:
     def discard(self) -> None:
         """Write nothing any more: the subtask has failed, or is cancelled."""
         self._is_discarded = True
+
+
+def _raise_named(named: Named, error: Exception, given: Any) -> NoReturn:
+    raised = named(error, given)
+    if raised is error:
+        raise error
+    raise raised from error
 
 
 def waits_for_step(awaitable: Any) -> bool:

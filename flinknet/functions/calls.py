@@ -12,8 +12,7 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from itertools import islice
-from types import CodeType
-from typing import Any, TypeVar
+from typing import Any
 
 from flinknet.environment.task_thread import close_on_loop, is_in_task_thread, on_loop
 from flinknet.errors import ConfigurationError
@@ -23,11 +22,9 @@ __all__ = [
     "BATCH_RECORDS",
     "are_serialised_next",
     "bound_function",
-    "each_of",
     "in_pieces",
     "is_awaiting",
     "is_columns",
-    "of_chain",
     "pieces_of",
     "records_in",
     "results_of",
@@ -37,8 +34,6 @@ __all__ = [
 BATCH_RECORDS = 1024
 """Records in a batch of a source, and at which growing results are emitted: enough that the cost of
 a batch vanishes beside its records, few enough that other subtasks of the worker get their turn."""
-
-_CODE_OF_CHAIN: set[CodeType] = set()
 
 
 async def pieces_of(
@@ -75,34 +70,9 @@ def are_serialised_next(values: Iterable[Any], detachment: Detachment) -> bool:
     return type(values) is list and detachment is Detachment.IF_POSSIBLE
 
 
-async def each_of(call: Callable[..., Any], *arguments: Any) -> AsyncGenerator[Any, None]:
-    """Generate the results of one call of any kind of function, one by one as it gives them away.
-
-    Raises TypeError if what it returned is one record, which would be taken for several.
-    """
-    returned = call(*arguments)
-    if not inspect.isasyncgen(returned):
-        for result in records_in(await value_of(returned)):
-            yield result
-        return
-    async with aclosing(_generated(returned)) as generated:
-        async for result in generated:
-            yield result
-
-
-Generator = TypeVar("Generator", bound=Callable[..., AsyncGenerator[Any, None]])
-
-
-def of_chain(function: Generator) -> Generator:
-    """Decorate an async generator function of flinknet's that wraps a user's function: it runs
-    where the chain runs, and asks for the loop itself."""
-    _CODE_OF_CHAIN.add(function.__code__)
-    return function
-
-
 def _generated(results: Any) -> AsyncGenerator[Any, None]:
-    """Return what generates the results of an async generator where the chain runs."""
-    if is_in_task_thread() and results.ag_code not in _CODE_OF_CHAIN:
+    """Return a generator, for where the chain runs, of the results of an async generator."""
+    if is_in_task_thread():
         return _generated_on_loop(results)
     generated: AsyncGenerator[Any, None] = results
     return generated

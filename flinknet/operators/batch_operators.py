@@ -47,7 +47,8 @@ class MapBatchOperator(FunctionOperator):
     async def _process_whole(self, records: Batch) -> None:
         values, stamps = values_of(records), without_time
         if isinstance(records, StampedBatch):
-            stamps = same(latest(records.stamps))
+            # The function may sort its list; others may have the batch, too.
+            values, stamps = values.copy(), same(latest(records.stamps))
         await self._emit_results(partial(on_records, values), self._call, values, stamps=stamps)
 
 
@@ -88,7 +89,8 @@ class ProcessBatchOperator(StatefulOperator):
                 except (KeyError, TypeError):
                     group = groups.setdefault(comparable_key(key), StampedBatch([], []))
                 group.values.append(record)
-                group.stamps.append(stamp)
+                if stamp is not None:
+                    group.stamps.append(stamp)
             except BaseException as error:
                 self.fail(error, on_records((record,)))
         return groups

@@ -77,13 +77,18 @@ def split_outputs(main: Emit, sides: Mapping[str, Emit], operator: Operator) -> 
         for stamp, value in in_pairs(results):
             first = value[0] if type(value) is tuple and value else value
             if type(first) is not OutputTag:
-                kept.add(stamp, [value])
+                kept.values.append(value)
+                kept.stamps.append(stamp)
                 continue
             try:
                 tag, sent = _tagged(value)
             except Exception as error:
                 operator.fail(error, "to give a result to a side output")
-            aside.setdefault(tag.tag_id, StampedBatch([], [])).add(stamp, [sent])
+            side = aside.get(tag.tag_id)
+            if side is None:
+                side = aside[tag.tag_id] = StampedBatch([], [])
+            side.values.append(sent)
+            side.stamps.append(stamp)
         stamped = isinstance(results, StampedBatch)
         if len(kept):
             await main(kept if stamped else kept.values)

@@ -20,7 +20,7 @@ from flinknet.functions.calls import value_of
 from flinknet.functions.context import RuntimeContext
 from flinknet.functions.functions import CheckpointListener, Function
 from flinknet.operators.operators import Operator, on_records
-from flinknet.operators.stamps import Batch, values_of
+from flinknet.operators.stamps import Batch, StampedBatch
 from flinknet.state.descriptors import ListStateDescriptor
 from flinknet.state.operator_state import OperatorListState
 
@@ -326,7 +326,8 @@ class SinkOperator(Operator):
             self.fail(error, "in close()")
 
     async def _write(self, batch: Batch) -> None:
-        records = values_of(batch)
+        # A sink may sort its list; others may have the batch, too.
+        records = batch.values.copy() if isinstance(batch, StampedBatch) else batch
         if self._failure is not None:
             self._check_nothing_is_lost()
         try:

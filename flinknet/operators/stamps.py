@@ -1,10 +1,10 @@
 """Timestamps, which travel beside the values of a batch.
 
-Theory of operation. Functions know nothing of timestamps: a batch of records that have some is a
+Theory of operation. Functions know nothing of timestamps. A batch of records that have some is a
 ``StampedBatch``, with its values in one list and their timestamps in another. An operator hands the
-values to its function, and gives each result the timestamp of what it came from. On the wire, and
-in state that holds records, a record with a timestamp is a tuple ``(timestamp, value)``; key
-selectors and partitioners look at the value.
+values to its function, and gives each result the timestamp of the record that it comes from. On the
+wire, and in state that holds records, a record with a timestamp is a tuple ``(timestamp, value)``;
+key selectors and partitioners look at the value.
 
 | results of | have the timestamp of |
 |---|---|
@@ -16,11 +16,12 @@ selectors and partitioners look at the value.
 | finish() | nothing: it is None |
 
 Results are generated one by one, each behind the record that it comes from; so the timestamp of a
-result is that of the record that was taken last when it was generated. Streams without timestamps
-pay nothing: their batches are plain lists.
+result is that of the record that was taken last when it was generated. Batches of streams without
+timestamps are plain lists.
 
-The first operator of a chain gets what has come over the network as ``StampedArrivals``, which are
-unpacked one by one: many objects at a time would have the garbage collector look through them.
+The first operator of a chain gets the records that come over the network as ``StampedArrivals``. If
+it iterates over them once, they are unpacked one by one: the garbage collector would look through
+many objects that are there at a time.
 """
 
 from __future__ import annotations
@@ -78,15 +79,15 @@ class StampedBatch:
     def add(self, stamp: Stamp, values: list[Any]) -> None:
         """Add records that have the same timestamp."""
         self.values += values
-        self.stamps += same(stamp)(len(values))
+        self.stamps += [stamp] * len(values)
 
     def __len__(self) -> int:
         return len(self.values)
 
 
 class StampedArrivals:
-    """Records that have come over the network, ``(timestamp, value)``, to be taken once: each is
-    unpacked when it is asked for, so that only one of them is there at a time."""
+    """Records that have come over the network, ``(timestamp, value)``, each of which is unpacked
+    when it is asked for; they can be iterated over once."""
 
     __slots__ = ("pairs",)
 
@@ -127,7 +128,7 @@ def latest(stamps: Iterable[Stamp]) -> Stamp:
 
 
 def same(stamp: Stamp) -> Stamps:
-    """Return what gives all results the same timestamp."""
+    """Return a function that gives all results the same timestamp."""
     return lambda number: [stamp] * number
 
 
@@ -165,12 +166,13 @@ class StampsOfBatch(NotedStamps):
     def __init__(self, batch: StampedBatch | StampedArrivals) -> None:
         super().__init__()
         self._pairs = in_pairs(batch)
-        self.last: Any = None
-        """The value that was taken last, and its timestamp."""
         self.stamp: Stamp = None
+        self.last: Any = None
+        """The value that was taken last; ``stamp`` is its timestamp."""
 
     def taken(self, *, one_each: bool) -> Iterator[Any]:
-        """Generate the values; with ``one_each`` each has one result, or else those are marked."""
+        """Generate the values. With ``one_each`` each value has one result, and its timestamp is
+        noted for that; without, the caller has the results ``marked``."""
         note = self._noted.append
         for stamp, value in self._pairs:
             self.stamp, self.last = stamp, value

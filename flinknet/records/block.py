@@ -34,7 +34,7 @@ _FIXARRAY_MAX = 15
 class BlockPacker:
     """Packs blocks of records.
 
-    ``bytes_max`` is what a record may have: no record of a block is larger than the block.
+    ``bytes_max`` is the limit of a record: blocks that are expected to be larger are not packed.
     """
 
     __slots__ = ("_bytes_max", "_pack", "_record_bytes")

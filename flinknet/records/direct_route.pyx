@@ -10,14 +10,14 @@ channel in turn is seen without a call (``round_robin.py``). Everything else is 
 which is what plain Python takes: there this would be the same with one call more.
 
 ``pack`` packs small records behind one another into a block, whatever their channels, and notes
-where each ends and where it goes. Writing the block copies bytes, and touches no object: that is
-all of a record's way which is left to the event loop when its operator runs in a thread.
+where each ends and where it goes. Writing the block copies bytes, and touches no object. Where an
+operator runs in a thread, only that is left to the event loop.
 """
 
 from functools import partial
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memcpy
@@ -33,7 +33,7 @@ from flinknet.records.tuple_channels cimport TupleChannels
 
 from flinknet.records.block import chunks
 from flinknet.records.serialization.packer import unserializable
-from flinknet.records.route import UNDECIDED
+from flinknet.records.route import UNDECIDED, Write
 from flinknet.records.serialization.large_record import LARGE_RECORD_BYTES, kept_form, large_form
 from flinknet.records.written import WRITTEN
 
@@ -47,7 +47,7 @@ cdef extern from "Python.h":
 
 
 cdef enum:
-    BLOCK_BYTES = 1 << 16  # Larger blocks would leave the processor's nearer caches.
+    BLOCK_BYTES = 1 << 16  # Larger blocks would leave the processor's nearer caches; one record more may be in it.
     BLOCK_RECORDS_MAX = 4096
     FLAT_BYTES = 512  # no record that ``put_flat`` packs has more
 
@@ -77,14 +77,17 @@ cdef class _Block:
         PyMem_Free(self._data)
         PyMem_Free(self._places)
 
-    cdef int take(self, const uint8_t *data) except -1:
-        """Keep a copy of the bytes of the records."""
+    cdef Py_ssize_t take(self, const uint8_t *data) except -1:
+        """Keep a copy of the bytes of the records, which are complete; return their number."""
         cdef Py_ssize_t size = self._places[self.records - 1].end
+        cdef void *places = PyMem_Realloc(self._places, self.records * sizeof(_Place))
+        if places is not NULL:
+            self._places = <_Place *>places
         self._data = <uint8_t *>PyMem_Malloc(size)
         if self._data is NULL:
             raise MemoryError
         memcpy(self._data, data, size)
-        return 0
+        return size
 
     cdef bytes pop(self):
         """Return the next record, which counts as written then."""
@@ -363,19 +366,20 @@ cdef class DirectRouteToChosen(RouteToChosen):
         return channel if channel >= 0 else self._chosen_channel(<object>record)
 
 
-cdef list _packed(RecordRoute route, CPacker direct, DirectRouteToChosen chosen, records):
-    """Pack records for a route, ``chosen`` if it is one that chooses."""
-    cdef list writes = []
+def _packed(RecordRoute route, CPacker direct, DirectRouteToChosen chosen, records):
+    """Generate the writes of records for a route, ``chosen`` if it is one that chooses."""
+    cdef list writes
     cdef Py_ssize_t index
     for chunk in [records] if type(records) is list else chunks(records):
         index = 0
         while index < len(chunk):
+            writes = []
             if route._large:
                 writes.append(_pack_large(route, direct, chosen, chunk[index]))
                 index += 1
             else:
                 index = _pack_block(route, direct, chosen, chunk, index, writes)
-    return writes
+            yield from writes
 
 
 cdef Py_ssize_t _pack_block(
@@ -414,13 +418,13 @@ cdef Py_ssize_t _pack_block(
                 block.records += 1
             index += 1
         if block.records:
-            block.take(direct._scratch + start)
-            writes.append(partial(_write_block, route, block))
+            size = block.take(direct._scratch + start)
+            writes.append(Write(partial(_write_block, route, block), size))
     finally:
         direct.release(start)
     if long_one is not None:
         route._large = True
-        writes.append(partial(_write_long, route, channel, long_one))
+        writes.append(Write(partial(_write_long, route, channel, long_one), len(long_one)))
     return index
 
 
@@ -432,7 +436,7 @@ cdef object _pack_large(RecordRoute route, CPacker direct, DirectRouteToChosen c
     if chosen is not None:
         channel = chosen._channel_to_note(<PyObject *>record)
     if pieces is not None:
-        return partial(route._write_large, channel, pieces)
+        return Write(partial(route._write_large, channel, pieces), len(pieces[1]))
     held = direct._size
     try:
         _pack(direct, record)
@@ -440,7 +444,7 @@ cdef object _pack_large(RecordRoute route, CPacker direct, DirectRouteToChosen c
     finally:
         direct.release(held)
     route._large = len(data) >= LARGE_FROM_BYTES
-    return partial(_write_long, route, channel, data)
+    return Write(partial(_write_long, route, channel, data), len(data))
 
 
 cdef int _pack(CPacker direct, record) except -1:

@@ -14,9 +14,10 @@ awaited it finds the mistake.
 Both kinds of ``emit`` spell ``builder.append_whole`` out: the call would take a twentieth more of
 the CPU of a small record (`python -m bench run micro --case emit`, tuple).
 
-``pack`` does half of that for many records: it serialises them, chooses their outputs, and returns
-what writes them, so that the two halves may run in different threads. It packs many records with
-one call, a *block*, as long as they are small (``block.py``). ``emit_many`` does both halves.
+``pack`` does half of that for many records: it serialises them and chooses their outputs. The
+writes that it generates are the other half, so that the two may run in different threads. It packs
+many records with one call, a *block*, as long as they are small (``block.py``). ``emit_many`` does
+both halves.
 
 Large bytes and Arrow batches are not packed: they are copied nowhere but into the buffer, in two
 pieces (``large_form``). To look what a record is takes as long as packing a small one, so ``emit``
@@ -29,7 +30,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from flinknet.errors import SerializationError
 from flinknet.records.appender import RecordAppender, emit_lets_loop_turn
@@ -50,8 +51,15 @@ from flinknet.records.written import WRITTEN
 
 __all__ = ["UNDECIDED", "CutRoute", "RecordRoute", "RouteToChosen", "RouteToOne", "Write"]
 
-Write = Callable[[], Awaitable[None]]
-"""Writes records that are packed: called on the event loop, and awaited."""
+
+class Write(NamedTuple):
+    """Records that are packed."""
+
+    write: Callable[[], Awaitable[None]]
+    """Writes them: called on the event loop, and awaited."""
+    bytes: int
+    """About how many they have."""
+
 
 UNDECIDED: Final = -1
 """The channel of a record for which it is chosen when the record is written."""
@@ -104,8 +112,8 @@ class RecordRoute:
 
     async def emit_many(self, records: Iterable[Any]) -> None:
         """Write many records; see ``RecordWriter.emit_many``."""
-        for write in self.pack(records):
-            await write()
+        for packed in self.pack(records):
+            await packed.write()
 
     def _append_packed(self, output: Output, data: bytes) -> Coroutine[Any, Any, None]:
         """Write a record that does not fit, or of which that is not known."""
@@ -145,8 +153,8 @@ class RecordRoute:
             for record in records:
                 if large and (pieces := kept_form(record)) is not None:
                     channel = select(record)
-                    yield partial(self._write_each, channels, packed)
-                    yield partial(self._write_large, channel, pieces)
+                    yield self._write_of(channels, packed)
+                    yield Write(partial(self._write_large, channel, pieces), len(pieces[1]))
                     channels, packed = [], []
                     continue
                 try:
@@ -156,11 +164,11 @@ class RecordRoute:
                 channels.append(select(record))
                 packed.append(data)
         except Exception:
-            yield partial(self._write_each, channels, packed)
+            yield self._write_of(channels, packed)
             raise
         if packed:
             self._blocks.observe(len(packed[-1]))
-            yield partial(self._write_each, channels, packed)
+            yield self._write_of(channels, packed)
 
     def _pack_blocks(self, channel: int, records: list[Any]) -> Iterator[Write]:
         """Pack records for one output, many at once."""
@@ -174,18 +182,21 @@ class RecordRoute:
                 except SerializationError:  # one of them; or, packed alone, none
                     count = 0
                 else:
-                    yield partial(self._write_block, channel, block, count)
+                    yield Write(partial(self._write_block, channel, block, count), len(block))
             if count <= 1:
                 count = 1 if blocks.worthwhile else _LARGE_RECORDS
                 some = records[start : start + count]
                 yield from self._pack_each(some, lambda record: channel)
             start += count
 
+    def _write_of(self, channels: list[int], packed: list[bytes]) -> Write:
+        return Write(partial(self._write_each, channels, packed), sum(map(len, packed)))
+
     async def _write_each(self, channels: list[int], packed: list[bytes]) -> None:
         """Write records that were packed one by one."""
         outputs = self._outputs
         for channel, data in zip(channels, packed, strict=True):
-            output = outputs[self._chosen_now() if channel == UNDECIDED else channel]
+            output = outputs[channel if channel != UNDECIDED else self._chosen_now()]
             if output.builder.append_whole(data):
                 self.records_out += 1
             else:
@@ -351,8 +362,8 @@ class CutRoute(RecordRoute):
         return self._emit_parts(record)
 
     async def _emit_parts(self, record: Any) -> None:
-        for write in self._packed_parts(record):
-            await write()
+        for packed in self._packed_parts(record):
+            await packed.write()
 
     def pack(self, records: Iterable[Any]) -> Iterable[Write]:
         """Pack one by one: a record is many rows already."""
@@ -362,9 +373,12 @@ class CutRoute(RecordRoute):
 
     def _packed_parts(self, record: Any) -> list[Write]:
         self._limits.check_uncut(record)
+        forms = {
+            index: self._serialised(part) for index, part in self._partitioner.cut(record).items()
+        }
         return [
-            partial(self._write_large, index, self._serialised(part))
-            for index, part in self._partitioner.cut(record).items()
+            Write(partial(self._write_large, index, form), len(form[1]))
+            for index, form in forms.items()
         ]
 
     def _serialised(self, record: Any) -> LargeForm:

@@ -162,14 +162,14 @@ class RecordWriter:
         """
         return self._route.emit_many(records)
 
-    def pack(self, records: Iterable[Any]) -> list[Write]:
+    def pack(self, records: Iterable[Any]) -> Iterable[Write]:
         """Serialise many records, and choose their subpartitions, for the event loop to write them:
-        ``for write in pack(records): await write()`` is ``emit_many``.
+        ``for packed in pack(records): await packed.write()`` is ``emit_many``.
 
-        Any thread may call this, while no other call is under way. Raises SerializationError, and
-        what the partitioner does: then nothing is to be written.
+        Any thread may iterate over this, while no other call is under way. Raises
+        SerializationError, or the partitioner's own error; the records before may be written.
         """
-        return list(self._route.pack(records))
+        return self._route.pack(records)
 
     # -- events -----------------------------------------------------------------------------------
 

@@ -17,9 +17,10 @@ do when that is complete: one that was captured after every operator had ended (
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from flinknet.buffer.availability import Availability
@@ -103,47 +104,36 @@ class RecordWriterOutput:
 
     def gather(self, gathered: GatheredOutput) -> None:
         """Have records serialised where they are emitted, and all of it written by the loop."""
-        self.emit = gathered.gathering(self._pack, self._write_packed)
-        self.pass_on = gathered.gathering(_as_it_is, self._write_element)
+        self.emit = gathered.gathering(self._pack, self._named)
+        self.pass_on = gathered.gathering(self._pack_element, _as_it_is)
 
     async def _write(self, batch: Batch) -> None:
-        records = on_wire(batch)
         try:
-            await self.writer.emit_many(records)
-        except SerializationError as error:
-            raise self._unsendable(error) from error
-        except FlinknetError:
-            raise
+            await self.writer.emit_many(on_wire(batch))
         except Exception as error:
-            raise self._not_partitioned(records, error) from error
+            named = self._named(error, batch)
+            if named is error:
+                raise
+            raise named from error
 
-    def _pack(self, batch: Batch) -> list[Write]:
-        records = on_wire(batch)
-        try:
-            return self.writer.pack(records)
-        except SerializationError as error:
-            raise self._unsendable(error) from error
-        except FlinknetError:
-            raise
-        except Exception as error:
-            raise self._not_partitioned(records, error) from error
+    def _pack(self, batch: Batch) -> Iterable[Write]:
+        return self.writer.pack(on_wire(batch))
 
-    async def _write_packed(self, packed: list[Write]) -> None:
-        try:
-            for write in packed:
-                await write()
-        except SerializationError as error:  # of a record over a limit
-            raise self._unsendable(error) from error
+    def _pack_element(self, element: StreamElement) -> Iterable[Write]:
+        return [Write(partial(self._write_element, element), 0)]
 
-    def _unsendable(self, error: SerializationError) -> SerializationError:
-        return SerializationError(
-            f'operator "{self._operator_name}" emitted what cannot be sent: {text_of(error)}'
-        )
-
-    def _not_partitioned(self, records: list[Any], error: Exception) -> JobFailedError:
+    def _named(self, error: Exception, batch: Batch | None) -> Exception:
+        """Return an error of the writer as one that says which operator emitted the records; they
+        are None where only their bytes are left, which no partitioner looks at."""
+        if isinstance(error, SerializationError):
+            return SerializationError(
+                f'operator "{self._operator_name}" emitted what cannot be sent: {text_of(error)}'
+            )
+        if isinstance(error, FlinknetError) or batch is None:
+            return error
         return JobFailedError(
             f'the {self._edge_name} partitioning behind operator "{self._operator_name}" '
-            f"failed {on_records(records)}: {type(error).__name__}: {text_of(error)}"
+            f"failed {on_records(on_wire(batch))}: {type(error).__name__}: {text_of(error)}"
         )
 
     async def _write_element(self, element: StreamElement) -> None:
@@ -179,8 +169,8 @@ class Targets:
         return _to_all([*self.writers, *copying])
 
 
-def _as_it_is(element: StreamElement) -> StreamElement:
-    return element
+def _as_it_is(error: Exception, element: StreamElement | None) -> Exception:
+    return error
 
 
 class OperatorChain:

@@ -129,7 +129,6 @@ class StateHandler:
 
     def initialize(self, function: Any) -> None:
         """Have a function ask for its operator state, if it is a CheckpointedFunction."""
-        function = getattr(function, "wrapped", function)
         if isinstance(function, CheckpointedFunction):
             self._functions.append(function)
             restored = self.restored_from

@@ -5,9 +5,10 @@ import gc
 import sqlite3
 import threading
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from flinknet.environment import task_thread as module
 from flinknet.environment.task_thread import (
     BATCHES_GATHERED_MAX,
+    BYTES_GATHERED_MAX,
     GatheredOutput,
     TaskThread,
     close_on_loop,
@@ -80,21 +82,25 @@ async def test_the_loop_goes_on_while_a_step_blocks() -> None:
         assert await step
 
 
+def as_it_is(error: Exception, given: Any) -> Exception:
+    return error
+
+
 async def test_what_a_step_emits_is_written_in_order_before_anything_else() -> None:
     """Prepared in the thread at once. Also in front of what the step asks of the loop; and never
     more than so many batches are gathered, though one step emits without end."""
     gathered, written, most = GatheredOutput(), [], 0
 
-    def prepare(number: int) -> list[int]:
+    def prepare(number: int) -> Iterator[Any]:
         assert is_in_task_thread()
-        return [number]
+        yield partial(write, number), 1
 
-    async def write(records: list[int]) -> None:
+    async def write(number: int) -> None:
         assert not is_in_task_thread()
         await asyncio.sleep(0)
-        written.extend(records)
+        written.append(number)
 
-    emit = gathered.gathering(prepare, write)
+    emit = gathered.gathering(prepare, as_it_is)
     async with task_thread(gathered) as thread:
 
         async def emits() -> None:
@@ -111,6 +117,57 @@ async def test_what_a_step_emits_is_written_in_order_before_anything_else() -> N
         assert 1 < most <= BATCHES_GATHERED_MAX
 
 
+@pytest.mark.parametrize("in_thread", [False, True])
+@pytest.mark.parametrize("when", ["prepared", "generated", "written"])
+async def test_an_error_on_what_is_gathered_is_named(when: str, in_thread: bool) -> None:
+    """With what was given, until only its bytes are left."""
+    gathered = GatheredOutput()
+
+    def prepare(given: int) -> Any:
+        if when == "prepared":
+            raise ValueError("refused")
+        return parts()
+
+    def parts() -> Iterator[Any]:
+        if when == "generated":
+            raise ValueError("refused")
+        yield write, 1
+
+    async def write() -> None:
+        raise ValueError("refused")
+
+    def named(error: Exception, given: int | None) -> Exception:
+        return OSError(f"{error} {given}")
+
+    emit = gathered.gathering(prepare, named)
+    given = None if when == "written" else 7
+    async with task_thread(gathered) as thread:
+        with pytest.raises(OSError, match=f"^refused {given}$"):
+            await (thread.run(emit(7)) if in_thread else emit(7))
+
+
+async def test_what_is_gathered_is_bounded_by_bytes_too() -> None:
+    """In the middle of a batch: it is prepared a part at a time."""
+    gathered, written, waiting, most = GatheredOutput(), 0, 0, 0
+
+    def prepare(parts: int) -> Iterator[Any]:
+        nonlocal waiting, most
+        for _ in range(parts):
+            waiting += 1
+            most = max(most, waiting)
+            yield write, BYTES_GATHERED_MAX // 3
+
+    async def write() -> None:
+        nonlocal written, waiting
+        written += 1
+        waiting -= 1
+
+    emit = gathered.gathering(prepare, as_it_is)
+    async with task_thread(gathered) as thread:
+        await thread.run(emit(100))
+    assert (written, most) == (100, 4)
+
+
 @pytest.mark.parametrize("writes", [False, True], ids=["asked of the loop", "written"])
 async def test_an_error_on_the_loop_comes_to_the_chain_where_it_asked(writes: bool) -> None:
     gathered, cleared = GatheredOutput(), []
@@ -118,10 +175,7 @@ async def test_an_error_on_the_loop_comes_to_the_chain_where_it_asked(writes: bo
     async def fails(_: object = None) -> None:
         raise ValueError("refused")
 
-    def prepare(numbers: list[int]) -> list[int]:
-        return numbers
-
-    emit = gathered.gathering(prepare, fails)
+    emit = gathered.gathering(lambda given: [(partial(fails, given), 1)], as_it_is)
     async with task_thread(gathered) as thread:
 
         async def asks() -> None:
@@ -227,7 +281,10 @@ async def test_nothing_is_written_behind_what_could_not_be(has_ended: bool) -> N
             if record == 1:
                 raise OSError("the consumer is gone")
 
-        emit = gathered.gathering(int, write)
+        def prepare(record: int) -> Iterator[Any]:
+            yield partial(write, record), 1
+
+        emit = gathered.gathering(prepare, as_it_is)
 
         async def emits() -> None:
             for record in range(3):

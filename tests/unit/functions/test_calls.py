@@ -13,10 +13,8 @@ from flinknet.functions.calls import (
     BATCH_RECORDS,
     are_serialised_next,
     bound_function,
-    each_of,
     in_pieces,
     is_awaiting,
-    of_chain,
     pieces_of,
     results_of,
     value_of,
@@ -42,13 +40,12 @@ async def generated_later(number: int) -> AsyncGenerator[int, None]:
     yield number + 1
 
 
-KINDS = [plain, later, generated, generated_later, of_chain(generated_later)]
+KINDS = [plain, later, generated, generated_later]
 
 
 @pytest.mark.parametrize("call", KINDS)
 async def test_each_kind_of_function_has_the_same_results(call: Callable[[int], Any]) -> None:
     assert await results_of(call(3), Detachment.ALWAYS) == [3, 4]
-    assert [result async for result in each_of(call, 3)] == [3, 4]
     assert [piece async for piece in pieces_of(Detachment.ALWAYS, call, 3)] == [[3, 4]]
 
 
@@ -96,7 +93,7 @@ async def test_nothing_is_no_result() -> None:
 async def test_one_record_is_not_taken_for_several(record: Any, instead: str) -> None:
     kind = type(record).__name__
     with pytest.raises(TypeError, match=f"it returned a {kind}, not an iterable.*{instead}"):
-        async for _ in each_of(lambda: record):
+        async for _ in pieces_of(Detachment.ALWAYS, lambda: record):
             pass
 
 
@@ -163,6 +160,6 @@ def test_the_method_of_an_object_is_called_or_the_callable_itself() -> None:
 
 
 def test_coroutine_functions_and_async_generators_are_awaited() -> None:
-    assert [is_awaiting(call) for call in KINDS] == [False, True, False, True, True]
+    assert [is_awaiting(call) for call in KINDS] == [False, True, False, True]
     assert is_awaiting(Doubling())
     assert not is_awaiting(Doubling().map)

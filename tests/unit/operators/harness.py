@@ -9,7 +9,7 @@ import pytest
 from flinknet.environment.processing_time import ProcessingTimeService
 from flinknet.functions.context import RuntimeContext
 from flinknet.operators.operators import Operator, StreamElement
-from flinknet.operators.stamps import Batch, StampedBatch, on_wire
+from flinknet.operators.stamps import Batch, StampedArrivals, StampedBatch, on_wire
 from flinknet.records.record_iterator import ArrivedRecords, RecordIterator
 
 
@@ -67,6 +67,8 @@ class Harness:
         batch: Any = StampedBatch.of(records) if self.takes_stamped else list(records)
         if self.have_arrived and self.operator.iterates_once:
             batch = arrived(records)
+            if self.takes_stamped:
+                batch = StampedArrivals(batch)
         await self.operator.process(batch)
         return self.records[before:]
 

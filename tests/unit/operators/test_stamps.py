@@ -32,9 +32,11 @@ from flinknet.operators.operators import (
     FilterOperator,
     FlatMapOperator,
     MapOperator,
+    Operator,
     ProcessOperator,
 )
-from flinknet.operators.sink import SinkOperator
+from flinknet.operators.sink import Sink, SinkOperator
+from flinknet.operators.stamps import StampedBatch
 from flinknet.operators.timestamps import AssignTimestampsOperator
 from tests.unit.operators.harness import Harness, context
 
@@ -197,6 +199,33 @@ async def test_sinks_get_values() -> None:
     async with Harness(SinkOperator(CollectSink()), stamped=True) as harness:
         await harness.process(*RECORDS)
         assert harness.context.collected == {"tested": [1, 2]}
+
+
+class SortingSink(Sink):
+    """Does with its list what it should not."""
+
+    def write(self, records: list[Any]) -> None:
+        records.sort(reverse=True)
+
+
+@pytest.mark.parametrize(
+    "operator", [MapBatchOperator(lambda records: records.sort()), SinkOperator(SortingSink())]
+)
+async def test_a_function_that_changes_its_list_changes_no_timestamps_of_others(
+    operator: Operator,
+) -> None:
+    batch = StampedBatch.of([(30, 3), (10, 1), (20, 2)])
+    async with Harness(operator, stamped=True):
+        await operator.process(batch)
+    assert batch.pairs() == [(30, 3), (10, 1), (20, 2)]
+
+
+@pytest.mark.parametrize("many", [0, 1, 5_000])
+async def test_each_of_many_results_has_the_timestamp_of_its_record(many: int) -> None:
+    """Though they are emitted in pieces, which end anywhere."""
+    records = [(stamp, many + stamp) for stamp in range(4)]
+    expected = [(stamp, one) for stamp, number in records for one in range(number)]
+    assert await results(FlatMapOperator, range, records=records) == expected
 
 
 class Counting(MapFunction, ProcessFunction):

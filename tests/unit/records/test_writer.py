@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgpack
 import pytest
 
 from flinknet.buffer.buffer import DataType
@@ -40,23 +41,33 @@ from tests.unit.records.writing import END, END_OF_DATA, Arranged, Halving, size
 def test_what_is_packed_is_as_it_was_whatever_becomes_of_it(size: int) -> None:
     arranged = Arranged(segment_bytes=2 * LARGE_RECORD_BYTES)
     large, row, content = b"x" * LARGE_RECORD_BYTES, {"n": [1]}, bytearray(b"x" * size)
-    writes = arranged.writer.pack([large, row, content, memoryview(content)])
+    writes = list(arranged.writer.pack([large, row, content, memoryview(content)]))
     row["n"].append(2)
     content[:] = b"y" * size
     assert arranged.writer.records_out == 0
-    for write in writes:
-        run(write())
+    for packed in writes:
+        run(packed.write())
     arranged.writer.flush()
     assert arranged.take() == [large, {"n": (1,)}, b"x" * size, b"x" * size]
     assert arranged.writer.records_out == 4
 
 
+@pytest.mark.parametrize("size", [10, 4_000, 20_000, 200_000])
+def test_what_is_packed_says_how_much_it_is(size: int) -> None:
+    """And many records are packed a part at a time, so that they can be written in between."""
+    arranged = Arranged(2, segment_bytes=1 << 15)
+    records = [(number % 2, "x" * size) for number in range(1_000_000 // size)]
+    sizes = [packed.bytes for packed in arranged.writer.pack(iter(records))]
+    assert 0.9 < sum(sizes) / sum(len(msgpack.packb(record)) for record in records) < 1.1
+    assert max(sizes) < 100_000 + size
+
+
 def test_channels_that_depend_on_queues_are_chosen_when_records_are_written() -> None:
     """Each after the one before it has been written."""
     arranged = Arranged(2, partitioner=AdaptiveRebalancePartitioner(), segment_bytes=128)
-    first, second = arranged.writer.pack(["first"]), arranged.writer.pack([sized(100)] * 4)
-    for write in [*second, *first]:
-        run(write())
+    first, second = list(arranged.writer.pack(["first"])), arranged.writer.pack([sized(100)] * 4)
+    for packed in [*second, *first]:
+        run(packed.write())
     arranged.writer.flush()
     assert [arranged.take(index) for index in range(2)] == [
         [sized(100)] * 2 + ["first"],

@@ -56,8 +56,8 @@ class Halving(Partitioner):
 
 async def emit_packed(writer: RecordWriter, records: Iterable[Any]) -> None:
     """Do what ``emit_many`` does, in the two steps of a task in a thread."""
-    for write in writer.pack(records):
-        await write()
+    for packed in writer.pack(records):
+        await packed.write()
 
 
 EMITTING_MANY = [
