@@ -1,5 +1,6 @@
 """ARCHITECTURE.md and the page behind it are right: each file that they name is there, and defines
-the name beside it; and each way says how many files it crosses."""
+the name beside it; and each way says how many files it crosses. The table of compiled modules has
+all of them."""
 
 from __future__ import annotations
 
@@ -10,16 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from flinknet.compiled_modules import find_sources
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "flinknet"
 ARCHITECTURE = (PACKAGE / "ARCHITECTURE.md").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs/explanation/accounts-and-bounds.md").read_text(encoding="utf-8")
 TEXT = f"{ARCHITECTURE}\n{PAGE}"
+COMPILED = (ROOT / "docs/explanation/compiled-modules.md").read_text(encoding="utf-8")
 
 SAID = re.compile(r"`([^`\n]+)`")
 FILE = re.compile(r"[\w./-]*/[\w./-]*|[\w.-]+\.(?:json|md|py|toml)")
 BESIDE = re.compile(r"`([\w./-]+\.py)`\s+`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?)`")
 NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?")
+ROW = re.compile(r"^\| `([\w/]+\.py)` \| (.+) \| (.+) \|$", re.MULTILINE)
+"""A compiled module, why it is compiled, and what that gains."""
 CROSSES = re.compile(r"^It crosses (\d+) files\.", re.MULTILINE)
 
 
@@ -95,3 +101,10 @@ def test_what_it_names_is_there(passage: str) -> None:
 @pytest.mark.parametrize(("file", "name"), BESIDE.findall(TEXT))
 def test_a_file_defines_what_stands_beside_it(file: str, name: str) -> None:
     assert name in defined_in(path_of(file))
+
+
+def test_every_compiled_module_stands_in_the_table_with_its_reason_and_gain() -> None:
+    rows = ROW.findall(COMPILED)
+    compiled = [str(Path(module).with_suffix(".py")) for module in find_sources(PACKAGE).modules]
+    assert [module for module, _, _ in rows] == sorted(compiled)
+    assert [module for module, _, gain in rows if not re.search(r"\d\.\d\d", gain)] == []
