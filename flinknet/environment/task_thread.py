@@ -83,8 +83,8 @@ Prepared = tuple[Callable[[], Awaitable[None]], int]
 """Writes a part of what was emitted, which has so many bytes."""
 
 Named = Callable[[Exception, Any], Exception]
-"""Returns the error to raise for an error on what was given, which is None where only its bytes are
-left."""
+"""Returns the error to raise for an error, and for the batch or element that it concerns, which is
+None where only bytes are left of it."""
 
 
 class LongStep(NamedTuple):
@@ -366,9 +366,9 @@ class GatheredOutput:
     ) -> Callable[[Given], Coroutine[Any, Any, None]]:
         """Return a coroutine function that gathers, in the thread.
 
-        ``prepare`` generates, of what is given, coroutine functions that write a part of it, for
-        the loop, each with the number of bytes that it holds. ``named`` returns the error to raise
-        for one of these, or for one of ``prepare``.
+        ``prepare`` takes a batch or an element apart: it generates coroutine functions, which the
+        loop calls to write a part each, with the number of bytes of the part. ``named`` returns the
+        error to raise for an error of ``prepare``, or of a write.
         """
 
         async def gather(given: Given) -> None:

@@ -72,7 +72,7 @@ def restored(head: Operator, context: RuntimeContext, inputs: Sequence[InputType
 
 
 def _restoring(records: InputType) -> Callable[[Any], Any] | None:
-    """Return what makes a batch of an input what the operator takes; None if it is that already.
+    """Return a function that makes batches of an input fit the operator; None if they do.
 
     Records that are unpacked when they are asked for are made lists then, too."""
     kind = records.kind

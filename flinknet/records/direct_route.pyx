@@ -43,11 +43,10 @@ __all__ = ["DirectRouteToChosen", "DirectRouteToOne"]
 cdef extern from "Python.h":
     PyObject *PyList_GET_ITEM(PyObject *values, Py_ssize_t index)
     Py_ssize_t PyList_GET_SIZE(PyObject *values)
-    Py_ssize_t PY_SSIZE_T_MAX
 
 
 cdef enum:
-    BLOCK_BYTES = 1 << 16  # Larger blocks would leave the processor's nearer caches; one record more may be in it.
+    BLOCK_BYTES = 1 << 16  # and a record: longer ones would leave the processor's nearer caches
     BLOCK_RECORDS_MAX = 4096
     FLAT_BYTES = 512  # no record that ``put_flat`` packs has more
 
@@ -358,7 +357,7 @@ cdef class DirectRouteToChosen(RouteToChosen):
             raise
 
     cdef int32_t _channel_to_note(self, PyObject *record) except? -1:
-        """Return the channel of a record that is packed now and written later."""
+        """Choose the channel of a record that is packed now and written later."""
         cdef Py_ssize_t channel
         if self._is_undecided:
             return UNDECIDED_CHANNEL

@@ -58,7 +58,7 @@ def large_form(record: Any) -> LargeForm | None:
 
 
 def kept_form(record: Any) -> LargeForm | None:
-    """Return what ``large_form`` does, in pieces that a change of the record does not change."""
+    """Return the pieces of ``large_form``; a change of the record does not change them."""
     return large_form(bytes(record) if type(record) in (bytearray, memoryview) else record)
 
 
