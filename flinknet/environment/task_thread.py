@@ -70,8 +70,8 @@ BATCHES_GATHERED_MAX = 16
 millions must not become millions in memory."""
 
 BYTES_GATHERED_MAX = 1 << 20
-"""Bytes after which it waits, too. A step seldom makes more, and large records, which may share
-what is in them, are not to be serialised ahead of backpressure."""
+"""Bytes after which it waits, too. A step seldom makes more. Large records may share their content:
+serialised ahead of backpressure, they would take many times the memory."""
 
 STEP_S = 0.002
 """About how long a step takes where there is enough to do: it costs about 50 microseconds besides,

@@ -323,7 +323,7 @@ cdef class DirectRouteToChosen(RouteToChosen):
             return None
         return <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
 
-    cdef inline Py_ssize_t _known_channel(self, PyObject *record) except? -1:
+    cdef inline Py_ssize_t _known_channel(self, PyObject *record) except? -2:
         """Return its channel, or -1."""
         cdef Py_ssize_t channel = -1
         if self._tuple_channels is not None:

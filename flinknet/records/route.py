@@ -64,6 +64,10 @@ class Write(NamedTuple):
 UNDECIDED: Final = -1
 """The channel of a record for which it is chosen when the record is written."""
 
+_WRITE_BYTES = 1 << 16
+"""A write has as many bytes, and a record, at most. Between two writes the loop may turn, and those
+that wait may be written before more records are packed."""
+
 _LARGE_RECORDS = 64
 """As many large records are written before somebody looks whether they are still large."""
 
@@ -149,13 +153,17 @@ class RecordRoute:
         large = not self._blocks.worthwhile
         channels: list[int] = []
         packed: list[bytes] = []
+        size = 0
         try:
             for record in records:
+                if size >= _WRITE_BYTES:
+                    yield self._write_of(channels, packed)
+                    channels, packed, size = [], [], 0
                 if large and (pieces := kept_form(record)) is not None:
                     channel = select(record)
                     yield self._write_of(channels, packed)
                     yield Write(partial(self._write_large, channel, pieces), len(pieces[1]))
-                    channels, packed = [], []
+                    channels, packed, size = [], [], 0
                     continue
                 try:
                     data = encode(record, form, options)
@@ -163,6 +171,7 @@ class RecordRoute:
                     data = self._packer.pack_otherwise(record)
                 channels.append(select(record))
                 packed.append(data)
+                size += len(data)
         except Exception:
             yield self._write_of(channels, packed)
             raise

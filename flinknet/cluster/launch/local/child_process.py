@@ -122,7 +122,8 @@ class ChildProcess:
     def tell(self, news: Mapping[str, Any]) -> None:
         """Write one JSON line to the child's standard input; a child that is gone hears nothing."""
         assert self._process.stdin is not None
-        if self.is_running:
+        # The pipe of a child that was killed may be closed before its end is known.
+        if self.is_running and not self._process.stdin.is_closing():
             self._process.stdin.write(json.dumps(news).encode() + b"\n")
 
     async def wait(self) -> int:

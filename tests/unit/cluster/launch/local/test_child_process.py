@@ -141,6 +141,22 @@ async def test_news_reach_standard_input_line_by_line() -> None:
     child.tell({"event": "too late"})
 
 
+async def test_a_child_that_runs_and_hears_nothing_is_told_in_vain() -> None:
+    """As one that was just killed, whose end is not known yet."""
+    lines = Lines()
+    child = await start(
+        "import os, time\nos.close(0)\nos.closerange(3, 99)\nprint('deaf')\ntime.sleep(600)",
+        lines=lines,
+    )
+    await lines.until("deaf")
+    for _ in range(10):
+        child.tell({"event": "worker_exited"})
+        await asyncio.sleep(0)
+    assert child.is_running
+    child.kill()
+    await child.stop(30.0)
+
+
 async def test_a_child_that_ends_on_request_says_its_last_words() -> None:
     lines = Lines()
     child = await start(
