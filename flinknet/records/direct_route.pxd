@@ -30,7 +30,7 @@ cdef class DirectRouteToChosen(RouteToChosen):
     cdef bytes _let_go(self)
     cdef object _emit_to(self, Output output, record)
     cdef Output _known_for(self, PyObject *record)
-    cdef Py_ssize_t _known_channel(self, PyObject *record) except? -1
+    cdef Py_ssize_t _known_channel(self, PyObject *record) except? -2
     cdef Output _choose(self, record)
     cdef Py_ssize_t _chosen_channel(self, record) except -1
     cdef int32_t _channel_to_note(self, PyObject *record) except? -1
