@@ -31,6 +31,7 @@ from flinknet.metrics.task_times import TaskTimes
 from flinknet.metrics.turns import Turns
 from flinknet.net.memory_bound import MemoryBound
 from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.net.tls import Tls, TlsFiles
 from flinknet.net.topic_writer import TopicWriter
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.partition.result_partition import ResultPartition
@@ -90,6 +91,8 @@ __all__ = [
     "ResultPartition",
     "ShufflePartitioner",
     "TaskTimes",
+    "Tls",
+    "TlsFiles",
     "TopicStatistics",
     "TopicWriter",
     "Turns",

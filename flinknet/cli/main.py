@@ -108,6 +108,10 @@ add_command(app, "savepoint", "flinknet.cli.savepoint", "Write a savepoint of a 
 add_command(app, "stop", "flinknet.cli.stop", "End a running job with a savepoint.")
 add_command(app, "cancel", "flinknet.cli.cancel", "Cancel a running job.")
 add_command(app, "explain", "flinknet.cli.explain", _EXPLAIN, passes_options_on=True)
+add_command(app, "token", "flinknet.cli.token", "Make a token for a role.")
+add_command(
+    app, "certs", "flinknet.cli.certs", "Make and renew the certificates of a cluster.", extra="tls"
+)
 add_command(
     app, "demo", "flinknet.cli.demo", "Exchange flights; Spark checks the result.", extra="spark"
 )

@@ -65,4 +65,4 @@ def coordinator_client(coordinator: str | None, config: Path | None) -> Coordina
                 "the coordinator says where it listens, or set cluster.coordinator_port for both"
             )
         coordinator = f"{cluster.host}:{cluster.coordinator_port}"
-    return CoordinatorClient(coordinator, take_token(), cluster)
+    return CoordinatorClient(coordinator, take_token(cluster.token_file), cluster)

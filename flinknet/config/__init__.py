@@ -27,6 +27,7 @@ from flinknet.config.network import (
     check_buffer_timeout,
 )
 from flinknet.config.state import StateConfig
+from flinknet.config.tls import TlsConfig
 
 __all__ = [
     "ADAPTIVE",
@@ -45,6 +46,7 @@ __all__ = [
     "MetricsConfig",
     "NetworkConfig",
     "StateConfig",
+    "TlsConfig",
     "WireLimits",
     "check_buffer_timeout",
 ]

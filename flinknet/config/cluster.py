@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from flinknet.config.checks import (
@@ -14,6 +14,7 @@ from flinknet.config.checks import (
     require_port,
     require_positive,
 )
+from flinknet.config.tls import TlsConfig
 
 __all__ = ["TOKEN_VARIABLE", "ClusterConfig"]
 
@@ -34,7 +35,19 @@ class ClusterConfig:
     taskmanager.numberOfTaskSlots."""
 
     host: str = "127.0.0.1"
-    """Address that coordinator and workers bind to."""
+    """Address that coordinator and workers bind to. Other processes of this machine know the
+    cluster token or nothing; beyond loopback choose TLS, too (cluster.tls). Flink:
+    taskmanager.bind-host, rest.bind-address."""
+
+    advertised_host: str = ""
+    """Name or address under which other processes reach this one, with a port behind a colon if
+    that is another one, too (NAT); ``host`` if it is empty. A worker that listens at 0.0.0.0, which
+    is every address of its machine, says by default the address that it has towards the
+    coordinator. Flink: taskmanager.host, rest.address."""
+
+    token_file: str = ""
+    """File with the cluster's secret, which its owner alone may read (mode 0600), for where
+    FLINKNET_CLUSTER_TOKEN is not set. A launched cluster makes a secret up if there is neither."""
 
     coordinator_port: int = 0
     """Port of the control plane; 0 takes a free one. Flink: rest.port."""
@@ -242,6 +255,8 @@ class ClusterConfig:
     """Name of the launcher that starts the processes of a program's own cluster. "local" starts
     them on this machine. A package may install others, as entry points of the group
     flinknet.launchers."""
+
+    tls: TlsConfig = field(default_factory=TlsConfig)
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -27,17 +27,18 @@ Of a message that has another form, or comes in another state than its own, noth
 FAILED. A side that has refused goes on reading, and discards, until the other closes: closing a
 socket that has unread bytes can cost the peer the refusal.
 
-A proof says that the peer knows the secret, not which of those who know it the peer is. Where
-somebody else vouches for that (a certificate, which the transport below has checked), the owner
-says so with ``vouched_id``, and a peer that calls itself otherwise is turned away. ``admit`` is
-where the owner of the accepting side says whether it wants a peer that is otherwise welcome.
+A proof says that the peer knows the secret, not which of those that know it the peer is. Where a
+certificate vouches for that, which the transport below has checked, the owner says its names with
+``vouch``, and a peer whose id is not among them is turned away. ``admit`` is where the owner of the
+accepting side says whether it wants a peer that is otherwise welcome.
 """
 
 from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 from flinknet.config import WireLimits
@@ -66,6 +67,7 @@ __all__ = [
     "HandshakeEvent",
     "HandshakeState",
     "judge",
+    "stands_for",
 ]
 
 log = logging.getLogger("flinknet.connection")
@@ -145,7 +147,6 @@ class Handshake:
         now: float,
         peer: str = "the peer",
         admit: Admission | None = None,
-        vouched_id: str | None = None,
     ) -> None:
         self.state = _S.AWAITS_CHALLENGE if dials else _S.AWAITS_OPENING
         self.deadline = now + limits.handshake_timeout_ms / 1000
@@ -159,7 +160,7 @@ class Handshake:
         self._limits = limits
         self._peer = peer
         self._admit = admit
-        self._vouched_id = vouched_id
+        self._vouched: Sequence[str] | None = None
         self._incoming = bytearray()
         self._transcript = b""
         log.debug("%s: handshake %s", peer, self.state.name)
@@ -186,6 +187,10 @@ class Handshake:
         return bytes(self._incoming)
 
     # -- what the owner does ----------------------------------------------------------------------
+
+    def vouch(self, names: Sequence[str]) -> None:
+        """Let the peer be none but a worker for which one of these names stands."""
+        self._vouched = names
 
     def start(self) -> bytes:
         """Return what is to be sent before anything has come: the dialling side's opening."""
@@ -218,6 +223,10 @@ class Handshake:
         sent. The reason stays here."""
         return self._turn_away(verdict, HandshakeError(f"{self._peer} was refused: {reason}"))
 
+    def reject(self, error: HandshakeError) -> None:
+        """Give up without a word, because of what the transport below has found."""
+        self._fail(error)
+
     def expire(self) -> None:
         """The deadline has passed; another try may find the peer awake."""
         timeout_s = self._limits.handshake_timeout_ms / 1000
@@ -225,11 +234,11 @@ class Handshake:
             f"{self._peer} did not complete the handshake within {timeout_s:g} s", unanswered=True
         )
 
-    def lost(self) -> None:
+    def lost(self, hint: str = "") -> None:
         """The socket is gone, as it is if the peer has not begun to serve, or has no room; harmless
-        if the handshake has ended."""
+        if the handshake has ended. ``hint`` says what else may be the cause."""
         if self.state.is_open:
-            self._give_up(f"{self._peer} closed the connection during the handshake")
+            self._give_up(f"{self._peer} closed the connection during the handshake{hint}")
 
     def _give_up(self, reason: str, *, unanswered: bool = False) -> None:
         error = HandshakeError(reason)
@@ -275,7 +284,7 @@ class Handshake:
                 f"welcome"
             )
         self.theirs = hello.identity
-        verdict, reason = judge(self._mine, hello.identity, self._vouched_id)
+        verdict, reason = judge(self._mine, hello.identity, self._vouched)
         if verdict is Verdict.WELCOME and self._admit is not None:
             verdict, reason = self._admit(hello.identity)
         if verdict is Verdict.WELCOME:
@@ -294,7 +303,7 @@ class Handshake:
             error = HandshakeError(f"{self._peer} refused the connection: {answer.reason}")
             self._turned_away(answer.verdict, error)
             return
-        verdict, reason = judge(self._mine, answer.identity, self._vouched_id)
+        verdict, reason = judge(self._mine, answer.identity, self._vouched)
         if verdict is not Verdict.WELCOME:
             raise HandshakeError(f"{self._peer} answered as another worker: {reason}")
         self.verdict = verdict
@@ -349,16 +358,17 @@ _TO_STRANGERS: dict[Verdict, str] = {
 
 
 def judge(
-    mine: WorkerIdentity, theirs: WorkerIdentity, vouched_id: str | None = None
+    mine: WorkerIdentity, theirs: WorkerIdentity, vouched: Sequence[str] | None = None
 ) -> tuple[Verdict, str]:
     """Decide whether two workers may exchange data: WELCOME, or IDENTITY and a reason.
 
-    ``vouched_id`` is what the peer must be called, if somebody vouches for it.
+    ``vouched`` has the names of the peer's certificate, if it has shown one.
     """
-    if vouched_id is not None and theirs.worker_id != vouched_id:
+    if vouched is not None and not any(stands_for(name, theirs.worker_id) for name in vouched):
+        names = ", ".join(vouched)[:60] or "no name"
         return (
             Verdict.IDENTITY,
-            f"its certificate is that of {vouched_id[:60]!r}, it says {theirs.worker_id[:60]!r}",
+            f"its certificate is that of {names!r}, it says {theirs.worker_id[:60]!r}",
         )
     if theirs.job != mine.job:
         return (
@@ -381,6 +391,13 @@ def judge(
         if theirs.address == mine.address:
             return Verdict.IDENTITY, f"it says it listens at {mine.address[:60]!r}, as this side"
     return Verdict.WELCOME, ""
+
+
+def stands_for(name: str, worker_id: str) -> bool:
+    """Return whether a name of a certificate stands for a worker: ``*`` for any letters but a
+    dot."""
+    parts = (re.escape(part) for part in name.split("*"))
+    return re.fullmatch("[^.]*".join(parts), worker_id) is not None
 
 
 def _is_address(text: str) -> bool:

@@ -9,7 +9,16 @@ from urllib.parse import urlsplit
 from flinknet.config import TOKEN_VARIABLE
 from flinknet.errors import ConfigurationError
 
-__all__ = ["is_coordinator", "is_loopback", "join_address", "split_address", "with_token"]
+__all__ = [
+    "host_of",
+    "is_any_address",
+    "is_coordinator",
+    "is_loopback",
+    "join_address",
+    "reached_at",
+    "split_address",
+    "with_token",
+]
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -35,6 +44,34 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_any_address(host: str) -> bool:
+    """Whether a host to listen on stands for every address of this machine."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def reached_at(host: str, port: int) -> str:
+    """Return ``host:port``, of an advertised host that may have a port of its own.
+
+    Raises ConfigurationError for a port that is none.
+    """
+    if _has_port(host):
+        return join_address(*split_address(host))
+    return join_address(host_of(host), port)
+
+
+def host_of(advertised: str) -> str:
+    """Return an advertised host without its port."""
+    host = advertised.rpartition(":")[0] if _has_port(advertised) else advertised
+    return host.removeprefix("[").removesuffix("]")
+
+
+def _has_port(host: str) -> bool:
+    return host.count(":") == 1 or "]:" in host
 
 
 def is_coordinator(directory: str | os.PathLike[str]) -> bool:

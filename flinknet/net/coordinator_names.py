@@ -34,6 +34,7 @@ from flinknet.errors import (
 from flinknet.net.address import split_address
 from flinknet.net.http_request import HttpRequest
 from flinknet.net.partition_names import FailedProducer, PartitionNames, Withdraw
+from flinknet.net.tls import Tls, TlsFiles
 
 __all__ = ["CoordinatorNames"]
 
@@ -52,18 +53,31 @@ _PAUSE_S_MIN, _PAUSE_S_MAX = 0.05, 1.0
 class CoordinatorNames(PartitionNames):
     """The partitions of one job that are known at the coordinator at ``address``.
 
-    The address is as ``http://127.0.0.1:8081``. The cluster's token stands behind it, as in the
+    The address is as ``http://127.0.0.1:8081``, or as ``https://``, which takes ``tls`` of files.
+    The cluster's token stands behind it, as in the
     address of the coordinator's page (``/#token=...``), or in ``FLINKNET_CLUSTER_TOKEN``. Raises
     ConfigurationError if there is no token, or if the address is none of a coordinator.
     """
 
-    def __init__(self, address: str, job: str, config: NetworkConfig | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        job: str,
+        config: NetworkConfig | None = None,
+        tls: Tls | None = None,
+    ) -> None:
         parts = urlsplit(address)
-        if parts.scheme != "http" or parts.path not in ("", "/"):
+        if parts.scheme not in ("http", "https") or parts.path not in ("", "/"):
             raise ConfigurationError(
                 f"{parts.scheme}://{parts.netloc}{parts.path} is no coordinator: write its address "
-                "as http://127.0.0.1:8081"
+                "as http://127.0.0.1:8081, or with https:// if it has TLS"
             )
+        if parts.scheme == "https" and not isinstance(tls, TlsFiles):
+            raise ConfigurationError(
+                f"{parts.scheme}://{parts.netloc} needs certificates: give the environment tls="
+                "TlsFiles(CERTIFICATE, PRIVATE_KEY, AUTHORITY)"
+            )
+        self._tls = tls if parts.scheme == "https" and isinstance(tls, TlsFiles) else None
         self._host, self._port = split_address(parts.netloc)
         super().__init__(job, f"the coordinator at {parts.netloc}", config)
         token = parts.fragment.removeprefix("token=") or os.environ.get(TOKEN_VARIABLE, "")
@@ -146,6 +160,7 @@ class CoordinatorNames(PartitionNames):
             method=method,
             path=f"/api/v1/names{path}",
             body=body,
+            tls=self._tls,
         )
 
     def _said_of(self, failed: FailedProducer) -> dict[str, object]:

@@ -16,7 +16,9 @@ import aiohttp
 
 from flinknet.errors import ConfigurationError, RemoteTransportError
 from flinknet.net.address import join_address
+from flinknet.net.http_client import HttpClient
 from flinknet.net.patience import patient_timeout
+from flinknet.net.tls import TlsFiles
 
 __all__ = ["HttpRequest"]
 
@@ -44,33 +46,26 @@ class HttpRequest:
         method: str,
         path: str,
         body: Mapping[str, object] | None = None,
+        tls: TlsFiles | None = None,
     ) -> None:
-        self._host, self._port, self._token = host, port, token
+        self._host, self._port = host, port
+        self._http = HttpClient(join_address(host, port), token, tls)
         self._timeout_s = timeout_s
         self._method, self._path, self._body = method, path, body
-        self._session: aiohttp.ClientSession
         self._response: aiohttp.ClientResponse
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            f"http://{self._where}",
-            headers={"Authorization": f"Bearer {self._token}"},
-            connector=aiohttp.TCPConnector(limit=0, force_close=True),
-            # One of aiohttp's would count the time in which this side is held up.
-            timeout=aiohttp.ClientTimeout(total=None),
-        )
+        self._http.open()
         try:
             self._response = await self._in_time(
-                self._session.request(
-                    self._method, self._path, json=self._body, allow_redirects=False
-                )
+                self._http.request(self._method, self._path, json=self._body)
             )
             if self._response.status not in range(200, 300):
                 raise ConfigurationError(
                     f"the coordinator at {self._where} refuses: {await self._reason()}"
                 )
         except BaseException:
-            await self._session.close()
+            await self._http.close()
             raise
         return self
 
@@ -81,7 +76,7 @@ class HttpRequest:
         trace: TracebackType | None = None,
     ) -> None:
         self._response.close()
-        await self._session.close()
+        await self._http.close()
 
     async def json(self) -> Any:
         """Return the answer, to its end."""
@@ -123,7 +118,7 @@ class HttpRequest:
         except aiohttp.ClientError as error:
             raise RemoteTransportError(
                 f"the coordinator at {self._where} has hung up: it has ended, or has "
-                "cluster.http_connections_max connections already"
+                f"cluster.http_connections_max connections already{self._http.hint_of_hang_up()}"
             ) from error
 
     async def _reason(self) -> str:

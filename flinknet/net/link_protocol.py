@@ -37,7 +37,7 @@ from flinknet.net.farewell import Farewell
 from flinknet.net.rest_queue import Rest, RestQueue
 from flinknet.net.write_turn import Sender, WriteTurn
 
-__all__ = ["LinkProtocol"]
+__all__ = ["LinkProtocol", "write_limit"]
 
 _LARGE_READ_BYTES = 64 * 1024
 """Only after reads of this size an event loop may read the same socket again in the same turn."""
@@ -81,6 +81,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._farewell: Farewell | None = None
         self._busy_poll = sender.busy_poll
         self._may_stall = config.flow_control == "off"
+        self._write_limit = write_limit(transport)
         self._paused = transport.get_write_buffer_size() > 0
         self._turn = 0.0
         self._turn_bytes = 0
@@ -256,7 +257,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
                 self._busy_poll.extend()
             if transport.get_write_buffer_size():
                 # This pauses where writelines forgot to (Python up to 3.12.8 and 3.13.1).
-                transport.set_write_buffer_limits(high=0)
+                transport.set_write_buffer_limits(high=self._write_limit)
                 return
             link.frames_written()
         if link.state is _BOTH_LEFT:
@@ -271,6 +272,14 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._paused = False
         self.link.frames_written()
         self.session.on_output()
+
+
+def write_limit(transport: asyncio.Transport) -> int:
+    """Return the bytes that a transport may hold back before it says so.
+
+    With a limit of 0 one over TLS would say so with nothing held back, and would not take it back.
+    """
+    return 0 if transport.get_extra_info("sslcontext") is None else 1
 
 
 def _loss(peer: str, exc: Exception | None, clean: bool) -> RemoteTransportError:

@@ -44,7 +44,14 @@ from flinknet.metrics.gate_totals import GateTotals
 from flinknet.metrics.partition_totals import PartitionTotals
 from flinknet.metrics.task_times import TaskTimes
 from flinknet.metrics.turns import Reading, Turns, one_by_one
-from flinknet.net.address import is_coordinator, is_loopback, join_address, split_address
+from flinknet.net.address import (
+    is_any_address,
+    is_coordinator,
+    is_loopback,
+    join_address,
+    reached_at,
+    split_address,
+)
 from flinknet.net.after_fork import disown_after_fork, left_behind
 from flinknet.net.debloat_timer import DebloatTimer
 from flinknet.net.flusher import EventLoopFlusher
@@ -54,10 +61,10 @@ from flinknet.net.machine import check_machine
 from flinknet.net.memory_bound import ExchangeShape, MemoryBound, memory_bound
 from flinknet.net.partition_directory import PartitionDirectory
 from flinknet.net.partition_names import FailedProducer, PartitionNames
-from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.peers import PeerDirectory
 from flinknet.net.request_timer import RequestTimer
 from flinknet.net.task_clock import TaskClock, check_loop, until_available
+from flinknet.net.tls import Tls
 from flinknet.net.topic_writer import SlowReaders, TopicWriter
 from flinknet.net.writer_rendezvous import WriterRendezvous
 from flinknet.partition.exchange_mode import ExchangeMode
@@ -80,13 +87,17 @@ _LOOK_FOR_FAILURES_S = 0.25
 class NetworkEnvironment:
     """The exchange of this process; use it with ``async with``.
 
-    Args: host: address to listen on; only loopback is allowed, because nothing is encrypted.
-        port: port to listen on, 0 for any free one. worker_id: unique name of this worker; made up
-        by default. job: only environments of the same job and attempt connect. attempt: number of
-        the attempt; frames of another attempt are refused at the handshake. secret: what all
-        environments of a job must know, text or bytes; both sides of a connection prove it before
-        they say who they are. It never crosses the network and is in no message or repr, but
-        whoever can connect may try guesses: take 16 random bytes or more
+    Args: host: address to listen on; beyond loopback a secret or TLS must say who may connect.
+        port: port to listen on, 0 for any free one. advertised: where others reach this
+        environment, ``host:port`` or a host alone, if that is not where it listens: behind NAT, or
+        with a host of ``0.0.0.0``, which is every address of this machine. tls: certificates, by
+        which both sides of each connection prove who they are, and which encrypt what is
+        exchanged; that of this worker has its id among its DNS names. worker_id: unique name of
+        this worker; made up by default. job: only environments of the same job and attempt
+        connect. attempt: number of the attempt; frames of another attempt are refused at the
+        handshake. secret: what all environments of a job must know, text or bytes; both sides of a
+        connection prove it before they say who they are. It never crosses the network and is in no
+        message or repr, but whoever can connect may try guesses: take 16 random bytes or more
         (``secrets.token_bytes(16)``). By default there is none, and every program on this machine
         that knows the job's name may take part. directory: where writers say what they produce, so
         that readers of this machine find it by its name alone: a path, made if it is not there, or
@@ -103,13 +114,21 @@ class NetworkEnvironment:
         job: str = "embedded",
         attempt: int = 0,
         secret: bytes | str | None = None,
+        tls: Tls | None = None,
+        advertised: str | None = None,
         directory: str | os.PathLike[str] | None = None,
         config: NetworkConfig | None = None,
     ) -> None:
-        if not is_loopback(host):
+        if not (is_loopback(host) or secret or tls):
             raise ConfigurationError(
-                f"cannot listen on {host}: what is exchanged is not encrypted, so only loopback "
-                f"addresses (127.0.0.1, ::1, localhost) are allowed"
+                f"cannot listen on {host}: all that reaches this address could connect; give "
+                "a secret, which all environments of the job know, or TLS certificates (tls=), or "
+                "listen on loopback (127.0.0.1, ::1, localhost)"
+            )
+        if advertised is None and is_any_address(host):
+            raise ConfigurationError(
+                f"{host} is every address of this machine: say under which one others reach it "
+                "(advertised=)"
             )
         if not 0 <= port <= 65535:
             raise ConfigurationError(f"port is {port}: choose 0 (any free one) to 65535")
@@ -126,7 +145,9 @@ class NetworkEnvironment:
         self._port = port
         self._job = job
         self._attempt = attempt
-        self._names = None if directory is None else _names_in(directory, job, self.config)
+        self._names = None if directory is None else _names_in(directory, job, self.config, tls)
+        self._tls = tls
+        self._advertised = advertised
         self._secret = secret.encode() if isinstance(secret, str) else secret or b""
         self._address = ""
         self._topics: list[TopicWriter] = []
@@ -174,9 +195,10 @@ class NetworkEnvironment:
                 backlog=ACCEPTS_PER_TURN,
                 start_serving=False,
             )
-            self._address = join_address(self._host, server.sockets[0].getsockname()[1])
+            port = server.sockets[0].getsockname()[1]
+            self._address = reached_at(self._advertised or self._host, port)
             self._peers = PeerDirectory(
-                self._identity(), self._registry, self.config, loop, self._secret
+                self._identity(), self._registry, self.config, loop, self._secret, self._tls
             )
             self._flusher = EventLoopFlusher(loop, self.config, self._peers)
             self._requests = GateRequests(
@@ -235,7 +257,7 @@ class NetworkEnvironment:
         if server is not None:
             await server.wait_closed()
 
-    def _accept(self) -> PeerProtocol:
+    def _accept(self) -> asyncio.BufferedProtocol:
         return self._peers.accept()
 
     @property
@@ -662,12 +684,14 @@ class NetworkEnvironment:
         return EnvironmentTotals(network, partitions, gates, topics)
 
 
-def _names_in(directory: str | os.PathLike[str], job: str, config: NetworkConfig) -> PartitionNames:
+def _names_in(
+    directory: str | os.PathLike[str], job: str, config: NetworkConfig, tls: Tls | None
+) -> PartitionNames:
     if is_coordinator(directory):
         # Now, because it needs aiohttp, which an exchange whose names are files never does.
         from flinknet.net.coordinator_names import CoordinatorNames
 
-        return CoordinatorNames(os.fspath(directory), job, config)
+        return CoordinatorNames(os.fspath(directory), job, config, tls)
     return PartitionDirectory(directory, job, config)
 
 

@@ -5,6 +5,10 @@ nothing of what is said. Once both sides have agreed, the transport is handed to
 what is left here is how the directory of peers knows the socket. Its states are those of the
 handshake, and whether there is a ``session``.
 
+With TLS an accepted socket is secured first, within the same deadline; nothing of the handshake is
+said before. A dialled one comes here when it is secure. The names of the peer's certificate go into
+the handshake.
+
 A side that refuses says so, and takes a ``Farewell`` until the deadline of the handshake, so that
 the peer can read the refusal.
 """
@@ -21,8 +25,9 @@ from flinknet.connection.session import Session
 from flinknet.errors import HandshakeError
 from flinknet.net.address import is_loopback, join_address
 from flinknet.net.farewell import Farewell
-from flinknet.net.link_protocol import LinkProtocol, LinkSender
+from flinknet.net.link_protocol import LinkProtocol, LinkSender, write_limit
 from flinknet.net.patience import PatientTimer
+from flinknet.net.tls import Tls, refusal_of
 from flinknet.wire.handshake_messages import Verdict
 
 __all__ = ["PeerProtocol", "PeerRegistrar"]
@@ -43,8 +48,14 @@ class PeerRegistrar(LinkSender, Protocol):
     def begin_handshake(self, protocol: PeerProtocol) -> Handshake:
         """There is a socket: make its handshake."""
 
+    tls: Tls | None
+    """How sockets are secured, if they are."""
+
     def on_connected(self, protocol: PeerProtocol) -> None:
         """Count a socket, or refuse it."""
+
+    def on_given_up(self, protocol: PeerProtocol, reason: str) -> None:
+        """Accepting side: the socket is closed without a word, for a reason that is counted."""
 
     def on_agreed(self, protocol: PeerProtocol, handshake: Handshake) -> None:
         """Both sides agree: have a session carried."""
@@ -85,6 +96,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._config = config
         self._loop = loop
         self._transport: asyncio.Transport | None = None
+        self._tls = registrar.tls
+        self._may_speak = registrar.tls is None or dialled
         self._linked: LinkProtocol | None = None
         self._memory = bytearray(_HANDSHAKE_READ_BYTES)
         self._timer: PatientTimer | None = None
@@ -117,10 +130,9 @@ class PeerProtocol(asyncio.BufferedProtocol):
 
     # -- life -------------------------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the handshake."""
+    def accepted(self, transport: asyncio.BaseTransport) -> None:
+        """Count the socket; with TLS it is not secure yet."""
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=0)
         peername = transport.get_extra_info("peername")
         if peername:
             self.source = peername[0]
@@ -129,8 +141,39 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self.handshake = self._registrar.begin_handshake(self)
         self._timer = PatientTimer(self._loop, self.handshake.deadline, self._time_out)
         self._registrar.on_connected(self)
-        if self.in_handshake and not self._transport.is_closing():  # it may be turned away already
-            self._transport.write(self.handshake.start())
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the handshake, unless the peer was turned away already."""
+        if self._transport is None:
+            self.accepted(transport)
+        self._transport = cast(asyncio.Transport, transport)
+        self._may_speak = True
+        if self.in_handshake and not transport.is_closing():
+            self._begin()
+
+    def _begin(self) -> None:
+        """Say the first, if this side does, once the certificate of the peer was read."""
+        handshake, transport = self.handshake, self._transport
+        assert handshake is not None
+        assert transport is not None
+        transport.set_write_buffer_limits(high=write_limit(transport))
+        if self._tls is not None:
+            try:
+                handshake.vouch(self._tls.names_of_peer(transport))
+            except HandshakeError as error:
+                self._reject(str(error))
+                return
+        transport.write(handshake.start())
+
+    def _reject(self, reason: str) -> None:
+        """Give up because of what TLS says of the peer."""
+        assert self.handshake is not None
+        if self.handshake.state.is_open:
+            self.handshake.reject(HandshakeError(f"{self.peer} was refused: {reason}"))
+            if not self.dialled:
+                self._registrar.on_given_up(self, "tls")
+        self._end_handshake()
+        self.abort()
 
     def carry(self, session: Session) -> None:
         """Let the socket carry a link of the session: the handshake is over.
@@ -180,13 +223,27 @@ class PeerProtocol(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone before both sides agreed, or before this side could know that."""
         self._stop_timer()
+        refusal = None if exc is None else refusal_of(exc)
+        if refusal is not None and self.in_handshake:
+            self._reject(refusal)
         if self.handshake is not None:
-            self.handshake.lost()
+            self.handshake.lost(self._hint_of_loss())
         self._end_handshake()
         if self._linked is not None:
             self._linked.connection_lost(exc)
         else:
             self._on_gone()
+
+    def _hint_of_loss(self) -> str:
+        """Return what a peer that hangs up may mean by it."""
+        if not self.dialled:
+            return ""
+        if self._tls is None:
+            return "; if it does so each time, it may want TLS, which is not set here"
+        return (
+            "; if it does so each time, it does not accept the certificate of this side: its log "
+            "says why"
+        )
 
     def pause_writing(self) -> None:
         """Let the session wait."""
@@ -258,9 +315,13 @@ class PeerProtocol(asyncio.BufferedProtocol):
         handshake, transport = self.handshake, self._transport
         assert handshake is not None
         assert transport is not None
-        transport.write(handshake.refuse(verdict, reason))
+        refusal = handshake.refuse(verdict, reason)
+        if self._may_speak:
+            transport.write(refusal)
         self._end_handshake()
         self._leave(handshake.state)
+        if not self._may_speak:
+            transport.abort()  # no word can be said to it yet
 
     def _leave(self, state: HandshakeState) -> None:
         """Close; a side that has refused lets the peer do so, until the deadline."""
@@ -276,11 +337,16 @@ class PeerProtocol(asyncio.BufferedProtocol):
             )
             self._registrar.on_refused(self)
         else:
+            if not self.dialled:
+                self._registrar.on_given_up(self, "malformed")
             self.abort()
 
     def _time_out(self) -> None:
         if self.handshake is not None and self.handshake.state.is_open:
+            was_silent = self.handshake.is_silent
             self.handshake.expire()
+            if not self.dialled:
+                self._registrar.on_given_up(self, "silent" if was_silent else "slow")
         self._end_handshake()
         self.abort()
 

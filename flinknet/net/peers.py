@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+import ssl
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -50,15 +50,17 @@ from flinknet.connection.peer_budget import ReaderQuota, UnmetRequests
 from flinknet.connection.session import Session
 from flinknet.errors import ClosedResourceError, HandshakeError, RemoteTransportError
 from flinknet.metrics.environment_statistics import PeerDirectoryStatistics, RefusedPeers
-from flinknet.net.address import split_address
+from flinknet.net.address import join_address, split_address
 from flinknet.net.busy_poll import BusyPoll
 from flinknet.net.dial import Dial
 from flinknet.net.patience import patient_timeout
 from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.pending_handshakes import PendingHandshakes
+from flinknet.net.refusals import Refusals
 from flinknet.net.rest_queue import RestQueue
+from flinknet.net.tls import Entrance, Tls, refusal_of
 from flinknet.partition.registry import PartitionRegistry
-from flinknet.texts import printable
+from flinknet.texts import printable, text_of
 from flinknet.wire.handshake_messages import NONCE_BYTES, Verdict, WorkerIdentity
 
 __all__ = ["PeerDirectory"]
@@ -78,7 +80,9 @@ class PeerDirectory:
         config: NetworkConfig,
         loop: asyncio.AbstractEventLoop,
         secret: bytes,
+        tls: Tls | None = None,
     ) -> None:
+        self.tls = tls
         self._identity = identity
         self._secret = secret
         self._registry = registry
@@ -102,7 +106,7 @@ class PeerDirectory:
         self._unmet_requests = UnmetRequests(config.wire.unmet_requests_per_second_max)
         self._closing = False
         self._accepted = self._dialled = self._lost = 0
-        self._refused: Counter[str] = Counter()
+        self._refusals = Refusals()
 
     # -- finding a peer ---------------------------------------------------------------------------
 
@@ -179,8 +183,21 @@ class PeerDirectory:
                 self._known_as[address] = _known_as(protocol.handshake.theirs)
 
     async def _connect(self, protocol: PeerProtocol, host: str, port: int) -> None:
+        context = None if self.tls is None else self.tls.client()
         try:
-            await self._loop.create_connection(lambda: protocol, host, port)
+            await self._loop.create_connection(lambda: protocol, host, port, ssl=context)
+        except ssl.SSLError as error:
+            protocol.connection_lost(error)
+            where = join_address(host, port)
+            raise HandshakeError(f"{where} was refused: {refusal_of(error)}") from error
+        except ConnectionResetError as error:
+            protocol.connection_lost(error)
+            if context is None:
+                raise
+            where = join_address(host, port)
+            raise RemoteTransportError(
+                f"{where} hung up during the TLS handshake: does its worker use TLS?"
+            ) from error
         except BaseException:
             # uvloop closes the socket of a cancelled connect without telling the protocol.
             protocol.connection_lost(None)
@@ -205,14 +222,20 @@ class PeerDirectory:
 
     # -- what protocols ask -----------------------------------------------------------------------
 
-    def accept(self) -> PeerProtocol:
+    def accept(self) -> asyncio.BufferedProtocol:
         """Make the protocol for an accepted socket."""
-        return PeerProtocol(self, self._config, self._loop)
+        protocol = PeerProtocol(self, self._config, self._loop)
+        if self.tls is None:
+            return protocol
+        timeout_s = self._config.wire.handshake_timeout_ms / 1000
+        return Entrance(protocol, self.tls.server(), self._loop, timeout_s)
 
     def begin_handshake(self, protocol: PeerProtocol) -> Handshake:
         """Make the handshake of a socket."""
         asked = self._config.checksums
-        checksums = asked == "on" or (asked == "auto" and not protocol.is_loopback)
+        # TLS finds by itself that bytes were changed.
+        is_safe = protocol.is_loopback or self.tls is not None
+        checksums = asked == "on" or (asked == "auto" and not is_safe)
         return Handshake(
             replace(self._identity, checksums=checksums),
             dials=protocol.dialled,
@@ -257,6 +280,10 @@ class PeerDirectory:
         """Sockets that have been refused and that their peers have not closed yet."""
         return len(self._protocols) - self._pending() - len(self.links())
 
+    def on_given_up(self, protocol: PeerProtocol, reason: str) -> None:
+        """An accepted socket is closed without a word."""
+        self._count_refusal(protocol, reason)
+
     def on_refused(self, protocol: PeerProtocol) -> None:
         """An accepted socket was refused."""
         assert protocol.handshake is not None
@@ -266,8 +293,9 @@ class PeerDirectory:
         self._admitted.discard(protocol)
 
     def _count_refusal(self, protocol: PeerProtocol, reason: str) -> None:
-        self._refused[reason] += 1
-        log.debug("%s: refused (%s)", protocol.peer, reason)
+        error = protocol.handshake.error if protocol.handshake is not None else None
+        text = text_of(error) if error is not None else protocol.peer
+        self._refusals.count(reason, protocol.source, text, self._loop.time())
 
     def _admit(self, protocol: PeerProtocol) -> bool:
         """Count an accepted socket, once, if there is room for it; say whether it is counted."""
@@ -384,7 +412,7 @@ class PeerDirectory:
             accepted_total=self._accepted,
             dialled_total=self._dialled,
             lost_total=self._lost,
-            refused=tuple(starmap(RefusedPeers, self._refused.items())),
+            refused=tuple(starmap(RefusedPeers, self._refusals.counts.items())),
         )
 
 

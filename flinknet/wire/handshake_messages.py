@@ -44,6 +44,8 @@ __all__ = [
 
 MAGIC = b"flinknet"
 PROTOCOL_VERSION = 5
+_TLS = b"\x16"
+"""How a connection over TLS begins."""
 NONCE_BYTES = 16
 PROOF_BYTES = 32
 
@@ -249,7 +251,8 @@ def decode_handshake(
     """
     start = bytes(data[: len(MAGIC)])
     if start != MAGIC[: len(start)]:
-        raise HandshakeError("the peer does not speak this protocol: its first bytes are wrong")
+        what = "those of TLS, which is not set here" if start[:1] == _TLS else "wrong"
+        raise HandshakeError(f"the peer does not speak this protocol: its first bytes are {what}")
     if len(data) < _PREAMBLE.size:
         return None
     _, version, size = _PREAMBLE.unpack_from(data)

@@ -1,8 +1,8 @@
 """Who produces and who consumes in the contract: the same calls, whatever carries the channel.
 
 *local*: one environment is both. *memory*: two workers whose connections are joined without any
-socket. *tcp*: two environments over loopback. The latter two with credit, *without*, and with
-credit and *checksums*.
+socket. *tcp*: two environments over loopback, and *tls* with certificates. Memory and tcp with
+credit, *without*, and with credit and *checksums*.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from flinknet.records.reader import EventHandler, RecordReader
 from flinknet.records.serialization.serializer import RecordUnpacker
 from flinknet.records.serialization.spanning_record import ReassemblyMemory
 from flinknet.records.writer import RecordWriter
+from tests.certificates import an_authority
 from tests.unit.connection.joined import Worker
 
 KINDS = (
@@ -36,6 +37,7 @@ KINDS = (
     "tcp with checksums",
     "memory without credit",
     "tcp without credit",
+    "tls",
 )
 
 WHERE_BUFFERS_ARE_ALL = tuple(kind for kind in KINDS if kind != "tcp without credit")
@@ -240,9 +242,10 @@ async def open_exchange(kind: str, **options: Any) -> AsyncIterator[Exchange]:
             yield Exchange(kind, environment, environment)
         hosts = [environment]
     else:
+        tls = an_authority().tls("worker-*") if kind == "tls" else None
         async with (
-            NetworkEnvironment(config=config) as producer,
-            NetworkEnvironment(config=config) as consumer,
+            NetworkEnvironment(config=config, tls=tls) as producer,
+            NetworkEnvironment(config=config, tls=tls) as consumer,
         ):
             yield Exchange(kind, producer, consumer)
         hosts = [producer, consumer]

@@ -9,7 +9,7 @@ time, but for how the process hashes texts, and what it reports of itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -54,6 +54,7 @@ class Trace:
 class MemoryConversation:
     """One end of a conversation; ``None`` in its inbox is the end."""
 
+    vouched: Sequence[str] | None = None
     other: MemoryConversation
 
     def __init__(self, name: str, trace: Trace) -> None:

@@ -35,6 +35,7 @@ __all__ = [
     "Thread",
     "ThreadLocal",
     "active_threads",
+    "address_towards",
     "all_threads",
     "choice",
     "clock_gettime",
@@ -361,6 +362,10 @@ class Socket:
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         raise OutsideError("a socket is opened")
+
+
+def address_towards(host: str, port: int) -> NoReturn:
+    raise OutsideError("a socket is opened")
 
 
 def listen(host: str, port: int) -> NoReturn:

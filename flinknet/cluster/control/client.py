@@ -15,7 +15,7 @@ import msgpack
 
 from flinknet import machine
 from flinknet.cluster.control.control_link import unanswered
-from flinknet.cluster.control.credentials import authorization_headers
+from flinknet.cluster.control.credentials import http_client
 from flinknet.cluster.control.job_result import JobProgress, JobResult
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
@@ -79,24 +79,15 @@ class CoordinatorClient:
     ) -> None:
         """``coordinator`` is ``"host:port"``; the caller may know that it ``is_there``, or was."""
         self._coordinator = coordinator
-        self._token = token
         self._timeout_ms = config.coordinator_timeout_ms
         self._slots_wait_ms = config.cause_grace_ms + config.cancel_timeout_ms
         """For which the coordinator may wait for slots of jobs that end."""
         self._return_s = config.coordinator_return_ms / 1000
         self._has_answered = is_there
-        self._session: aiohttp.ClientSession | None = None
+        self._http = http_client(coordinator, token, config.tls)
 
     async def __aenter__(self) -> Self:
-        # A connection for each call: one that is kept for the next is one that the coordinator may
-        # cut off just then.
-        self._session = aiohttp.ClientSession(
-            f"http://{self._coordinator}",
-            headers=authorization_headers(self._token),
-            connector=aiohttp.TCPConnector(limit=0, force_close=True),
-            # One of aiohttp's would count the time in which this side is held up.
-            timeout=aiohttp.ClientTimeout(total=None),
-        )
+        self._http.open()
         return self
 
     async def __aexit__(
@@ -105,8 +96,7 @@ class CoordinatorClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._session is not None
-        await self._session.close()
+        await self._http.close()
 
     async def submit(self, submission: Submission, job_id: str | None = None) -> str:
         """Start a job and return its id, made up if it is not given; InsufficientSlotsError if it
@@ -273,8 +263,9 @@ class CoordinatorClient:
                 is_heard = not isinstance(error, aiohttp.ClientConnectorError)
                 is_over = loop.time() - lost_at >= self._return_s
                 if not self._has_answered or (is_heard and once) or is_over:
+                    hint = self._http.hint_of_hang_up() if is_heard else ""
                     raise RemoteTransportError(
-                        f"the coordinator at {self._coordinator} cannot be reached: {error}"
+                        f"the coordinator at {self._coordinator} cannot be reached: {error}{hint}"
                     ) from error
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _PAUSE_S_MAX)
@@ -282,11 +273,10 @@ class CoordinatorClient:
                 return answer
 
     async def _ask(self, method: str, path: str, body: bytes | None, wait_ms: float) -> Any:
-        assert self._session is not None
         try:
             async with (
                 patient_timeout((self._timeout_ms + wait_ms) / 1000),
-                self._session.request(method, path, data=body) as response,
+                self._http.request(method, path, data=body) as response,
             ):
                 self._has_answered = True
                 if response.status >= 400:
@@ -312,8 +302,10 @@ def _not_let_go(progress: JobProgress) -> str:
 
 def _refusal(status: int, body: dict[str, Any]) -> FlinknetError:
     """The error that an answer stands for, whose body may have Flink's shape; 401 is a wrong
-    secret."""
+    secret, 403 that of a lower role."""
     if "errors" in body:
-        kind = ConfigurationError if status in (400, 401) else JobError
+        kind = ConfigurationError if status in (400, 401, 403) else JobError
         return kind("; ".join(body["errors"]))
+    if status in (401, 403):
+        return ConfigurationError(body["error"]["message"])
     return _REFUSALS.get(body["error"]["type"], JobError)(body["error"]["message"])

@@ -2,14 +2,16 @@
 
 aiohttp bounds the size of a head and how many requests wait on a connection, but neither the number
 of connections nor the time that one may take before its first request is there. So each connection
-is taken by a protocol of ours, which passes everything on to aiohttp's and can be cut off.
+is taken by a protocol of ours, which passes everything on to aiohttp's and can be cut off. With TLS
+a connection counts from its first byte on, and the time for its first request has the handshake in
+it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from aiohttp import web
@@ -17,13 +19,16 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from flinknet import machine
+from flinknet.cluster.control.credentials import Role, role_of
 from flinknet.cluster.control.http_connections import HttpConnections
 from flinknet.config import ClusterConfig
-from flinknet.errors import ConfigurationError
-from flinknet.net.address import join_address
+from flinknet.errors import ConfigurationError, HandshakeError
+from flinknet.net.address import is_any_address, join_address, reached_at
 from flinknet.net.listening import ACCEPTS_PER_TURN, deepen_backlog
+from flinknet.net.refusals import Refusals
+from flinknet.net.tls import Entrance, TlsFiles, refusal_of, tls_of
 
-__all__ = ["HttpServer"]
+__all__ = ["HttpServer", "check_role"]
 
 _SHUTDOWN_S = 1.0
 
@@ -43,6 +48,18 @@ def _is_of_this_process(record: logging.LogRecord) -> bool:
 log.addFilter(_is_of_this_process)
 
 
+def check_role(headers: Mapping[str, str], token: str, needed: Role) -> None:
+    """Refuse a request that does not show the token of a role that suffices: 401 or 403."""
+    shown = role_of(headers, token)
+    if shown is None:
+        raise web.HTTPUnauthorized(text="the cluster token is missing or wrong")
+    if shown < needed:
+        raise web.HTTPForbidden(
+            text=f"the token is one for {shown.name}, and this needs one for {needed.name}: "
+            f"`flinknet token {needed.name.lower()}` makes it of the cluster token"
+        )
+
+
 class HttpServer:
     """Serves one application. ``start``, and in the end ``close``."""
 
@@ -56,12 +73,15 @@ class HttpServer:
         the last seconds. Then no connection is cut off, since a connection does not tell its
         peer."""
         self._loop = asyncio.get_running_loop()
+        self._tls = tls_of(config.tls)
+        self._wants_certificate = config.tls.http_clients == "certificate"
         self._peer_was_held_up = peer_was_held_up
         self._request_timeout_s = config.http_request_timeout_ms / 1000
         self._connections: HttpConnections[_Connection] = HttpConnections(
             connections_max=config.http_connections_max,
             request_timeout_s=self._request_timeout_s,
         )
+        self._refusals = Refusals()
         self._by_handler: dict[asyncio.Protocol, _Connection] = {}
         self._timer: asyncio.TimerHandle | None = None
         application.middlewares.insert(0, self._middleware())
@@ -75,9 +95,16 @@ class HttpServer:
         )
         self._server: asyncio.Server | None = None
 
-    async def start(self, host: str, port: int, option: str) -> str:
-        """Listen, and return where; ConfigurationError if the port is taken, which ``option``
-        names."""
+    async def start(self, host: str, port: int, option: str, advertised: str = "") -> str:
+        """Listen, and return where others reach this server, at ``advertised`` if that is given.
+
+        ConfigurationError if the port is taken, which ``option`` names.
+        """
+        if not advertised and is_any_address(host):
+            raise ConfigurationError(
+                f"cluster.host is {host}, every address of this machine: say in "
+                "cluster.advertised_host under which one others reach it"
+            )
         await self._runner.setup()
         try:
             listening_socket = machine.listen(host, port)
@@ -90,7 +117,8 @@ class HttpServer:
                 f"cannot listen on {join_address(host, port)}: {error.strerror}; "
                 f"choose another {option}, or 0 for a free one"
             ) from error
-        return join_address(*self._server.sockets[0].getsockname()[:2])
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return reached_at(advertised or host, bound)
 
     async def close(self) -> None:
         """Stop listening and end every connection; requests get ``_SHUTDOWN_S`` to end."""
@@ -118,9 +146,17 @@ class HttpServer:
 
     # -- inside
 
-    def _accept(self) -> _Connection:
+    def _accept(self) -> asyncio.BaseProtocol:
         assert self._runner.server is not None
-        return _Connection(self, self._runner.server())
+        connection = _Connection(self, self._runner.server(), self._tls)
+        if self._tls is None:
+            return connection
+        context = self._tls.https_server(wants_certificate=self._wants_certificate)
+        return Entrance(connection, context, self._loop, self._request_timeout_s)
+
+    def refused(self, source: str, reason: str) -> None:
+        """TLS has found that a peer is not to be let in."""
+        self._refusals.count("tls", source, f"{source}: {reason}", self._loop.time())
 
     def _middleware(self) -> Middleware:
         @web.middleware
@@ -158,34 +194,57 @@ class HttpServer:
 class _Connection(asyncio.Protocol):
     """One connection: passes everything on to aiohttp's protocol."""
 
-    def __init__(self, server: HttpServer, handler: web.RequestHandler) -> None:
+    def __init__(
+        self, server: HttpServer, handler: web.RequestHandler, tls: TlsFiles | None
+    ) -> None:
         self._server = server
-        self._transport: asyncio.Transport
-        self._is_refused = False
+        self._tls = tls
+        self._transport: asyncio.Transport | None = None
+        self._source = ""
+        self._is_served = False
         self._unwritten = 0
         self.handler = handler
 
     def abort(self) -> None:
         """Cut the connection off."""
+        assert self._transport is not None
         self._transport.abort()
 
     def has_written(self) -> bool:
         """Whether the peer has fetched some of an answer since the last call."""
+        assert self._transport is not None
         before, self._unwritten = self._unwritten, self._transport.get_write_buffer_size()
         return 0 < self._unwritten != before
 
+    def accepted(self, transport: asyncio.BaseTransport) -> None:
+        """Count the connection; with TLS it is not secure yet."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
+        self._source = (transport.get_extra_info("peername") or ("an unknown peer",))[0]
+        self._server.accepted(self)
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio.Protocol, as for the rest."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
-        self._server.accepted(self)
-        self._is_refused = transport.is_closing()
-        if not self._is_refused:
-            self.handler.connection_made(transport)
+        if self._transport is None:
+            self.accepted(transport)
+        self._transport = cast("asyncio.Transport", transport)
+        if transport.is_closing():
+            return
+        if self._tls is not None and transport.get_extra_info("peercert"):
+            try:
+                self._tls.names_of_peer(transport)
+            except HandshakeError as error:
+                self._server.refused(self._source, str(error))
+                self.abort()
+                return
+        self._is_served = True
+        self.handler.connection_made(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.lost(self)
-        if not self._is_refused:
+        if self._is_served:
             self.handler.connection_lost(exc)
+        elif exc is not None and (reason := refusal_of(exc)) is not None:
+            self._server.refused(self._source, reason)
 
     def data_received(self, data: bytes) -> None:
         self.handler.data_received(data)

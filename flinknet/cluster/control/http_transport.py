@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable
 import aiohttp
 
 from flinknet.cluster.control.control_link import ControlLink, unanswered
-from flinknet.cluster.control.credentials import authorization_headers
+from flinknet.cluster.control.credentials import http_client
 from flinknet.config import ClusterConfig
 from flinknet.errors import (
     ConfigurationError,
@@ -47,33 +47,24 @@ class HttpTransport:
     def __init__(self, coordinator: str, token: str, config: ClusterConfig) -> None:
         """``coordinator`` is ``"host:port"``."""
         self.address = coordinator
-        self._token = token
         self._message_bytes_max = config.control_message_bytes_max
         self._timeout_ms = config.coordinator_timeout_ms
-        self._session: aiohttp.ClientSession | None = None
+        self._http = http_client(coordinator, token, config.tls)
         self._turns = asyncio.Semaphore(_REQUESTS_MAX)
 
     async def open(self) -> None:
-        """Make the session; each call has a connection of its own, as in ``client.py``."""
-        self._session = aiohttp.ClientSession(
-            f"http://{self.address}",
-            headers=authorization_headers(self._token),
-            connector=aiohttp.TCPConnector(limit=0, force_close=True),
-            # One of aiohttp's would count the time in which this side is held up.
-            timeout=aiohttp.ClientTimeout(total=None),
-        )
+        """Make the session."""
+        self._http.open()
 
     async def close(self) -> None:
         """End the session."""
-        assert self._session is not None
-        await self._session.close()
+        await self._http.close()
 
     async def connect(self) -> _WebSocket:
         """Open the websocket."""
-        assert self._session is not None
         try:
             return _WebSocket(
-                await self._session.ws_connect(
+                await self._http.websocket(
                     "/api/v1/worker",
                     max_msg_size=self._message_bytes_max,
                     timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
@@ -85,7 +76,11 @@ class HttpTransport:
                 "check the cluster token"
             ) from error
         except aiohttp.ClientError as error:
-            raise RemoteTransportError(f"no coordinator at {self.address}: {error}") from error
+            hint = self._http.hint_of_hang_up()
+            is_there = not isinstance(error, aiohttp.ClientConnectorError)
+            raise RemoteTransportError(
+                f"no coordinator at {self.address}: {error}{hint if is_there else ''}"
+            ) from error
 
     async def deployment(self, job_id: str, attempt: int, worker_id: str) -> bytes:
         path = f"/api/v1/jobs/{job_id}/attempts/{attempt}/deployment/{worker_id}"
@@ -106,16 +101,13 @@ class HttpTransport:
             return await self._request_in_turn(method, path, body)
 
     async def _request_in_turn(self, method: str, path: str, body: bytes | None) -> bytes:
-        assert self._session is not None
         try:
             async with patient_timeout(self._timeout_ms / 1000) as begin_anew:
                 data, headers = None, {}
                 if body is not None:
                     data = _in_pieces(body, begin_anew)
                     headers["Content-Length"] = str(len(body))
-                async with self._session.request(
-                    method, path, data=data, headers=headers
-                ) as response:
+                async with self._http.request(method, path, data=data, headers=headers) as response:
                     content = bytearray()
                     async for piece in response.content.iter_any():
                         begin_anew()

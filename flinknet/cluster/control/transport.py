@@ -9,6 +9,7 @@ coordinator). A simulation joins both sides in one process, without any socket.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 __all__ = ["AcceptedConversation", "Conversation", "CoordinatorTransport", "WorkerRequests"]
@@ -49,6 +50,10 @@ class Conversation(Protocol):
 
 class AcceptedConversation(Conversation, Protocol):
     """The coordinator's end."""
+
+    @property
+    def vouched(self) -> Sequence[str] | None:
+        """The names for which the worker's certificate vouches; None without TLS."""
 
     def abort(self) -> None:
         """Cut the connection at once."""

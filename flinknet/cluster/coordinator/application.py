@@ -1,22 +1,26 @@
 """The HTTP interface of the control plane: its routes, its token and its error answers.
 
 ``rest/public_routes.py`` and ``page/page_files.py`` answer every client that reaches the port. All
-other routes, in ``rest/`` and ``page/``, take the cluster token (``Authorization: Bearer``), which
-is checked before a body is read.
+other routes, in ``rest/`` and ``page/``, take the cluster token (``Authorization: Bearer``) or that
+of a role that suffices, which is checked before a body is read: to look is to READ, to change
+something is to OPERATE, to bring code is to SUBMIT, and a worker's routes are for a WORKER.
 
-An error is ``{"error": {"type": ..., "message": ...}}``: 400 refused, 401 no token, 404 unknown,
-408 too slow, 409 not in this state, 413 too large. Under ``/v1``, where everything has the shape of
-Flink's REST, it is ``{"errors": [message]}``, with the same statuses.
+An error is ``{"error": {"type": ..., "message": ...}}``: 400 refused, 401 no token, 403 the token
+of a lower role, 404 unknown, 408 too slow, 409 not in this state, 413 too large. Under ``/v1``,
+where everything has the shape of Flink's REST, it is ``{"errors": [message]}``, with the same
+statuses.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from flinknet.cluster.control.credentials import is_authorized
+from flinknet.cluster.control.credentials import Role
+from flinknet.cluster.control.http_server import check_role
 from flinknet.cluster.coordinator.page.page_files import PageFiles
 from flinknet.cluster.coordinator.page.page_routes import PageRoutes
 from flinknet.cluster.coordinator.rest.checkpoint_routes import CheckpointRoutes
@@ -43,6 +47,9 @@ from flinknet.texts import text_of
 
 __all__ = ["Served", "control_plane"]
 
+_BRING_CODE = frozenset({("POST", "/api/v1/jobs")})
+"""Routes that take code to run."""
+
 _OVERHEAD_BYTES = 1024 * 1024
 """What an upload may have beside collected records or a job graph: counters, metrics, the shape."""
 
@@ -54,39 +61,48 @@ class Served(Readiness, Jobs, Savepoints, Attempts, Sampling, Outspoken, Protoco
 def control_plane(coordinator: Served, token: str) -> web.Application:
     """The application to serve: all routes, bound to one coordinator and its token."""
     public = PublicRoutes(coordinator).routes() + PageFiles().routes()
+    names = NameRoutes(coordinator.config)
+    guarded = [
+        *ClientRoutes(coordinator).routes(),
+        *DiagnosisRoutes(coordinator).routes(),
+        *ClusterRoutes(coordinator).routes(),
+        *ProcessRoutes(coordinator).routes(),
+        *JobRoutes(coordinator).routes(),
+        *VertexRoutes(coordinator).routes(),
+        *CheckpointRoutes(coordinator).routes(),
+        *SavepointRoutes(coordinator).routes(),
+        *PageRoutes(coordinator).routes(),
+        *MetricsRoutes(coordinator).routes(),
+        *names.routes(),
+    ]
+    workers = WorkerRoutes(coordinator).routes()
+    roles: dict[Any, Role | None] = dict.fromkeys((route.handler for route in public), None)
+    roles |= {route.handler: _role_for(route) for route in guarded}
+    roles |= dict.fromkeys((route.handler for route in workers), Role.WORKER)
     largest = max(coordinator.config.job_bytes_max, coordinator.config.collect_bytes_max)
     application = web.Application(
-        middlewares=[
-            _errors_as_json,
-            _with_token(token, frozenset(route.path for route in public)),
-        ],
+        middlewares=[_errors_as_json, _with_token(token, roles)],
         client_max_size=largest + _OVERHEAD_BYTES,
     )
-    application.add_routes(public)
-    application.add_routes(ClientRoutes(coordinator).routes())
-    application.add_routes(DiagnosisRoutes(coordinator).routes())
-    application.add_routes(ClusterRoutes(coordinator).routes())
-    application.add_routes(ProcessRoutes(coordinator).routes())
-    application.add_routes(JobRoutes(coordinator).routes())
-    application.add_routes(VertexRoutes(coordinator).routes())
-    application.add_routes(CheckpointRoutes(coordinator).routes())
-    application.add_routes(SavepointRoutes(coordinator).routes())
-    application.add_routes(PageRoutes(coordinator).routes())
-    application.add_routes(MetricsRoutes(coordinator).routes())
-    application.add_routes(WorkerRoutes(coordinator).routes())
-    names = NameRoutes(coordinator.config)
-    application.add_routes(names.routes())
+    application.add_routes([*public, *guarded, *workers])
     application.on_shutdown.append(names.close)
     return application
 
 
-def _with_token(token: str, open_paths: frozenset[str]) -> Middleware:
-    """Let nobody in without the token but to what is open to everyone."""
+def _role_for(route: web.RouteDef) -> Role:
+    if route.method == "GET":
+        return Role.READ
+    return Role.SUBMIT if (route.method, route.path) in _BRING_CODE else Role.OPERATE
+
+
+def _with_token(token: str, roles: Mapping[Any, Role | None]) -> Middleware:
+    """Let a request in that shows the token of a role that suffices for its handler."""
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path not in open_paths and not is_authorized(request.headers, token):
-            raise web.HTTPUnauthorized(text="the cluster token is missing or wrong")
+        needed = roles.get(request.match_info.handler, Role.READ)
+        if needed is not None:
+            check_role(request.headers, token, needed)
         return await handler(request)
 
     return guarded

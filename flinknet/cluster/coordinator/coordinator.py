@@ -504,7 +504,10 @@ async def serve(
     server = HttpServer(control_plane(coordinator, token), config, coordinator.one_was_held_up)
     try:
         address = await server.start(
-            config.host, config.coordinator_port, "cluster.coordinator_port"
+            config.host,
+            config.coordinator_port,
+            "cluster.coordinator_port",
+            config.advertised_host,
         )
         log.info("listening on %s", address)
         _announce("listening", address=address)
@@ -579,8 +582,8 @@ def main() -> int:
     )
     options = parser.parse_args()
     try:
-        token = take_token()
         config = load_settings(options.config, os.environ, {}).config
+        token = take_token(config.cluster.token_file)
         restart_with_seed(config.cluster.hash_seed, {TOKEN_VARIABLE: token})
         output = configure_logging(config.cluster, "coordinator")
         # Of itself it says what happens to jobs and workers: there is no user code to be heard.

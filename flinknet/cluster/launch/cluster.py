@@ -70,8 +70,9 @@ class Cluster:
         self._config = config
         if on_output is None:
             on_output = output_printer(self._config.cluster)
-        self._shows_token = not token_is_given()
-        self._token = given_token()
+        token_file = config.cluster.token_file
+        self._shows_token = not token_is_given(token_file)
+        self._token = given_token(token_file)
         self._address = ""
         self._on_output = on_output
         self._launcher: Launcher = make_launcher(config, self._token, on_output, on_printed)
@@ -115,7 +116,8 @@ class Cluster:
         """The address of the web page, for whoever runs the cluster. The token is in it if it was
         made up for this cluster, whose end is the token's; one that the environment names is not,
         and the page asks for it."""
-        return page_address(self._address, self._token if self._shows_token else None)
+        token = self._token if self._shows_token else None
+        return page_address(self._address, token, tls=self._config.cluster.tls.is_on)
 
     async def execute(
         self,

@@ -20,8 +20,8 @@ from itertools import chain
 from aiohttp import web
 
 from flinknet import machine
-from flinknet.cluster.control.credentials import is_authorized
-from flinknet.cluster.control.http_server import HttpServer
+from flinknet.cluster.control.credentials import Role
+from flinknet.cluster.control.http_server import HttpServer, check_role
 from flinknet.cluster.worker.worker_metrics import WorkerMetrics
 from flinknet.config import ClusterConfig
 from flinknet.metrics.build_info import build_info
@@ -30,6 +30,7 @@ from flinknet.metrics.exporter import CONTENT_TYPE, render
 from flinknet.metrics.process_totals import ProcessMeter
 from flinknet.metrics.registry import Labels
 from flinknet.metrics.worker_catalogue import PROCESS
+from flinknet.net.address import host_of
 
 __all__ = ["serve_metrics"]
 
@@ -39,18 +40,25 @@ DIGITS_MAX = 9
 
 @asynccontextmanager
 async def serve_metrics(
-    metrics: WorkerMetrics, labels: Labels, port: int, config: ClusterConfig, token: str
+    metrics: WorkerMetrics,
+    labels: Labels,
+    port: int,
+    config: ClusterConfig,
+    token: str,
+    advertised: str = "",
 ) -> AsyncIterator[str]:
     """Serve a worker's metrics in this block, and yield where; nowhere, an empty string, if
-    ``metrics`` is off. ConfigurationError if the port is taken."""
+    ``metrics`` is off. ConfigurationError if the port is taken.
+
+    ``advertised`` is where others reach the worker; a port in it is not that of the metrics.
+    """
     if not config.metrics:
         yield ""
         return
     process = ProcessMeter(metrics.clock, machine.process_time_ns)
 
     async def scrape(request: web.Request) -> web.Response:
-        if not is_authorized(request.headers, token):
-            raise web.HTTPUnauthorized(text="the cluster token is missing or wrong\n")
+        check_role(request.headers, token, Role.READ)
         channels = request.query.get("channels", "0")
         if not channels.isdecimal() or len(channels) > DIGITS_MAX:
             raise web.HTTPBadRequest(text=f"channels is {channels[:20]!r}: write a whole number\n")
@@ -68,6 +76,6 @@ async def serve_metrics(
     application.router.add_get("/metrics", scrape)
     server = HttpServer(application, config)
     try:
-        yield await server.start(config.host, port, "cluster.metrics_port")
+        yield await server.start(config.host, port, "cluster.metrics_port", host_of(advertised))
     finally:
         await server.close()

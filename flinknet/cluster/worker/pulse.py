@@ -23,10 +23,12 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 
 from flinknet import machine
 from flinknet.cluster.control.bare_script import bare_script
 from flinknet.cluster.worker import pulse_process
+from flinknet.config import TlsConfig
 from flinknet.net.address import split_address
 
 __all__ = ["Pulse"]
@@ -38,7 +40,12 @@ class Pulse:
     """A worker's end: call ``start`` before any user code runs, then ``beat`` each interval."""
 
     def __init__(
-        self, coordinator: str, worker_id: str, headers: Mapping[str, str], interval_s: float
+        self,
+        coordinator: str,
+        worker_id: str,
+        headers: Mapping[str, str],
+        interval_s: float,
+        tls: TlsConfig,
     ) -> None:
         """``coordinator`` is ``"host:port"``, and ``headers`` are those of a request to it."""
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
@@ -56,6 +63,7 @@ class Pulse:
             "page": self._file.fileno(),
             "interval_s": interval_s,
             "coordinator": split_address(coordinator),
+            "tls": _order_of(tls, split_address(coordinator)[0]),
             "request": "".join(f"{line}\r\n" for line in [*lines, ""]),
         }
 
@@ -89,3 +97,16 @@ class Pulse:
         """Let go of the page; idempotent. The process ends with this one."""
         self._page.close()
         self._file.close()
+
+
+def _order_of(tls: TlsConfig, host: str) -> dict[str, object] | None:
+    """Return what the process needs to know for a connection over TLS."""
+    if not tls.is_on:
+        return None
+    return {
+        "certificate": str(Path(tls.certificate).absolute()),
+        "private_key": str(Path(tls.private_key).absolute()),
+        "authority": str(Path(tls.authority).absolute()),
+        "pinned": sorted(tls.fingerprints),
+        "name": tls.coordinator_name or host,
+    }

@@ -4,9 +4,11 @@ It is run as a script. It imports little, so that it starts in a few hundredths 
 takes some 10 MB. ``watch_as_ordered`` reads an order as JSON from standard input::
 
     {"pid": 17, "page": 5, "interval_s": 1.0,
-     "coordinator": ["127.0.0.1", 8080], "request": "PUT /... HTTP/1.1\\r\\n...\\r\\n\\r\\n"}
+     "coordinator": ["127.0.0.1", 8080], "tls": null,
+     "request": "PUT /... HTTP/1.1\\r\\n...\\r\\n\\r\\n"}
 
-``page`` is the descriptor of the file to which the worker writes when its event loop has turned.
+``tls`` has the files and the coordinator's name if the cluster has TLS. ``page`` is the descriptor
+of the file to which the worker writes when its event loop has turned.
 """
 
 from __future__ import annotations
@@ -93,14 +95,35 @@ def _watch(order: dict[str, Any], page: mmap.mmap) -> None:
         held_up_s = time.monotonic() - TIME.unpack_from(page)[0]
         if held_up_s >= _MISSED_INTERVALS * interval_s and worker.runs():
             with suppress(OSError):  # the next one may get through
-                _send(order["coordinator"], order["request"].encode())
+                _send(order["coordinator"], order["tls"], order["request"].encode())
 
 
-def _send(coordinator: tuple[str, int], request: bytes) -> None:
-    with socket.create_connection(coordinator, _ANSWER_TIMEOUT_S) as connection:
+def _send(coordinator: list[Any], tls: dict[str, Any] | None, request: bytes) -> None:
+    with (
+        socket.create_connection((coordinator[0], coordinator[1]), _ANSWER_TIMEOUT_S) as plain,
+        plain if tls is None else _secured(plain, tls) as connection,
+    ):
         connection.sendall(request)
         while connection.recv(4096):  # whatever it answers: the connection is closed behind that
             pass
+
+
+def _secured(plain: socket.socket, tls: dict[str, Any]) -> socket.socket:
+    """Return the connection over TLS; OSError if the coordinator is not the right one."""
+    # Only where there is TLS: it takes as long to import as all the rest.
+    import hashlib
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_verify_locations(cafile=tls["authority"])
+    context.load_cert_chain(tls["certificate"], tls["private_key"])
+    connection = context.wrap_socket(plain, server_hostname=tls["name"])
+    shown = connection.getpeercert(binary_form=True) or b""
+    if tls["pinned"] and hashlib.sha256(shown).hexdigest() not in tls["pinned"]:
+        connection.close()
+        raise ConnectionError("the coordinator's certificate is not a pinned one")
+    return connection
 
 
 if __name__ == "__main__":

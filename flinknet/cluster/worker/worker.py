@@ -105,9 +105,11 @@ from flinknet.errors import (
 )
 from flinknet.metrics.worker_catalogue import worker_labels
 from flinknet.metrics.worker_statistics import pack_statistics
+from flinknet.net.address import is_any_address, split_address
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.patience import patient_timeout
 from flinknet.net.task_clock import task_time
+from flinknet.net.tls import tls_of
 from flinknet.runtime.subtask import Subtask
 from flinknet.texts import text_of
 from flinknet.transitions import Transitions
@@ -392,12 +394,15 @@ async def work(
     when_told_to_stop(lambda number: stop.set())
     _keep_what_is_loaded()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    advertised = _advertised(config.cluster, coordinator)
     environment = NetworkEnvironment(
         host=config.cluster.host,
         port=ports.data,
         worker_id=worker_id,
         job=cluster_id(token),
         secret=data_plane_secret(token),
+        tls=tls_of(config.cluster.tls),
+        advertised=advertised,
         # Never give a peer up that user code holds up: the coordinator finds those that hang.
         config=replace(config.network, heartbeat_timeout_ms=0.0),
     )
@@ -412,6 +417,7 @@ async def work(
             worker_id,
             authorization_headers(token),
             config.cluster.heartbeat_interval_ms / 1000,
+            config.cluster.tls,
         )
         stack.callback(pulse.close)
         await asyncio.to_thread(pulse.start)
@@ -433,7 +439,7 @@ async def work(
         )
         labels = worker_labels(worker_id, environment.address)
         async with serve_metrics(
-            worker.metrics, labels, ports.metrics, config.cluster, token
+            worker.metrics, labels, ports.metrics, config.cluster, token, advertised
         ) as metrics_address:
             message = Register(
                 worker_id=worker_id,
@@ -443,6 +449,17 @@ async def work(
                 metrics_address=metrics_address,
             )
             return await serve_coordinators(worker, link, message, stop)
+
+
+def _advertised(config: ClusterConfig, coordinator: str) -> str:
+    """Return the host, and perhaps port, under which others reach this worker."""
+    if config.advertised_host or not is_any_address(config.host):
+        return config.advertised_host or config.host
+    try:
+        return machine.address_towards(*split_address(coordinator))
+    except OSError as error:
+        reason = error.strerror or error
+        raise RemoteTransportError(f"no way leads to {coordinator}: {reason}") from error
 
 
 async def serve_coordinators(
@@ -511,8 +528,8 @@ def main() -> int:
     if options.watch_parent:
         watch_parent()
     try:
-        token = take_token()
         config = load_settings(options.config, os.environ, {}).config
+        token = take_token(config.cluster.token_file)
         restart_with_seed(config.cluster.hash_seed, {TOKEN_VARIABLE: token})
         output = configure_logging(config.cluster, options.worker_id)
         ports = Ports(options.data_port, options.metrics_port)

@@ -19,6 +19,7 @@ from flinknet.connection.handshake import (
     HandshakeEvent,
     HandshakeState,
     judge,
+    stands_for,
 )
 from flinknet.errors import HandshakeError
 from flinknet.wire.handshake_messages import (
@@ -484,36 +485,64 @@ def test_the_dialling_side_judges_as_well() -> None:
         assert "answered as another worker" in str(one.error)
 
 
-# -- a name that somebody vouches for --------------------------------------------------------------
+# -- names that a certificate vouches for ----------------------------------------------------------
 
 
-def test_who_calls_itself_as_its_certificate_does_is_welcome() -> None:
-    one = dialling(vouched_id=ACCEPTER.worker_id)
-    other = accepting(vouched_id=DIALLER.worker_id)
+def vouching(handshake: Handshake, *names: str) -> Handshake:
+    handshake.vouch(names)
+    return handshake
+
+
+def test_a_peer_whose_certificate_has_its_name_is_welcome() -> None:
+    one, other = vouching(dialling(), "a", ACCEPTER.worker_id), vouching(accepting(), "worker-*")
     converse(one, other)
     assert one.agreed
     assert other.agreed
 
 
-def test_who_dials_with_the_certificate_of_another_is_turned_away() -> None:
+@pytest.mark.parametrize("names", [("worker-9",), ("worker-11", "*-2"), ("worker-1.b",), ()])
+def test_a_peer_that_dials_with_the_certificate_of_another_is_turned_away(
+    names: tuple[str, ...],
+) -> None:
     """Before the owner is asked, and told so: it knows the secret."""
 
     def admit(theirs: WorkerIdentity) -> tuple[Verdict, str]:
         raise AssertionError(theirs)
 
-    one, other = dialling(), accepting(vouched_id="worker-9", admit=admit)
+    one, other = dialling(), vouching(accepting(admit=admit), *names)
     converse(one, other)
     assert one.verdict is other.verdict is Verdict.IDENTITY
+    shown = ", ".join(names) or "no name"
     for handshake in (one, other):
         assert handshake.state is S.REFUSED
-        assert "its certificate is that of 'worker-9', it says 'worker-1'" in str(handshake.error)
+        assert f"its certificate is that of {shown!r}, it says 'worker-1'" in str(handshake.error)
 
 
-def test_who_accepts_with_the_certificate_of_another_is_given_up() -> None:
-    one, other = dialling(vouched_id="worker-9"), accepting()
+def test_a_peer_that_accepts_with_the_certificate_of_another_is_given_up() -> None:
+    one, other = vouching(dialling(), "worker-9"), accepting()
     converse(one, other)
     assert one.state is S.FAILED
     assert "its certificate is that of 'worker-9', it says 'worker-2'" in str(one.error)
+
+
+@pytest.mark.parametrize(
+    ("name", "worker_id", "stands"),
+    [
+        ("worker-0", "worker-0", True),
+        ("worker-0", "worker-00", False),
+        ("worker-*", "worker-0", True),
+        ("worker-*", "worker-0.b", False),
+        ("*.workers", "a.workers", True),
+        ("*.workers", "a.b.workers", False),
+        ("*", "anything", True),
+        ("worker.0", "worker-0", False),
+        ("", "worker-0", False),
+    ],
+)
+def test_a_star_in_a_name_stands_for_any_letters_but_a_dot(
+    name: str, worker_id: str, stands: bool
+) -> None:
+    assert stands_for(name, worker_id) is stands
 
 
 def test_the_docstring_shows_the_table() -> None:

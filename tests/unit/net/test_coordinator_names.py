@@ -122,12 +122,14 @@ async def test_a_wrong_token_is_refused_and_not_repeated() -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["https://127.0.0.1:8081/#token=t", "http://127.0.0.1:8081/v1#token=t", "http://here"],
+    ["http://127.0.0.1:8081/v1#token=t", "http://here"],
 )
 def test_what_is_no_address_of_a_coordinator_is_refused(address: str) -> None:
     assert is_coordinator(address)
     with pytest.raises(ConfigurationError, match="address"):
         CoordinatorNames(address, "job")
+    with pytest.raises(ConfigurationError, match="needs certificates"):
+        CoordinatorNames("https://127.0.0.1:8081/#token=t", "job")
     assert not is_coordinator("names/http://")
 
 

@@ -19,6 +19,7 @@ from flinknet.errors import (
     RemoteTransportError,
 )
 from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.peers import PeerDirectory
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.wire.checksum import seal
@@ -606,6 +607,7 @@ async def test_checksums_are_asked_for_beyond_loopback_unless_told_otherwise(
         identity, PartitionRegistry(1.0), quick(checksums=checksums), loop, b""
     )
     protocol = directory.accept()
+    assert isinstance(protocol, PeerProtocol)
     protocol.is_loopback = is_loopback
     assert directory.begin_handshake(protocol).checksums is asks
 
@@ -902,7 +904,8 @@ async def test_sockets_and_refusals_are_logged(caplog: pytest.LogCaptureFixture)
         others = [line for line in caplog.messages if not line.startswith(producer.address)]
         [accepted, refused, *_] = others
         assert accepted.endswith(": accepted")
-        assert refused == accepted.replace("accepted", "refused (identity)")
+        peer = accepted.removesuffix(": accepted")
+        assert refused.startswith(f"refused (identity): {peer} was refused: this worker serves job")
 
 
 async def test_the_name_that_a_peer_gives_itself_is_made_printable() -> None:

@@ -29,6 +29,7 @@ from flinknet.cluster.coordinator.rest.worker_requests import (
 )
 from flinknet.cluster.coordinator.workers.worker_connection import WorkerConnection
 from flinknet.errors import RemoteProtocolError
+from flinknet.net.tls import names_in
 
 __all__ = ["WorkerRoutes"]
 
@@ -107,6 +108,11 @@ class _WebSocket:
     def __init__(self, socket: web.WebSocketResponse, request: web.Request) -> None:
         self._socket = socket
         self._request = request
+
+    @property
+    def vouched(self) -> tuple[str, ...] | None:
+        shown = self._request.get_extra_info("ssl_object")
+        return None if shown is None else names_in(shown.getpeercert() or {})
 
     async def send(self, message: bytes) -> None:
         await self._socket.send_bytes(message)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Protocol
 
 from flinknet.cluster.control.messages import (
@@ -29,6 +30,7 @@ from flinknet.cluster.control.messages import (
 )
 from flinknet.cluster.control.transport import AcceptedConversation
 from flinknet.config import ClusterConfig
+from flinknet.connection.handshake import stands_for
 from flinknet.errors import ConfigurationError, RemoteProtocolError
 
 __all__ = ["WorkerConnection", "Workers"]
@@ -94,7 +96,10 @@ class WorkerConnection:
             first = await self._receive()
         if not isinstance(first, Register):
             raise RemoteProtocolError("the first message of a worker must be Register")
+        vouched = self._conversation.vouched
         try:
+            if vouched is not None:
+                _check_vouched(first.worker_id, vouched)
             self._coordinator.join(first, self)
         except ConfigurationError as error:
             self.send(Refused(str(error)))
@@ -124,3 +129,13 @@ class WorkerConnection:
             if isinstance(message, Registered):
                 self.is_answered = True
                 self._coordinator.answered()
+
+
+def _check_vouched(worker_id: str, vouched: Sequence[str]) -> None:
+    """Raise ConfigurationError for a worker whose certificate is that of another process."""
+    if not any(stands_for(name, worker_id) for name in vouched):
+        names = ", ".join(vouched) or "no name"
+        raise ConfigurationError(
+            f"worker {worker_id} shows a certificate of {names}: it needs one with its id among "
+            "the DNS names"
+        )

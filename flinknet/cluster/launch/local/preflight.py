@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 
+from flinknet.cluster.control.credentials import token_is_given
 from flinknet.cluster.control.event_loop import loop_factory
-from flinknet.config import ClusterConfig, FlinknetConfig
+from flinknet.config import TOKEN_VARIABLE, ClusterConfig, FlinknetConfig
 from flinknet.config.temporary_directory import temporary_directory
 from flinknet.errors import ConfigurationError
-from flinknet.net.address import is_loopback
+from flinknet.net.address import is_any_address, is_loopback
 from flinknet.net.machine import check_machine
+from flinknet.net.tls import tls_of
 
 __all__ = ["check_cluster"]
 
@@ -21,6 +23,7 @@ def check_cluster(config: FlinknetConfig) -> None:
     check_machine(config.network, config.cluster.workers)
     loop_factory(config.cluster)
     cluster = config.cluster
+    tls_of(cluster.tls)
     if cluster.coordinator_port:
         _check_port(cluster.host, cluster.coordinator_port, "cluster.coordinator_port")
     metrics_port = cluster.metrics_port if cluster.metrics else 0
@@ -30,11 +33,18 @@ def check_cluster(config: FlinknetConfig) -> None:
 
 
 def _check_host(cluster: ClusterConfig) -> None:
-    if not is_loopback(cluster.host):
+    if not (is_loopback(cluster.host) or token_is_given(cluster.token_file) or cluster.tls.is_on):
         raise ConfigurationError(
-            f"cluster.host is {cluster.host}: a local cluster listens on loopback only, because "
-            "its data plane is not encrypted; use 127.0.0.1 or ::1"
+            f"cluster.host is {cluster.host}, which other machines may reach: say who may connect, "
+            f"by a secret in {TOKEN_VARIABLE} or cluster.token_file or by cluster.tls, "
+            "or listen on loopback, 127.0.0.1 or ::1"
         )
+    if is_any_address(cluster.host) and not cluster.advertised_host:
+        raise ConfigurationError(
+            f"cluster.host is {cluster.host}, every address of this machine: say in "
+            "cluster.advertised_host under which one others reach it"
+        )
+    _check_port(cluster.host, 0, "cluster.host")
 
 
 def _check_port(host: str, port: int, option: str) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from flinknet.cluster.control.credentials import (
     TOKEN_VARIABLE,
+    Role,
     authorization_headers,
     cluster_id,
     data_plane_secret,
     given_token,
-    is_authorized,
     new_token,
     page_address,
+    role_of,
+    role_token,
     take_token,
     token_is_given,
 )
@@ -69,16 +72,47 @@ def test_whether_the_environment_names_one_is_known(monkeypatch: pytest.MonkeyPa
 
 def test_the_token_stands_where_a_browser_does_not_send_it() -> None:
     assert page_address("127.0.0.1:8081") == "http://127.0.0.1:8081/"
+    assert page_address("127.0.0.1:8081", tls=True) == "https://127.0.0.1:8081/"
     assert page_address("127.0.0.1:8081", "secret") == "http://127.0.0.1:8081/#token=secret"
 
 
 def test_only_the_whole_token_opens() -> None:
     token = new_token()
-    assert is_authorized(authorization_headers(token), token)
+    assert role_of(authorization_headers(token), token) is Role.WORKER
     wrong = ["", token, "Bearer ", f"Bearer {token[:-1]}", f"Bearer {token}x", f"bearer {token}"]
     for header in [*wrong, "Bearer \udcff", "Bearer ünïcode"]:
-        assert not is_authorized({"Authorization": header}, token)
-    assert not is_authorized({}, token)
+        assert role_of({"Authorization": header}, token) is None
+    assert role_of({}, token) is None
+
+
+def test_a_role_has_a_token_of_its_own_in_each_cluster() -> None:
+    token, other = new_token(), new_token()
+    tokens = [role_token(token, role) for role in Role]
+    assert len({*tokens, *(role_token(other, role) for role in Role)}) == 2 * len(Role)
+    assert [role_of(authorization_headers(one), token) for one in tokens] == list(Role)
+    assert all(role_of(authorization_headers(one), other) is None for one in tokens)
+
+
+def test_a_file_has_the_token_and_its_owner_alone_may_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the environment names comes first."""
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    file, token = tmp_path / "token", new_token()
+    file.write_text(token + "\n")
+    for mode in (0o640, 0o604, 0o620):
+        file.chmod(mode)
+        with pytest.raises(ConfigurationError, match="chmod 600") as refused:
+            take_token(str(file))
+        assert token not in str(refused.value)
+    file.chmod(0o600)
+    assert take_token(str(file)) == given_token(str(file)) == token
+    assert token_is_given(str(file))
+    monkeypatch.setenv(TOKEN_VARIABLE, named := new_token())
+    assert given_token(str(file)) == take_token(str(file)) == named
+    for missing in ("", str(tmp_path / "none")):
+        with pytest.raises(ConfigurationError, match="cluster token"):
+            take_token(missing)
 
 
 def test_the_cluster_id_does_not_give_the_token_away() -> None:

@@ -9,7 +9,7 @@ from yarl import URL
 from flinknet.cluster.control.credentials import authorization_headers, new_token
 from flinknet.cluster.control.messages import Register
 from flinknet.cluster.control.submission import Submission
-from flinknet.errors import ConfigurationError, JobError
+from flinknet.errors import ConfigurationError
 from flinknet.texts import printable
 from tests.unit.cluster.control_plane import ServedCoordinator, get
 from tests.unit.cluster.graphs import keyed_graph
@@ -52,7 +52,7 @@ async def test_a_worker_without_the_token_is_turned_away(served: ServedCoordinat
 
 async def test_a_client_without_the_token_is_turned_away(served: ServedCoordinator) -> None:
     async with served.client(new_token()) as client:
-        with pytest.raises(JobError, match="token"):
+        with pytest.raises(ConfigurationError, match="token"):
             await client.submit(Submission.of_graph(keyed_graph()))
     assert served.coordinator.dispatcher.jobs() == ()
 

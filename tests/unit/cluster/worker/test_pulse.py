@@ -10,13 +10,15 @@ import pytest
 
 from flinknet.cluster.worker import pulse_process
 from flinknet.cluster.worker.pulse import Pulse
+from flinknet.config import TlsConfig
 
 WORKER = """
 import sys, time
 from flinknet.cluster.worker import pulse, pulse_process
+from flinknet.config import TlsConfig
 if sys.argv[2] == "zip":
     pulse_process.__file__ = "/nonexistent.zip/pulse_process.py"
-one = pulse.Pulse(sys.argv[1], "worker-7", {"Authorization": "Bearer abc"}, 0.01)
+one = pulse.Pulse(sys.argv[1], "worker-7", {"Authorization": "Bearer abc"}, 0.01, TlsConfig())
 one.start()
 one.close()
 one.close()
@@ -63,7 +65,7 @@ def test_a_worker_goes_on_without_it(
         monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     else:
         monkeypatch.setattr(pulse_process, "__file__", __file__)  # which knows no pytest there
-    pulse = Pulse("127.0.0.1:1", "worker-0", {}, 1.0)
+    pulse = Pulse("127.0.0.1:1", "worker-0", {}, 1.0, TlsConfig())
     with caplog.at_level(logging.WARNING):
         pulse.start()
     pulse.close()

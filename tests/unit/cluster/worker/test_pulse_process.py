@@ -110,6 +110,7 @@ async def test_it_speaks_while_the_loop_does_not_turn_and_ends_with_the_worker(
             "page": page.descriptor,
             "interval_s": 0.01,
             "coordinator": server.sockets[0].getsockname(),
+            "tls": None,
             "request": "PUT /pulse HTTP/1.1\r\n\r\n",
         }
         process = await asyncio.create_subprocess_exec(

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.compiled_modules import INTERPRETER
 from flinknet.config import ClusterConfig
+from flinknet.config.loading import options
 
 __all__ = ["coordinator_configuration", "coordinator_environment", "job_configuration"]
+
+_SECTION = "cluster."
 
 
 def coordinator_configuration(config: ClusterConfig) -> list[dict[str, str]]:
     """Flink's ConfigurationInfo: each option of the cluster and what it is."""
     return [
-        {"key": f"cluster.{field.name}", "value": str(getattr(config, field.name))}
-        for field in fields(config)
+        {"key": name, "value": str(attrgetter(name.removeprefix(_SECTION))(config))}
+        for name in options()
+        if name.startswith(_SECTION)
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import aiohttp
@@ -31,6 +32,8 @@ async def test_a_worker_hears_the_pace_of_its_reports(served: ServedCoordinator)
 
 class UnansweredConversation:
     """The coordinator's end of a conversation over which its answer takes its time."""
+
+    vouched: Sequence[str] | None = None
 
     def __init__(self) -> None:
         self.may_send, self.has_ended = asyncio.Event(), asyncio.Event()

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from flinknet.cluster.launch.local.preflight import check_cluster
-from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.config import TOKEN_VARIABLE, ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.errors import ConfigurationError
 
 
@@ -43,9 +43,20 @@ def test_every_data_port_is_checked() -> None:
             check_cluster(config(data_port=port - 2, workers=3))
 
 
-def test_an_address_that_others_can_reach_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"0\.0\.0\.0.*loopback only.*127\.0\.0\.1"):
+def test_an_address_that_others_can_reach_wants_authentication(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And one that stands for all of a machine's wants to know under which it is reached."""
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    advice = r"0\.0\.0\.0.*FLINKNET_CLUSTER_TOKEN or cluster\.token_file.*cluster\.tls.*loopback"
+    with pytest.raises(ConfigurationError, match=advice):
+        check_cluster(config(host="0.0.0.0", advertised_host="127.0.0.1"))
+    monkeypatch.setenv(TOKEN_VARIABLE, "of sixteen letters".replace(" ", "-"))
+    check_cluster(config(host="0.0.0.0", advertised_host="127.0.0.1"))
+    with pytest.raises(ConfigurationError, match=r"cluster\.advertised_host"):
         check_cluster(config(host="0.0.0.0"))
+    with pytest.raises(ConfigurationError, match=r"192\.0\.2\.1 cannot be used"):
+        check_cluster(config(host="192.0.2.1"))
 
 
 def test_more_memory_than_the_machine_has_is_refused() -> None:

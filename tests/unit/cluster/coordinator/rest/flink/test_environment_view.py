@@ -9,14 +9,17 @@ from flinknet.cluster.coordinator.rest.flink.environment_view import (
     coordinator_environment,
     job_configuration,
 )
-from flinknet.config import ClusterConfig
+from flinknet.config import ClusterConfig, TlsConfig
 from tests.unit.cluster.coordinator.rest.flink.jobs import submitted
 
 
 def test_every_option_of_the_cluster_is_told() -> None:
-    told = coordinator_configuration(ClusterConfig(workers=7))
+    """By its path; what is in the files that it names is told nowhere."""
+    tls = TlsConfig(certificate="a.pem", private_key="a.key", authority="ca.pem")
+    told = coordinator_configuration(ClusterConfig(workers=7, token_file="secret", tls=tls))
     assert {"key": "cluster.workers", "value": "7"} in told
-    assert not any("token" in option["key"] for option in told)
+    assert {"key": "cluster.token_file", "value": "secret"} in told
+    assert {"key": "cluster.tls.private_key", "value": "a.key"} in told
 
 
 def test_the_interpreter_stands_for_the_jvm() -> None:

@@ -1,0 +1,103 @@
+"""Certificates are made, shown and renewed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from flinknet.cli.main import main
+from tests.certificates import Authority
+
+
+@pytest.fixture(autouse=True)
+def _wide_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def exit_code(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as exit_:
+        main(["certs", *map(str, arguments)])
+    assert isinstance(exit_.value.code, int)
+    return exit_.value.code
+
+
+def loaded(path: Path) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(path.read_bytes())
+
+
+def days_left(path: Path) -> int:
+    left = loaded(path).not_valid_after_utc - datetime.now(UTC) + timedelta(minutes=1)
+    return left.days
+
+
+def test_an_authority_makes_certificates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "certs"
+    assert exit_code("init", place) == 0
+    assert exit_code("issue", place, "worker-*") == 0
+    hosts = ("--host", "10.0.0.1", "--host", "::1", "--host", "coordinator.example")
+    assert exit_code("issue", place, "coordinator", *hosts, "--days", 7) == 0
+    capsys.readouterr()
+    assert exit_code("show", place) == 0
+    shown = capsys.readouterr().out
+    for expected in ("worker-*", "coordinator, 10.0.0.1, ::1, coordinator.example", "authority"):
+        assert expected in shown
+    assert days_left(place / "coordinator.pem") == 7
+    assert days_left(place / "worker-any.pem") == 90
+    assert place.stat().st_mode & 0o777 == 0o700
+    keys = sorted(place.glob("*.key"))
+    assert [key.name for key in keys] == ["ca.key", "coordinator.key", "worker-any.key"]
+    assert {key.stat().st_mode & 0o777 for key in keys} == {0o600}
+
+
+def test_those_that_expire_soon_are_renewed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the same names, and another key."""
+    authority = Authority(tmp_path / "certs")
+    authority.issue("worker-0", "10.0.0.1", days=3)
+    authority.issue("worker-1", days=60)
+    soon, later = (authority.files(name)[0] for name in ("worker-0", "worker-1"))
+    before, untouched = loaded(soon), later.read_bytes()
+    capsys.readouterr()
+    assert exit_code("renew", authority.directory, "--within", 30) == 0
+    assert capsys.readouterr().out == f"{soon}\n"
+    assert days_left(soon) == 90
+    assert loaded(soon).public_key() != before.public_key()
+    names = x509.SubjectAlternativeName
+    assert (
+        loaded(soon).extensions.get_extension_for_class(names).value
+        == before.extensions.get_extension_for_class(names).value
+    )
+    assert later.read_bytes() == untouched
+
+
+def test_a_certificate_ends_with_its_authority(tmp_path: Path) -> None:
+    """And one that ends soon is not renewed in silence."""
+    place = tmp_path / "certs"
+    assert exit_code("init", place, "--days", 5) == 0
+    assert exit_code("issue", place, "worker-0", "--days", 90) == 0
+    assert days_left(place / "worker-0.pem") == 5
+    assert exit_code("renew", place) == 2
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    authority = Authority(tmp_path / "certs")
+    for arguments, said in (
+        (("init", authority.directory), "has an authority already"),
+        (("issue", authority.directory, "../ca"), "cannot be the name"),
+        (("issue", authority.directory, "ca"), "cannot be the name"),
+        (("issue", authority.directory, "w\u00f6rker"), "letters of ASCII"),
+        (("issue", tmp_path, "worker-0"), "has no authority"),
+        (("show", tmp_path), "has no certificates"),
+    ):
+        assert exit_code(*arguments) == 2
+        assert said in capsys.readouterr().err
+    key = authority.directory / "ca.key"
+    key.chmod(0o644)
+    assert exit_code("issue", authority.directory, "worker-0") == 2
+    assert f"chmod 600 {key}" in capsys.readouterr().err
