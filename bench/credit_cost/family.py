@@ -8,7 +8,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.credit_cost.system import SYSTEM, WITH_CHECKSUMS, WITH_CREDIT, WITHOUT_CREDIT
+from bench.credit_cost.system import (
+    SYSTEM,
+    TLS_WITH_CREDIT,
+    TLS_WITHOUT_CREDIT,
+    WITH_CHECKSUMS,
+    WITH_CREDIT,
+    WITH_SECRET,
+    WITHOUT_CREDIT,
+)
 from bench.exchange.cases import CASES as EXCHANGE_CASES
 from bench.harness.comparison import ComparingFamily
 from bench.harness.figure import draw_bar_panel, open_panels
@@ -22,21 +30,27 @@ CASES = tuple(case for case in EXCHANGE_CASES if case.name in ("tuple", "bytes-1
 KEY = (
     "records/s: median of the interleaved runs, on the consumer's clock; low, high: the slowest "
     "and the fastest run. CPU s/M: user and system seconds of both processes per million records. "
-    "on / off: the median records/s with credit over the one without, and with checksums over the "
-    "one without them."
+    "on / off: the median records/s with credit over the one without, and with checksums, a secret "
+    "or TLS over the one without them."
 )
 
 
-COMPARED_WITH = {WITH_CREDIT: WITHOUT_CREDIT, WITH_CHECKSUMS: WITH_CREDIT}
+COMPARED_WITH = {
+    WITH_CREDIT: WITHOUT_CREDIT,
+    WITH_CHECKSUMS: WITH_CREDIT,
+    WITH_SECRET: WITH_CREDIT,
+    TLS_WITH_CREDIT: WITH_CREDIT,
+    TLS_WITHOUT_CREDIT: WITHOUT_CREDIT,
+}
 """What a variant has, and the one that has it not."""
 
 
 class CreditCostFamily(ComparingFamily):
-    """The family ``exchange``'s own cases, with credit flow control on and off, and with
-    checksums."""
+    """The family ``exchange``'s own cases, with credit flow control on and off, with checksums,
+    with a secret, and over TLS."""
 
     name = "credit-cost"
-    summary = "throughput with credit flow control, or checksums, over throughput without"
+    summary = "throughput with credit flow control, checksums or TLS, over throughput without"
 
     def __init__(self) -> None:
         super().__init__(CASES, SYSTEM)
@@ -65,8 +79,8 @@ class CreditCostFamily(ComparingFamily):
 
 
 def cost_ratio(rows: Sequence[Row], row: Row) -> float | None:
-    """Return what a row with credit, or with checksums, has over the one without; None for any
-    other row."""
+    """Return what a row with credit, checksums, a secret or TLS has over the one without; None for
+    any other row."""
     mode, _, has = row.variant.partition(", ")
     for other in rows:
         if (other.case, other.variant) == (row.case, f"{mode}, {COMPARED_WITH.get(has)}"):

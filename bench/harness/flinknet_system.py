@@ -23,6 +23,7 @@ from typing import Any
 
 import flinknet
 from bench.harness.case import Block, Case, Tally, Weigh
+from bench.harness.certificates import bench_tls
 from bench.harness.system import SUBJECT, System
 from flinknet import (
     NetworkConfig,
@@ -90,8 +91,8 @@ CONSUME: dict[str, Consume] = {"record": consume_each, "bulk": consume_batches}
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """How flinknet takes part in a variant; ``config`` is that of both processes, ``types`` are
-    registered at both ends."""
+    """How flinknet takes part in a variant; ``config``, ``secret`` and ``tls`` are those of both
+    processes, ``types`` are registered at both ends."""
 
     emit: Emit
     consume: Consume
@@ -99,6 +100,8 @@ class Ends:
     subpartitions: int = 1
     config: NetworkConfig | None = None
     types: Sequence[type] = ()
+    secret: str | None = None
+    tls: bool = False
 
 
 class FlinknetProducer:
@@ -183,7 +186,7 @@ async def _open_producer(
     ends_of: EndsOf, case: Case, variant: str
 ) -> AsyncIterator[FlinknetProducer]:
     ends = ends_of(case, variant)
-    async with NetworkEnvironment(config=ends.config) as environment:
+    async with _environment(ends) as environment:
         yield FlinknetProducer(environment, ends)
 
 
@@ -192,8 +195,13 @@ async def _open_consumer(
     ends_of: EndsOf, case: Case, variant: str, address: str
 ) -> AsyncIterator[FlinknetConsumer]:
     ends = ends_of(case, variant)
-    async with NetworkEnvironment(config=ends.config) as environment:
+    async with _environment(ends) as environment:
         yield FlinknetConsumer(environment, ends, address)
+
+
+def _environment(ends: Ends) -> NetworkEnvironment:
+    tls = bench_tls() if ends.tls else None
+    return NetworkEnvironment(config=ends.config, secret=ends.secret, tls=tls)
 
 
 def network_parameters(config: NetworkConfig) -> dict[str, Any]:

@@ -82,6 +82,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._busy_poll = sender.busy_poll
         self._may_stall = config.flow_control == "off"
         self._write_limit = write_limit(transport)
+        self._is_secure = self._write_limit > 0
         self._paused = transport.get_write_buffer_size() > 0
         self._turn = 0.0
         self._turn_bytes = 0
@@ -251,7 +252,11 @@ class LinkProtocol(asyncio.BufferedProtocol):
             return
         frames = link.next_frames(self._config.outbox_bytes_max)
         if frames:
-            transport.writelines(frames)
+            if self._is_secure:
+                # One piece: else each part of a message would be a record of TLS, with a tag.
+                transport.write(b"".join(frames))
+            else:
+                transport.writelines(frames)
             del frames
             if self._busy_poll is not None:
                 self._busy_poll.extend()

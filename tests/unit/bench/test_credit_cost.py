@@ -6,8 +6,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from bench.credit_cost.family import CreditCostFamily, cost_ratio
-from bench.credit_cost.system import CONFIGS, SYSTEM
+from bench.credit_cost.family import COMPARED_WITH, CreditCostFamily, cost_ratio
+from bench.credit_cost.system import CONFIGS, SYSTEM, WITHOUT_CREDIT
 from bench.harness.row import Row, median_row
 
 
@@ -39,9 +39,12 @@ def test_the_ratio_is_that_of_the_same_case_in_the_same_mode() -> None:
 
 
 def test_every_variant_has_a_mode_and_a_configuration() -> None:
-    assert {variant.split(", ")[1] for variant in SYSTEM.variants} == set(CONFIGS)
-    assert [config.flow_control for config in CONFIGS.values()] == ["credit", "off", "credit"]
-    assert [config.checksums for config in CONFIGS.values()] == ["auto", "auto", "on"]
+    assert {variant.partition(", ")[2] for variant in SYSTEM.variants} == set(CONFIGS)
+    assert set(COMPARED_WITH) == set(CONFIGS) - {WITHOUT_CREDIT}
+    configs = [options["config"] for options in CONFIGS.values()]
+    assert [one.flow_control == "off" for one in configs] == ["off" in has for has in CONFIGS]
+    assert [one.checksums == "on" for one in configs] == ["checksums" in has for has in CONFIGS]
+    assert ["tls" in one for one in CONFIGS.values()] == ["TLS" in has for has in CONFIGS]
 
 
 def test_the_table_shows_the_ratio_where_there_is_one() -> None:

@@ -518,6 +518,15 @@ def test_a_peer_that_dials_with_the_certificate_of_another_is_turned_away(
         assert f"its certificate is that of {shown!r}, it says 'worker-1'" in str(handshake.error)
 
 
+def test_what_the_transport_has_found_ends_a_handshake_without_a_word() -> None:
+    one = dialling()
+    one.start()
+    one.reject(HandshakeError("its certificate is not a pinned one"))
+    assert one.state is S.FAILED
+    assert not one.error.may_pass  # type: ignore[union-attr]
+    assert one.received(b"anything") == b""
+
+
 def test_a_peer_that_accepts_with_the_certificate_of_another_is_given_up() -> None:
     one, other = vouching(dialling(), "worker-9"), accepting()
     converse(one, other)
