@@ -127,6 +127,11 @@ class ClusterConfig:
     file locks. Empty: its jobs end with it. A local cluster has a directory of its own then, for as
     long as it lives. Flink: high-availability.storageDir."""
 
+    coordinator_wait_ms: float = 300_000.0
+    """How long a worker that starts tries to reach its coordinator, so that the processes of a
+    cluster may be started in any order. Once it has registered, coordinator_return_ms counts. 0:
+    the coordinator must be there. Flink: taskmanager.registration.timeout (5 min)."""
+
     coordinator_return_ms: float = 60_000.0
     """How long workers and clients of a coordinator that is lost, and may be started anew, try to
     reach it again before they give up. Flink: cluster.registration.* and the rest client's retries
@@ -306,6 +311,7 @@ class ClusterConfig:
             "attempts_retained",
             "statistics_channels_max",
             "stack_sample_refresh_ms",
+            "coordinator_wait_ms",
             "coordinator_return_ms",
             "coordinator_restarts",
         )

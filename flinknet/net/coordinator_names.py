@@ -32,6 +32,7 @@ from flinknet.errors import (
     remote_error,
 )
 from flinknet.net.address import split_address
+from flinknet.net.backoff import CONTROL_PAUSE_S, Backoff
 from flinknet.net.http_request import HttpRequest
 from flinknet.net.partition_names import FailedProducer, PartitionNames, Withdraw
 from flinknet.net.tls import Tls, TlsFiles
@@ -45,9 +46,6 @@ _ANSWER_S = 10.0
 
 _WITHDRAW_S = 2.0
 """For a coordinator to drop a name; without an answer it is dropped with the connection."""
-
-_PAUSE_S_MIN, _PAUSE_S_MAX = 0.05, 1.0
-"""Between two tries to reach a coordinator again, which are further apart from time to time."""
 
 
 class CoordinatorNames(PartitionNames):
@@ -123,7 +121,7 @@ class CoordinatorNames(PartitionNames):
     ) -> list[str]:
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_s
-        pause = _PAUSE_S_MIN
+        backoff = Backoff(*CONTROL_PAUSE_S)
         while True:
             left = max(0.0, until - loop.time())
             query = urlencode(
@@ -146,8 +144,7 @@ class CoordinatorNames(PartitionNames):
             except RemoteTransportError:
                 if not self._has_answered or not left:
                     raise
-            await asyncio.sleep(min(pause, left))
-            pause = min(2 * pause, _PAUSE_S_MAX)
+            await asyncio.sleep(min(backoff.next_pause(), left))
 
     def _request(
         self, timeout_s: float, method: str, path: str, body: Mapping[str, object] | None = None
@@ -180,7 +177,7 @@ class CoordinatorNames(PartitionNames):
             log.warning(
                 '%s is lost: nobody finds "%s" until it is there again', self._place, body["name"]
             )
-            pause = _PAUSE_S_MIN
+            backoff = Backoff(*CONTROL_PAUSE_S)
             while True:
                 try:
                     held = await self._say(body)
@@ -189,8 +186,7 @@ class CoordinatorNames(PartitionNames):
                     log.error('nobody finds "%s" any more: %s', body["name"], error)
                     return
                 except RemoteTransportError:
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, _PAUSE_S_MAX)
+                    await asyncio.sleep(backoff.next_pause())
 
 
 def _error_in(failure: Mapping[str, object]) -> RemoteError:

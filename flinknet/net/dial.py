@@ -6,9 +6,8 @@ pass (another job, another secret), or nobody waits for it any more. With a ``he
 of 0 a worker that is there and does not answer is waited for beyond the deadline.
 
 A worker that is not there yet, that is full, that hangs up or does not answer is tried again, after
-a pause that doubles up to ``connect_backoff_max_ms``. Each pause is cut by up to half at random, so
-that many that were refused together do not come back together. A pause ends early when the peer has
-connected to this side.
+a pause that grows up to ``connect_backoff_max_ms`` (``backoff.py``). A pause ends early when the
+peer has connected to this side.
 
 Once nobody waits there is no further try, but the one that has begun goes on to its end: the peer
 may count on the connection before this side has heard that it stands, and whoever needs the peer
@@ -24,10 +23,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from flinknet import machine
 from flinknet.config import NetworkConfig
 from flinknet.connection.session import Session
 from flinknet.errors import HandshakeError, RemoteTransportError
+from flinknet.net.backoff import Backoff
 from flinknet.net.patience import patient_timeout
 
 __all__ = ["Dial"]
@@ -59,8 +58,9 @@ class Dial:
         self._timeout_s = config.rendezvous_timeout_ms / 1000
         self._notice_s = config.rendezvous_notice_ms / 1000
         self._never_gives_up = not config.heartbeat_timeout_ms
-        self._backoff_s = config.connect_backoff_ms / 1000
-        self._backoff_max_s = config.connect_backoff_max_ms / 1000
+        self._backoff = Backoff(
+            config.connect_backoff_ms / 1000, config.connect_backoff_max_ms / 1000
+        )
         self._tries = 0
         self._failure: Exception | None = None
         self._waiting: list[str] = []
@@ -126,11 +126,10 @@ class Dial:
             if not self._waiting:
                 raise self._failure
             self._pausing = True
-            arrived = await self._pause(self._backoff_s * machine.uniform(0.5, 1.0))
+            arrived = await self._pause(self._backoff.next_pause())
             self._pausing = False
             if arrived is not None:
                 return arrived
-            self._backoff_s = min(2 * self._backoff_s, self._backoff_max_s)
 
     def _over(self, on_over: Callable[[Dial], None]) -> None:
         if not self._task.cancelled():

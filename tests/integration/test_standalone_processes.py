@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE, new_token
+from tests.free_port import free_port
 
 PATIENCE_S = 60.0
 
@@ -56,6 +57,53 @@ def test_workers_end_with_their_coordinator(tmp_path: Path, number: signal.Signa
             coordinator.send_signal(number)
             assert worker.wait(PATIENCE_S) == (3 if number == signal.SIGKILL else 0)
         assert coordinator.wait(PATIENCE_S) == (-9 if number == signal.SIGKILL else 0)
+
+
+def test_a_worker_that_is_started_first_waits_for_its_coordinator(tmp_path: Path) -> None:
+    """It says so once, and joins; one that is told to end meanwhile does."""
+    token = new_token()
+    port = free_port()
+    config = tmp_path / "cluster.toml"
+    config.write_text(f"[cluster]\nworkers = 1\ncoordinator_port = {port}\n")
+    arguments = (f"--coordinator=127.0.0.1:{port}", f"--config={config}")
+    with (
+        process("worker", *arguments, "--worker-id=first", token=token) as first,
+        process("worker", *arguments, "--worker-id=other", token=token) as other,
+    ):
+        for worker in (first, other):
+            assert worker.stderr is not None
+            said = worker.stderr.readline()
+            assert said.startswith("waiting for the coordinator for up to 300000 ms"), said
+            assert f"no coordinator at 127.0.0.1:{port}: " in said
+        other.send_signal(signal.SIGTERM)
+        assert other.communicate(timeout=PATIENCE_S)[1] == ""
+        assert other.returncode == 0
+        with process("coordinator", f"--config={config}", token=token) as coordinator:
+            assert event(coordinator)["event"] == "listening"
+            assert event(coordinator) == {"event": "ready"}
+            coordinator.send_signal(signal.SIGTERM)
+            assert first.communicate(timeout=PATIENCE_S)[1] == ""
+        assert first.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "reason"),
+    [
+        ("127.0.0.1:{port}", 3, "lost the coordinator: no coordinator has come for 300 ms: "),
+        ("127.0.0.1:{port}0000", 2, "is not an address: write host:port"),
+        ("somewhere", 2, "is not an address: write host:port"),
+    ],
+)
+def test_a_worker_that_finds_no_coordinator_says_why(
+    tmp_path: Path, address: str, status: int, reason: str
+) -> None:
+    config = tmp_path / "cluster.toml"
+    config.write_text("[cluster]\ncoordinator_wait_ms = 300\n")
+    where = f"--coordinator={address.format(port=free_port())}"
+    arguments = (where, "--worker-id=alone", f"--config={config}")
+    with process("worker", *arguments, token=new_token()) as worker:
+        _, errors = worker.communicate(timeout=PATIENCE_S)
+    assert (worker.returncode, reason in errors) == (status, True), errors
 
 
 def test_a_worker_started_by_hand_hashes_as_the_cluster_does(tmp_path: Path) -> None:

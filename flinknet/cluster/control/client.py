@@ -36,6 +36,7 @@ from flinknet.errors import (
 )
 from flinknet.metrics.plain import from_plain
 from flinknet.metrics.worker_statistics import SubtaskTotals, WorkerStatistics
+from flinknet.net.backoff import CONTROL_PAUSE_S, Backoff
 from flinknet.net.patience import patient_timeout
 
 __all__ = ["CoordinatorClient", "OnProgress"]
@@ -47,9 +48,6 @@ _POLL_MS = 10_000
 
 _READING_MS = 600_000
 """For which the coordinator may read the checkpoint that a job continues from."""
-
-_PAUSE_S_MIN, _PAUSE_S_MAX = 0.05, 1.0
-"""Between two tries to reach a coordinator again, which are further apart from time to time."""
 
 _REFUSALS: dict[str, type[FlinknetError]] = {
     refusal.__name__: refusal
@@ -254,7 +252,7 @@ class CoordinatorClient:
         once: bool = False,
     ) -> Any:
         loop = asyncio.get_running_loop()
-        pause_s, lost_at = _PAUSE_S_MIN, None
+        backoff, lost_at = Backoff(*CONTROL_PAUSE_S), None
         while True:
             try:
                 answer = await self._ask(method, path, body, wait_ms)
@@ -267,8 +265,7 @@ class CoordinatorClient:
                     raise RemoteTransportError(
                         f"the coordinator at {self._coordinator} cannot be reached: {error}{hint}"
                     ) from error
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+                await asyncio.sleep(backoff.next_pause())
             else:
                 return answer
 

@@ -2,8 +2,9 @@
 
 Theory of operation
 -------------------
-One event loop, one network environment, one control link. The worker registers, sends heartbeats,
-and does what the coordinator says: each job attempt is one task (``job_attempt.py``) of the
+One event loop, one network environment, one control link. The worker registers, and waits for
+``coordinator_wait_ms`` if its coordinator has not started yet. Then it sends heartbeats, and does
+what the coordinator says: each job attempt is one task (``job_attempt.py``) of the
 worker's task group. Its life::
 
     WORKING   STOP -> STOPPED, LOSE -> ORPHANED
@@ -106,6 +107,7 @@ from flinknet.errors import (
 from flinknet.metrics.worker_catalogue import worker_labels
 from flinknet.metrics.worker_statistics import pack_statistics
 from flinknet.net.address import is_any_address, split_address
+from flinknet.net.backoff import CONTROL_PAUSE_S, Backoff
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.patience import patient_timeout
 from flinknet.net.task_clock import task_time
@@ -117,9 +119,6 @@ from flinknet.transitions import Transitions
 __all__ = ["TRANSITIONS", "WorkEvent", "WorkState", "Worker", "main", "serve_coordinators"]
 
 log = logging.getLogger("flinknet.worker")
-
-_PAUSE_S_MIN, _PAUSE_S_MAX = 0.05, 1.0
-"""Between two tries to join a coordinator, which are further apart from time to time."""
 
 
 class WorkEvent(Enum):
@@ -448,7 +447,8 @@ async def work(
                 slots=config.cluster.slots_per_worker,
                 metrics_address=metrics_address,
             )
-            return await serve_coordinators(worker, link, message, stop)
+            wait_ms = config.cluster.coordinator_wait_ms
+            return await serve_coordinators(worker, link, message, stop, wait_ms)
 
 
 def _advertised(config: ClusterConfig, coordinator: str) -> str:
@@ -463,24 +463,40 @@ def _advertised(config: ClusterConfig, coordinator: str) -> str:
 
 
 async def serve_coordinators(
-    worker: Worker, link: ControlLink, message: Register, stop: asyncio.Event
+    worker: Worker, link: ControlLink, message: Register, stop: asyncio.Event, wait_ms: float = 0.0
 ) -> ExitStatus:
-    """Register, and work for this coordinator and those that come in its place."""
-    registered = await link.register(message)
-    while await worker.serve(registered, stop) is ExitStatus.COORDINATOR_LOST:
-        another = await join_again(link, message, registered.return_ms, stop)
-        if another is None:
-            return ExitStatus.STOPPED if stop.is_set() else ExitStatus.COORDINATOR_LOST
-        registered = another
-    return ExitStatus.STOPPED
+    """Register, for which the coordinator may take ``wait_ms`` to start, and work for it and those
+    that come in its place."""
+
+    def say(absence: RemoteTransportError) -> None:
+        print(
+            f"waiting for the coordinator for up to {wait_ms:.0f} ms "
+            f"(cluster.coordinator_wait_ms): {text_of(absence)}",
+            file=sys.stderr,
+        )
+
+    registered = await join(link, message, wait_ms, stop, say)
+    while registered is not None:
+        if await worker.serve(registered, stop) is ExitStatus.STOPPED:
+            return ExitStatus.STOPPED
+        registered = await join_again(link, message, registered.return_ms, stop)
+    return ExitStatus.STOPPED if stop.is_set() else ExitStatus.COORDINATOR_LOST
 
 
-async def join_again(
-    link: ControlLink, message: Register, within_ms: float, stop: asyncio.Event
+async def join(
+    link: ControlLink,
+    message: Register,
+    within_ms: float,
+    stop: asyncio.Event,
+    on_absence: Callable[[RemoteTransportError], None] = lambda absence: None,
 ) -> Registered | None:
-    """Register with the coordinator that comes in the place of a lost one; None if none does so
-    within that time, or takes the worker, or if it is to stop."""
-    joining = asyncio.create_task(_join_again(link, message, within_ms))
+    """Register with the coordinator, which may come within that time; None if the worker is to stop
+    meanwhile.
+
+    RemoteTransportError if none has come, ConfigurationError if it refuses the worker. The first
+    time that there is none, ``on_absence`` hears of it.
+    """
+    joining = asyncio.create_task(_join(link, message, within_ms, on_absence))
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait((joining, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -491,19 +507,44 @@ async def join_again(
         await asyncio.gather(joining, stopping, return_exceptions=True)
 
 
-async def _join_again(link: ControlLink, message: Register, within_ms: float) -> Registered | None:
-    pause_s = _PAUSE_S_MIN
+async def _join(
+    link: ControlLink,
+    message: Register,
+    within_ms: float,
+    on_absence: Callable[[RemoteTransportError], None],
+) -> Registered:
+    if not within_ms:
+        return await link.register(message)
+    absence: RemoteTransportError | None = None
+    backoff = Backoff(*CONTROL_PAUSE_S)
     try:
         async with patient_timeout(within_ms / 1000):
             while True:
                 try:
                     return await link.register(message)
-                except RemoteTransportError:
-                    await asyncio.sleep(pause_s)
-                    pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+                except RemoteTransportError as error:
+                    if absence is None:
+                        on_absence(error)
+                    absence = error
+                    await asyncio.sleep(backoff.next_pause())
     except TimeoutError:
-        if within_ms:
-            print(f"no coordinator has come in its place for {within_ms:.0f} ms", file=sys.stderr)
+        reason = "it does not answer" if absence is None else text_of(absence)
+        raise RemoteTransportError(
+            f"no coordinator has come for {within_ms:.0f} ms: {reason}"
+        ) from absence
+
+
+async def join_again(
+    link: ControlLink, message: Register, within_ms: float, stop: asyncio.Event
+) -> Registered | None:
+    """Register with the coordinator that comes in the place of a lost one; None if none does so
+    within that time, or takes the worker, or if it is to stop."""
+    if not within_ms:
+        return None
+    try:
+        return await join(link, message, within_ms, stop)
+    except RemoteTransportError as error:
+        print(f"lost the coordinator: {text_of(error)}", file=sys.stderr)
     except ConfigurationError as error:
         print(f"the coordinator does not take this worker again: {error}", file=sys.stderr)
     return None
@@ -528,6 +569,7 @@ def main() -> int:
     if options.watch_parent:
         watch_parent()
     try:
+        split_address(options.coordinator)
         config = load_settings(options.config, os.environ, {}).config
         token = take_token(config.cluster.token_file)
         restart_with_seed(config.cluster.hash_seed, {TOKEN_VARIABLE: token})

@@ -317,7 +317,7 @@ async def test_a_worker_joins_the_coordinator_in_the_place_of_its_own(
             second.coordinator.close("enough")
             assert await serving is ExitStatus.STOPPED
         assert await join_again(link, message, 1.0, stop) is None
-        assert "no coordinator has come in its place for 1 ms" in capsys.readouterr().err
+        assert "lost the coordinator: no coordinator has come for 1 ms" in capsys.readouterr().err
         assert await join_again(link, message, 0.0, stop) is None
         assert capsys.readouterr().err == "", "none was to come"
         stop.set()
