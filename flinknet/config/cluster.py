@@ -133,9 +133,9 @@ class ClusterConfig:
     the coordinator must be there. Flink: taskmanager.registration.timeout (5 min)."""
 
     coordinator_return_ms: float = 60_000.0
-    """How long workers and clients of a coordinator that is lost, and may be started anew, try to
-    reach it again before they give up. Flink: cluster.registration.* and the rest client's retries
-    (20 times 3 s)."""
+    """How long workers and clients that lose the coordinator, which may be started anew or be
+    reached again, try to before they give up. Flink: cluster.registration.* and the rest client's
+    retries (20 times 3 s)."""
 
     coordinator_restarts: int = 10
     """How often a local cluster starts a coordinator that has died anew. One that dies again and

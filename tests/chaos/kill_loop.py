@@ -17,7 +17,6 @@ from typing import Any
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster import JobProgress, JobResult
-from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import RestoreSettings, Submission
 from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, NetworkConfig
@@ -225,15 +224,15 @@ class KillLoop:
 
     async def _come_back(self, cluster: StandaloneCluster, victim: str) -> None:
         """Stop a worker until it is lost and the job goes on without it, and then let it go on,
-        too: it must find out by itself that it is none of the cluster's any more."""
+        too: it must find out by itself that it is none of the cluster's any more, and register
+        again."""
         zombie = await cluster.stop(victim)
         async with asyncio.timeout(PATIENCE_S):
             while victim in await cluster.registered():
                 await self._look()
         await self._until(lambda: self._runs() and not self._has(victim))
         await self._let_it_go_on()
-        status = await cluster.resume(zombie)
-        assert status == ExitStatus.COORDINATOR_LOST, f"the zombie ended with {status}"
+        await cluster.resume(victim, zombie)
 
     def _runs(self) -> bool:
         return self._progress is not None and self._progress.state == JobState.RUNNING.value

@@ -24,6 +24,8 @@ from flinknet.config.loading import options
 __all__ = ["StandaloneCluster"]
 
 ROOT = Path(__file__).parents[2]
+LOOK_S = 0.01
+"""Between two looks."""
 PATIENCE_S = 120.0
 """Only so that a hang ends with a message."""
 
@@ -89,11 +91,15 @@ class StandaloneCluster:
         await self._start_worker()
         return zombie
 
-    async def resume(self, zombie: Process) -> int:
-        """Let it go on, and return how it ends: nobody has a use for it any more."""
+    async def resume(self, name: str, zombie: Process) -> None:
+        """Let it go on until it is one of the workers again, and kill it: another one has its
+        place."""
         _send(zombie, signal.SIGCONT)
         async with asyncio.timeout(PATIENCE_S):
-            return await zombie.wait()
+            while name not in await self.registered():
+                await asyncio.sleep(LOOK_S)
+        _send(zombie, signal.SIGKILL)
+        await zombie.wait()
 
     async def _start(self) -> None:
         await self._start_coordinator()

@@ -45,10 +45,11 @@ def event(coordinator: subprocess.Popen[str]) -> dict[str, str]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_their_coordinator(tmp_path: Path, number: signal.Signals) -> None:
-    """When it stops it says so: status 0; when it is killed they have lost it: status 3."""
+    """When it stops it says so: status 0; when it is killed, and none comes in its place, they have
+    lost it: status 3."""
     token = new_token()
     config = tmp_path / "cluster.toml"
-    config.write_text("[cluster]\nworkers = 1\n")
+    config.write_text("[cluster]\nworkers = 1\ncoordinator_return_ms = 100\n")
     with process("coordinator", f"--config={config}", token=token) as coordinator:
         address = event(coordinator)["address"]
         where = f"--coordinator={address}"
@@ -152,6 +153,7 @@ def test_a_worker_ends_when_its_coordinator_hangs(tmp_path: Path) -> None:
     config = tmp_path / "cluster.toml"
     config.write_text(
         "[cluster]\nworkers = 1\nheartbeat_interval_ms = 100\ncoordinator_timeout_ms = 1000\n"
+        "coordinator_return_ms = 100\n"
     )
     with process("coordinator", f"--config={config}", token=token) as coordinator:
         where = f"--coordinator={event(coordinator)['address']}"

@@ -79,6 +79,8 @@ class Register:
     """Where it serves /metrics; empty if it does not."""
     text_hash: int = field(default_factory=text_hash)
     """How it hashes text, which must be as the coordinator does (``hash_seed.py``)."""
+    process: str = ""
+    """A random name of this process, the same each time that it registers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,10 +74,13 @@ class Coordinator:
         checkpointing: CheckpointingConfig | None = None,
         store: JobStore | None = None,
         output: KeptOutput | None = None,
+        takes_back: bool = False,
     ) -> None:
         """``want_worker`` hears of each lost worker that a job needs to have replaced. The jobs are
         kept in the ``store``, and those that are there are resumed. ``output`` is what is told of
-        this process when somebody asks."""
+        this process when somebody asks. ``takes_back`` says that no launcher replaces a lost
+        worker, which may therefore register again."""
+        self._takes_back = takes_back
         self.output = output or KeptOutput("coordinator", config.output_kept_bytes)
         self._checkpointing = checkpointing or CheckpointingConfig()
         self._keeper = CheckpointKeeper(self._checkpointing, self._kept, self._found)
@@ -115,6 +118,7 @@ class Coordinator:
             seek=self._keeper.seek,
             books=books,
             wall=self._wall,
+            takes_back=takes_back,
         )
         self.ready = asyncio.Event()
         """Set once the expected number of workers has registered."""
@@ -138,8 +142,9 @@ class Coordinator:
 
     @property
     def return_ms(self) -> float:
-        """How long workers are to look out for another coordinator when this one is lost."""
-        return 0.0 if self._store is None else self.config.coordinator_return_ms
+        """How long workers that lose this coordinator are to try to register again."""
+        stays = self._takes_back or self._store is not None
+        return self.config.coordinator_return_ms if stays else 0.0
 
     def registered_workers(self) -> int:
         """How many workers are there now."""
@@ -149,6 +154,10 @@ class Coordinator:
         """A worker has introduced itself on a connection; ConfigurationError refuses it."""
         self._refuse_if_closed(f"worker {message.worker_id}")
         self.dispatcher.register(message, self.now())
+        before = self._connections.get(message.worker_id)
+        if before is not None:
+            before.abort()
+            self._forget_connection(message.worker_id)
         self._connections[message.worker_id] = connection
         log.info("worker %s (pid %d) registered", message.worker_id, message.pid)
         config = self.config
@@ -171,13 +180,18 @@ class Coordinator:
             self.metrics.take(worker_id, message, self.now())
         self._settle()
 
-    def leave(self, worker_id: str) -> None:
+    def leave(self, worker_id: str, connection: WorkerConnection) -> None:
         """A worker's connection has ended."""
+        if self._connections.get(worker_id) is not connection:
+            return  # It has connected again.
+        self._forget_connection(worker_id)
+        self.dispatcher.connection_closed(worker_id, self.now())
+        self._settle()
+
+    def _forget_connection(self, worker_id: str) -> None:
         del self._connections[worker_id]
         self.metrics.forget(worker_id)
         self.answers.forget(worker_id)
-        self.dispatcher.connection_closed(worker_id, self.now())
-        self._settle()
 
     def worker_exited(self, worker_id: str, how: str) -> None:
         """The launcher saw a worker's process end."""
@@ -488,6 +502,7 @@ async def serve(
         checkpointing,
         store,
         output,
+        takes_back=not has_launcher,
     )
     stop = asyncio.Event()
     reason = "stops"

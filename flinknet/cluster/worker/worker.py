@@ -15,9 +15,9 @@ cancelled what it runs. STOP is SIGTERM, or the coordinator's message of that na
 loses the coordinator cancels what it runs, because nobody else would ever do so. It has lost it
 when the control connection ends, and when no message has come for ``coordinator_timeout_ms``,
 though each heartbeat is answered; the time in which user code blocked the loop, so that nothing
-could be heard, does not count (``presence.py``). Then it ends, unless the coordinator had said that
-another one may come in its place: for so long it tries to join that. One that has not been replaced
-refuses it, since it counts it as lost.
+could be heard, does not count (``presence.py``). Then it ends, unless the coordinator had said for
+how long to try to register again: with one that comes in its place, or with the same one, if only
+the network between the two was cut. Nothing of its earlier attempts runs by then.
 
 Heartbeats share the event loop with the subtasks. They cannot starve behind subtasks, which yield
 at least once per buffer, but a user function that blocks the loop also holds them back. Then a
@@ -446,6 +446,7 @@ async def work(
                 address=environment.address,
                 slots=config.cluster.slots_per_worker,
                 metrics_address=metrics_address,
+                process=machine.unique_id(),
             )
             wait_ms = config.cluster.coordinator_wait_ms
             return await serve_coordinators(worker, link, message, stop, wait_ms)

@@ -143,9 +143,11 @@ class Dispatcher:
         seek: Seek = _seek_nothing,
         books: Books | None = None,
         wall: WallClock | None = None,
+        takes_back: bool = False,
     ) -> None:
         """``keep`` completes checkpoints, and says how that went by ``checkpoint_kept``; ``seek``
-        answers by ``checkpoint_found``; ``wall`` knows the time of day."""
+        answers by ``checkpoint_found``; ``wall`` knows the time of day. ``takes_back`` says whether
+        a lost worker may register again."""
         self._keep = keep
         self._seek = seek
         self._books = books or NoBooks()
@@ -161,6 +163,7 @@ class Dispatcher:
             heartbeat_timeout_s=config.heartbeat_timeout_ms / 1000,
             stuck_timeout_s=config.task_stuck_timeout_ms / 1000,
             lost_retained=config.lost_workers_remembered,
+            takes_back=takes_back,
         )
         self._jobs: dict[str, JobRecord] = {}
 
@@ -322,6 +325,7 @@ class Dispatcher:
 
     def register(self, message: Register, now: float) -> WorkerRecord:
         """A worker joins; ConfigurationError says why it must not."""
+        self._lose(self.workers.connected_again(message), now)
         return self.workers.register(message, now)
 
     def receive(self, worker_id: str, message: Message, now: float) -> None:

@@ -49,7 +49,7 @@ class Workers(Protocol):
     def join(self, message: Register, connection: WorkerConnection) -> None: ...
     def answered(self) -> None: ...
     def receive(self, worker_id: str, message: Message) -> None: ...
-    def leave(self, worker_id: str) -> None: ...
+    def leave(self, worker_id: str, connection: WorkerConnection) -> None: ...
 
 
 class WorkerConnection:
@@ -60,6 +60,7 @@ class WorkerConnection:
         self._conversation = conversation
         self._silence_s = coordinator.config.heartbeat_timeout_ms / 1000
         self._outbox: asyncio.Queue[Message | None] = asyncio.Queue(OUTBOX_MESSAGES_MAX)
+        self._is_cut = False
         self.is_answered = False
         """Whether the worker has been told that it is registered."""
 
@@ -88,6 +89,7 @@ class WorkerConnection:
 
     def abort(self) -> None:
         """Cut the connection at once; nothing that the worker still says is heard."""
+        self._is_cut = True
         self._conversation.abort()
 
     async def _converse(self) -> None:
@@ -105,10 +107,10 @@ class WorkerConnection:
             self.send(Refused(str(error)))
             return
         try:
-            while (message := await self._receive()) is not None:
+            while (message := await self._receive()) is not None and not self._is_cut:
                 self._coordinator.receive(first.worker_id, message)
         finally:
-            self._coordinator.leave(first.worker_id)
+            self._coordinator.leave(first.worker_id, self)
 
     async def _receive(self) -> Message | None:
         message = await self._conversation.receive()

@@ -2,18 +2,21 @@
 
 Theory of operation
 -------------------
-A worker is there from its ``Register`` message on, until it is lost, and never comes back: a
-process that was declared lost must start anew under another id, so that nothing it still says can
-be mistaken for news::
+A worker is there from its ``Register`` message on, until it is lost. A lost one may register again,
+if no launcher replaces it, and is a new worker then: with all of its slots, and without any part in
+an attempt. Nothing that it said before can be mistaken for news, since its connection was cut, and
+what it still uploads bears the number of an attempt that goes on without it::
 
     REGISTERED  DISCONNECT -> LOST, EXIT -> EXPLAINED, FALL_SILENT -> EXPLAINED
+    REGISTERED  CONNECT_AGAIN -> EXPLAINED
     LOST        EXIT -> EXPLAINED
 
 - DISCONNECT: its control connection closes, which the kernel does before anybody knows why. That
   makes the loss a SUSPICION (``failure.py``).
 - EXIT: the launcher says how the process ended; FALL_SILENT: nothing was heard of it for
-  ``heartbeat_timeout_ms``, or its event loop has not turned for ``task_stuck_timeout_ms``. Either
-  makes the loss a CAUSE, which nothing changes any more.
+  ``heartbeat_timeout_ms``, or its event loop has not turned for ``task_stuck_timeout_ms``;
+  CONNECT_AGAIN: the same process registers once more, since it has lost a connection whose end the
+  coordinator has not seen. Each makes the loss a CAUSE, which nothing changes any more.
 
 Every message counts as a sign of life, and so does its pulse (``worker/pulse.py``), which comes
 while user code holds its event loop up. A coordinator that was itself stopped must not blame its
@@ -51,6 +54,7 @@ class WorkerEvent(Enum):
     DISCONNECT = "its control connection has closed"
     EXIT = "its process has ended"
     FALL_SILENT = "there was no sign of life for too long, or it was held up for too long"
+    CONNECT_AGAIN = "its process registers on another connection"
 
 
 class WorkerState(Enum):
@@ -68,6 +72,7 @@ TRANSITIONS: Transitions[WorkerState, WorkerEvent] = Transitions(
         (_S.REGISTERED, _E.DISCONNECT): _S.LOST,
         (_S.REGISTERED, _E.EXIT): _S.EXPLAINED,
         (_S.REGISTERED, _E.FALL_SILENT): _S.EXPLAINED,
+        (_S.REGISTERED, _E.CONNECT_AGAIN): _S.EXPLAINED,
         (_S.LOST, _E.EXIT): _S.EXPLAINED,
     }
 )
@@ -91,6 +96,8 @@ class WorkerRecord:
     """When the last message came, in the caller's clock."""
     lives_at: float
     """When the last sign of life came, a message or its pulse."""
+    process: str = ""
+    """The random name of its process."""
     pulsed_at: float = float("-inf")
     """When its pulse came last, which comes while its event loop is held up."""
     state: WorkerState = WorkerState.REGISTERED
@@ -131,9 +138,12 @@ class WorkerRegistry:
         heartbeat_timeout_s: float,
         stuck_timeout_s: float,
         lost_retained: int,
+        takes_back: bool = False,
     ) -> None:
         """``lost_retained`` of the lost workers are remembered; with a ``stuck_timeout_s`` of 0 a
-        worker's event loop may be held up for any time."""
+        worker's event loop may be held up for any time. ``takes_back`` says whether a lost worker
+        may register again."""
+        self._takes_back = takes_back
         self._lost_retained = lost_retained
         self._lost: deque[str] = deque()
         self.forgotten = 0
@@ -166,12 +176,14 @@ class WorkerRegistry:
         return any(worker.pulsed_at >= since for worker in self.registered())
 
     def register(self, message: Register, now: float) -> WorkerRecord:
-        """Add a worker; ConfigurationError if the id is that of another, which may be lost, if it
-        offers no slot, or if it hashes text in another way."""
-        if message.worker_id in self._workers:
+        """Add a worker; ConfigurationError if the id is that of another, if it offers no slot, or
+        if it hashes text in another way. Call ``connected_again`` before."""
+        before = self._workers.get(message.worker_id)
+        if before is not None and not (before.is_lost and self._takes_back):
             raise ConfigurationError(
-                f"worker id {message.worker_id} is taken by pid "
-                f"{self._workers[message.worker_id].pid}: start the worker with another --worker-id"
+                f"worker id {message.worker_id} is taken by pid {before.pid}"
+                f"{', which is lost' if before.is_lost else ''}: start the worker with another "
+                "--worker-id"
             )
         if message.slots < 1:
             raise ConfigurationError(
@@ -193,7 +205,11 @@ class WorkerRegistry:
             metrics_address=message.metrics_address,
             heard_at=now,
             lives_at=now,
+            process=message.process,
         )
+        if before is not None:
+            del self._workers[worker.worker_id]
+            self._lost.remove(worker.worker_id)
         self._workers[worker.worker_id] = worker
         return worker
 
@@ -241,6 +257,16 @@ class WorkerRegistry:
         """The control connection is gone; None if the worker was lost already."""
         reason = "its control connection closed"
         return self._lose(worker_id, WorkerEvent.DISCONNECT, reason)
+
+    def connected_again(self, message: Register) -> FailureCause | None:
+        """A worker registers; None unless the same process is registered already, and lost with
+        its earlier connection."""
+        worker = self._workers.get(message.worker_id)
+        is_same = worker is not None and message.process and worker.process == message.process
+        if not (is_same and self._takes_back):
+            return None
+        reason = "its control connection was cut, and it has connected again"
+        return self._lose(message.worker_id, WorkerEvent.CONNECT_AGAIN, reason)
 
     def exited(self, worker_id: str, how: str) -> FailureCause | None:
         """The launcher knows how the process ended; it explains a loss that was only suspected.

@@ -35,10 +35,11 @@ class UnansweredConversation:
 
     vouched: Sequence[str] | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, register: Register | None = None) -> None:
+        register = register or Register("worker-0", 1, "127.0.0.1:1", 1)
         self.may_send, self.has_ended = asyncio.Event(), asyncio.Event()
         self.sent: list[bytes] = []
-        self._said = [encode(Register("worker-0", 1, "127.0.0.1:1", 1))]
+        self._said = [encode(register)]
 
     async def send(self, message: bytes) -> None:
         await self.may_send.wait()
@@ -74,6 +75,29 @@ async def test_a_cluster_is_ready_when_its_workers_know_that_they_are_registered
     ]
     conversation.has_ended.set()
     await serving
+    coordinator.close("the test ends")
+    await coordinator.finish_checkpoints()
+
+
+async def test_a_connection_that_another_one_replaces_says_nothing_more() -> None:
+    """Its end is no news of the worker, which is there on the new one."""
+    coordinator = Coordinator(replace(CONFIG, workers=1), takes_back=True)
+    register = Register("worker-0", 1, "127.0.0.1:1", 1, process="the same")
+    serving, conversations = [], []
+    for _ in range(2):
+        conversation = UnansweredConversation(register)
+        conversation.may_send.set()
+        conversations.append(conversation)
+        connection = WorkerConnection(coordinator, conversation)
+        serving.append(asyncio.create_task(connection.serve()))
+        await coordinator.ready.wait()
+        while not conversation.sent:
+            await asyncio.sleep(0)
+    await serving[0]
+    assert coordinator.registered_workers() == 1
+    conversations[1].has_ended.set()
+    await serving[1]
+    assert coordinator.registered_workers() == 0
     coordinator.close("the test ends")
     await coordinator.finish_checkpoints()
 

@@ -20,6 +20,7 @@ from tests.unit.tables import named, shown_in, way_to
 
 INTERVAL, TIMEOUT = 1.0, 10.0
 RETAINED = 3
+WORKER_1 = Register("worker-1", 101, "127.0.0.1:1001", 3, process="its name")
 
 
 @pytest.fixture
@@ -28,16 +29,22 @@ def stuck_timeout_s() -> float:
 
 
 @pytest.fixture
-def registry(stuck_timeout_s: float) -> WorkerRegistry:
+def takes_back() -> bool:
+    return True
+
+
+@pytest.fixture
+def registry(stuck_timeout_s: float, takes_back: bool) -> WorkerRegistry:
     registry = WorkerRegistry(
         now=0.0,
         heartbeat_interval_s=INTERVAL,
         heartbeat_timeout_s=TIMEOUT,
         stuck_timeout_s=stuck_timeout_s,
         lost_retained=RETAINED,
+        takes_back=takes_back,
     )
     registry.register(Register("worker-0", 100, "127.0.0.1:1000", 2), now=0.0)
-    registry.register(Register("worker-1", 101, "127.0.0.1:1001", 3), now=0.0)
+    registry.register(WORKER_1, now=0.0)
     return registry
 
 
@@ -59,6 +66,8 @@ def notice(registry: WorkerRegistry, event: WorkerEvent) -> FailureCause | None:
     match event:
         case WorkerEvent.DISCONNECT:
             return registry.connection_closed("worker-1")
+        case WorkerEvent.CONNECT_AGAIN:
+            return registry.connected_again(WORKER_1)
         case WorkerEvent.EXIT:
             return registry.exited("worker-1", "exited with status 1")
         case WorkerEvent.FALL_SILENT:
@@ -91,12 +100,39 @@ def test_the_docstring_shows_the_table() -> None:
     assert shown_in(module.__doc__) == named(TRANSITIONS)
 
 
-def test_a_worker_id_is_used_once(registry: WorkerRegistry) -> None:
-    with pytest.raises(ConfigurationError, match=r"worker-1 is taken by pid 101.*--worker-id"):
-        registry.register(Register("worker-1", 102, "127.0.0.1:1002", 2), now=1.0)
+@pytest.mark.parametrize("takes_back", [False, True])
+def test_the_id_of_a_worker_is_its_own(registry: WorkerRegistry, takes_back: bool) -> None:
+    """A lost one's is free, unless a launcher starts another worker in its place."""
+    another = Register("worker-1", 102, "127.0.0.1:1002", 2, process="another name")
+    assert registry.connected_again(another) is None
+    with pytest.raises(ConfigurationError, match=r"worker-1 is taken by pid 101: .*--worker-id"):
+        registry.register(another, now=1.0)
+    registry.occupy("worker-1", ("job", 0), 3)
     registry.connection_closed("worker-1")
-    with pytest.raises(ConfigurationError, match="taken"):
-        registry.register(Register("worker-1", 102, "127.0.0.1:1002", 2), now=1.0)
+    if takes_back:
+        fresh = registry.register(another, now=1.0)
+        assert (fresh.free_slots, fresh.loss, fresh.heard_at) == (2, None, 1.0)
+        assert [worker.pid for worker in registry.workers()] == [100, 102]
+        assert registry.connection_closed("worker-1") is not None, "it can be lost again"
+    else:
+        with pytest.raises(ConfigurationError, match="taken by pid 101, which is lost"):
+            registry.register(another, now=1.0)
+
+
+@pytest.mark.parametrize("takes_back", [False, True])
+def test_a_process_may_connect_again(registry: WorkerRegistry, takes_back: bool) -> None:
+    """What it had before is lost, as after any loss; one without a name is never the same."""
+    nameless = Register("worker-0", 100, "127.0.0.1:1000", 2)
+    assert registry.connected_again(nameless) is None
+    loss = registry.connected_again(WORKER_1)
+    if takes_back:
+        assert loss is not None
+        assert "has connected again" in loss.message
+        assert registry.register(WORKER_1, now=1.0).free_slots == 3
+    else:
+        assert loss is None
+        with pytest.raises(ConfigurationError, match="taken"):
+            registry.register(WORKER_1, now=1.0)
 
 
 def test_a_worker_without_slots_is_refused(registry: WorkerRegistry) -> None:
