@@ -266,6 +266,10 @@ class CheckpointFencedError(CheckpointError):
     """A later attempt of the job has taken over its checkpoints; this one completes none."""
 
 
+class CoordinatorSupersededError(FlinknetError):
+    """Another coordinator has taken this one's state directory over; this one must not go on."""
+
+
 class StateError(CheckpointError):
     """State cannot be written to a checkpoint, or what a checkpoint has is not of this job."""
 

@@ -61,7 +61,9 @@ class ClaimedStore:
         attempt: int,
         next_number: int,
         completed: Iterable[CompletedCheckpoint],
+        check: Callable[[], None] = lambda: None,
     ) -> None:
+        self._check = check
         self.store = store
         self.attempt = attempt
         self._next_number = next_number
@@ -76,11 +78,13 @@ class ClaimedStore:
         store: CheckpointStore,
         attempt: int,
         is_passed_over: Callable[[int], bool] = lambda number: False,
+        check: Callable[[], None] = lambda: None,
     ) -> ClaimedStore:
         """Take over the checkpoints of a job for an attempt, which must be later than all before.
 
         From then on no other attempt completes a checkpoint. Those that are passed over are the
         first to be removed. CheckpointFencedError if this, or a later one, has taken over already.
+        ``check`` is called before each change, and raises if it must not be made.
         """
         while True:
             # One listing for both: if somebody adds an entry after it, the number is taken.
@@ -91,10 +95,11 @@ class ClaimedStore:
                 raise _fenced(store, attempt, last)
             number = max(store.entry_numbers(files).values(), default=-1) + 1
             path = store.path(entry_path(number))
+            check()
             if await store.storage.create(path, encode_entry(Entry(attempt))):
                 completed = await store.completed()
                 completed.sort(key=lambda one: not is_passed_over(one.directory.checkpoint_id))
-                return cls(store, attempt, number + 1, completed)
+                return cls(store, attempt, number + 1, completed, check)
 
     def directory(self, checkpoint_id: int, *, is_savepoint: bool = False) -> CheckpointDirectory:
         """Return where this attempt keeps a checkpoint."""
@@ -121,6 +126,7 @@ class ClaimedStore:
                     f"{self.store.storage.location}/{path} is there already"
                 )
             try:
+                self._check()
                 number = await self._write_entry(Entry(self.attempt, str(metadata.directory)))
             except BaseException:
                 with suppress(CheckpointError):
@@ -136,6 +142,7 @@ class ClaimedStore:
         tried again the next time. Savepoints stay."""
         async with self._completing:
             while not self._fenced and len(self._retained) > number:
+                self._check()
                 oldest = self._retained[0]
                 try:
                     await self._remove(oldest)
@@ -148,6 +155,7 @@ class ClaimedStore:
         """Remove the job's directory, since the job has ended for good; nothing is completed after
         that. If a checkpoint or a savepoint is in it, or anything else, it stays."""
         async with self._completing:
+            self._check()
             store = self.store
             files = await store.storage.files(store.job_id)
             if not self._fenced and all(one.startswith(store.path(JOURNAL, "")) for one in files):
@@ -214,6 +222,7 @@ class ClaimedStore:
             self._next_number += 1
 
     def _check_not_fenced(self) -> None:
+        self._check()
         if self._fenced:
             raise _fenced(self.store, self.attempt, None)
 

@@ -43,7 +43,14 @@ class RunningJob:
         checkpointing = self._cluster.config.checkpointing
         storage = FileStorage(Path(checkpointing.directory), checkpointing)
         self._store = CheckpointStore(storage, job_id, checkpointing)
+        self._job_id = job_id
         self._follow = asyncio.create_task(self._followed(job_id))
+
+    async def move(self) -> None:
+        """Follow it at the coordinator that was started last."""
+        self._follow.cancel()
+        await asyncio.gather(self._follow, return_exceptions=True)
+        self._follow = asyncio.create_task(self._followed(self._job_id))
 
     async def _followed(self, job_id: str) -> JobResult:
         async with self._cluster.client() as client:

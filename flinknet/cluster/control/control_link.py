@@ -72,7 +72,8 @@ class ControlLink:
         """Join the cluster; again, on a new connection, if that is lost on which it did before.
 
         ConfigurationError if the coordinator refuses, RemoteTransportError if it is not there, not
-        any more, or does not answer within ``coordinator_timeout_ms``.
+        any more, does not answer within ``coordinator_timeout_ms``, or is an older one than the
+        worker has served.
         """
         try:
             async with patient_timeout(self._timeout_ms / 1000):
@@ -93,6 +94,12 @@ class ControlLink:
         if not isinstance(answer, Registered):
             raise RemoteProtocolError(
                 f"the coordinator answered {type(answer).__name__} to Register"
+            )
+        if answer.state_id == message.state_id and answer.epoch < message.epoch:
+            await self._conversation.close()
+            raise RemoteTransportError(
+                f"the coordinator at {self._transport.address}, of epoch {answer.epoch}, is "
+                f"superseded by one of epoch {message.epoch}"
             )
         return answer
 

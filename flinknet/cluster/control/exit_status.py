@@ -23,3 +23,5 @@ class ExitStatus(IntEnum):
     """A process whose launcher is gone."""
     USER_CODE = 5
     """A worker in which a thread of user code has called ``os._exit``."""
+    SUPERSEDED = 6
+    """A coordinator whose state directory another one has taken over."""

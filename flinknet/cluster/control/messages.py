@@ -81,6 +81,9 @@ class Register:
     """How it hashes text, which must be as the coordinator does (``hash_seed.py``)."""
     process: str = ""
     """A random name of this process, the same each time that it registers."""
+    state_id: str = ""
+    epoch: int = 0
+    """Of the last coordinator that it has served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,11 @@ class Registered:
     heartbeat_interval_ms: float
     progress_interval_ms: float
     return_ms: float = 0.0
-    """How long another coordinator may take to come in the place of this one; 0: none will."""
+    """How long to try to register again when the connection is lost; 0: not at all."""
+    state_id: str = ""
+    """Of the coordinator's state directory; empty if it has none."""
+    epoch: int = 0
+    """The coordinator's number among those that have had the directory: the highest one rules."""
 
 
 @dataclass(frozen=True, slots=True)

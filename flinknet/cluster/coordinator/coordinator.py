@@ -55,7 +55,12 @@ from flinknet.cluster.coordinator.workers.inquiries import Inquiries
 from flinknet.cluster.coordinator.workers.worker_connection import WorkerConnection
 from flinknet.config import CheckpointingConfig, ClusterConfig
 from flinknet.config.loading import load_settings
-from flinknet.errors import ConfigurationError, FlinknetError, JobError
+from flinknet.errors import (
+    ConfigurationError,
+    CoordinatorSupersededError,
+    FlinknetError,
+    JobError,
+)
 from flinknet.texts import text_of
 from flinknet.wire.checkpoint_options import CheckpointKind
 
@@ -83,7 +88,10 @@ class Coordinator:
         self._takes_back = takes_back
         self.output = output or KeptOutput("coordinator", config.output_kept_bytes)
         self._checkpointing = checkpointing or CheckpointingConfig()
-        self._keeper = CheckpointKeeper(self._checkpointing, self._kept, self._found)
+        self._epoch = None if store is None else store.epoch
+        self._keeper = CheckpointKeeper(
+            self._checkpointing, self._kept, self._found, self._check_epoch
+        )
         self._want_worker = want_worker
         self._wanted: set[str] = set()
         """Lost workers of which the launcher has been told."""
@@ -122,6 +130,11 @@ class Coordinator:
         )
         self.ready = asyncio.Event()
         """Set once the expected number of workers has registered."""
+        self.superseded: asyncio.Future[CoordinatorSupersededError] = self._loop.create_future()
+        """Done once another coordinator has this one's place: this one must end, and has cut its
+        workers off."""
+        if self._epoch is not None:
+            self._epoch.on_superseded = self._hear_of_successor
         if books is not None:
             self._resume_jobs(books)
         self._settle()
@@ -151,8 +164,15 @@ class Coordinator:
         return len(self.dispatcher.workers.registered())
 
     def join(self, message: Register, connection: WorkerConnection) -> None:
-        """A worker has introduced itself on a connection; ConfigurationError refuses it."""
+        """A worker has introduced itself on a connection; ConfigurationError refuses it,
+        CoordinatorSupersededError says that another coordinator rules."""
+        if self.superseded.done():
+            raise self.superseded.result()
         self._refuse_if_closed(f"worker {message.worker_id}")
+        state_id, epoch = "", 0
+        if self._epoch is not None:
+            state_id, epoch = self._epoch.state_id, self._epoch.number
+            self._epoch.hear(message.state_id, message.epoch)
         self.dispatcher.register(message, self.now())
         before = self._connections.get(message.worker_id)
         if before is not None:
@@ -162,7 +182,13 @@ class Coordinator:
         log.info("worker %s (pid %d) registered", message.worker_id, message.pid)
         config = self.config
         connection.send(
-            Registered(config.heartbeat_interval_ms, config.progress_interval_ms, self.return_ms)
+            Registered(
+                config.heartbeat_interval_ms,
+                config.progress_interval_ms,
+                self.return_ms,
+                state_id,
+                epoch,
+            )
         )
         self._settle()
 
@@ -185,6 +211,8 @@ class Coordinator:
         if self._connections.get(worker_id) is not connection:
             return  # It has connected again.
         self._forget_connection(worker_id)
+        if self.superseded.done():
+            return
         self.dispatcher.connection_closed(worker_id, self.now())
         self._settle()
 
@@ -356,14 +384,15 @@ class Coordinator:
             return
         try:
             await asyncio.to_thread(self._store.write_results, record.job_id, attempt.number, kept)
-        except OSError as error:
+        except (OSError, CoordinatorSupersededError) as error:
             raise JobError(f"the coordinator cannot keep a result: {error}") from error
 
     def forget_result(self, record: JobRecord) -> None:
         """The client has what the job has collected."""
         record.present.forget_collected()
         if self._store is not None:
-            self._store.remove_results(record.job_id)
+            with suppress(CoordinatorSupersededError):  # They are another coordinator's then.
+                self._store.remove_results(record.job_id)
 
     async def wait_for_end(self, record: JobRecord, timeout_s: float) -> None:
         """Return when the job has ended, and its checkpoints are as they will stay, or after the
@@ -391,6 +420,25 @@ class Coordinator:
     ) -> None:
         self.dispatcher.checkpoint_found(record, found, failure, self.now(), damage)
         self._settle()
+
+    def _check_epoch(self) -> None:
+        if self._epoch is not None:
+            self._epoch.check()
+
+    def _hear_of_successor(self, error: CoordinatorSupersededError) -> None:
+        """May run in any thread."""
+        self._loop.call_soon_threadsafe(self._give_way, error)
+
+    def _give_way(self, error: CoordinatorSupersededError) -> None:
+        """Rule no more: command no worker, write nothing, and let the process end."""
+        if self.superseded.done():
+            return
+        self.superseded.set_result(error)
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for connection in self._connections.values():
+            connection.abort()
 
     def _refuse_if_closed(self, who: str) -> None:
         if self._closed:
@@ -470,6 +518,12 @@ class Coordinator:
         jump_s = self._wall.follow(self.now(), machine.wall_time())
         if jump_s:
             log.warning("%s; no deadline follows it", describe_jump(jump_s))
+        try:
+            self._check_epoch()
+        except CoordinatorSupersededError:
+            return
+        except OSError:
+            pass  # It says nothing: what is to be written will fail with it.
         self.dispatcher.tick(self.now())
         self._settle()
 
@@ -527,17 +581,23 @@ async def serve(
         log.info("listening on %s", address)
         _announce("listening", address=address)
         waiting = asyncio.create_task(_announce_ready(coordinator))
-        await stop.wait()
-        waiting.cancel()
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((stopping, coordinator.superseded), return_when=asyncio.FIRST_COMPLETED)
+        for task in (waiting, stopping):
+            task.cancel()
+        if coordinator.superseded.done():
+            raise coordinator.superseded.result()
     finally:
-        coordinator.close(reason)
-        await coordinator.wait_for_workers()
+        if not coordinator.superseded.done():
+            coordinator.close(reason)
+            await coordinator.wait_for_workers()
         await coordinator.finish_checkpoints()
         await server.close()
         if store is not None:
             store.close()
         # Last, because the launcher shows the last line of a coordinator that has ended.
-        log.info("the coordinator %s", reason)
+        if not coordinator.superseded.done():
+            log.info("the coordinator %s", reason)
 
 
 async def _announce_ready(coordinator: Coordinator) -> None:
@@ -613,6 +673,9 @@ def main() -> int:
                 output=output,
             )
         )
+    except CoordinatorSupersededError as error:
+        print(f"coordinator: {text_of(error)}", file=sys.stderr)
+        return ExitStatus.SUPERSEDED
     except FlinknetError as error:
         print(f"coordinator: {text_of(error)}", file=sys.stderr)
         return ExitStatus.FAILED if isinstance(error, JobError) else ExitStatus.REFUSED

@@ -141,8 +141,8 @@ class Watcher:
 
     def _coordinator_ended(self, end: Exit) -> None:
         how = f"the coordinator ({end.place}) {end.how}"
-        told_to = end.status in (ExitStatus.STOPPED, ExitStatus.REFUSED)
-        if told_to or not self._ready.is_set() or not self._on_coordinator_died(how):
+        is_final = end.status in (ExitStatus.STOPPED, ExitStatus.REFUSED, ExitStatus.SUPERSEDED)
+        if is_final or not self._ready.is_set() or not self._on_coordinator_died(how):
             self.give_up(JobError(f"{how}{_last_words(end)}"))
 
     def _worker_ended(self, end: Exit) -> None:

@@ -17,7 +17,8 @@ when the control connection ends, and when no message has come for ``coordinator
 though each heartbeat is answered; the time in which user code blocked the loop, so that nothing
 could be heard, does not count (``presence.py``). Then it ends, unless the coordinator had said for
 how long to try to register again: with one that comes in its place, or with the same one, if only
-the network between the two was cut. Nothing of its earlier attempts runs by then.
+the network between the two was cut. Nothing of its earlier attempts runs by then. It serves no
+coordinator of a lower epoch than it has served before.
 
 Heartbeats share the event loop with the subtasks. They cannot starve behind subtasks, which yield
 at least once per buffer, but a user function that blocks the loop also holds them back. Then a
@@ -480,6 +481,7 @@ async def serve_coordinators(
     while registered is not None:
         if await worker.serve(registered, stop) is ExitStatus.STOPPED:
             return ExitStatus.STOPPED
+        message = replace(message, state_id=registered.state_id, epoch=registered.epoch)
         registered = await join_again(link, message, registered.return_ms, stop)
     return ExitStatus.STOPPED if stop.is_set() else ExitStatus.COORDINATOR_LOST
 

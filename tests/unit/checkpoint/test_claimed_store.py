@@ -18,6 +18,7 @@ from flinknet.errors import (
     CheckpointError,
     CheckpointFencedError,
     CheckpointStorageError,
+    CoordinatorSupersededError,
     LocalProtocolError,
 )
 from flinknet.wire.checkpoint_options import CheckpointKind
@@ -275,3 +276,41 @@ async def test_the_journal_of_an_ended_job_goes_unless_something_else_is_there(
     assert not store_is_there(tmp_path)
     with pytest.raises(CheckpointFencedError):
         await claimed.complete(metadata(3, 0))
+
+
+async def test_nothing_is_changed_in_the_name_of_a_coordinator_that_rules_no_more(
+    store: CheckpointStore, tmp_path: Path
+) -> None:
+    """Whichever of its checks it meets first."""
+
+    class Rule:
+        calls_left = 100
+
+        def check(self) -> None:
+            self.calls_left -= 1
+            if self.calls_left < 0:
+                raise CoordinatorSupersededError("another one rules")
+
+    rule = Rule()
+    claimed = await ClaimedStore.claim(store, 1, check=rule.check)
+    for checkpoint_id in (1, 2, 3):
+        await made(claimed, checkpoint_id)
+    await store.write_part(claimed.directory(4), "p", [(0, b"state")])
+    before = files_below(tmp_path)
+    for calls_left in (0, 1):
+        rule.calls_left = calls_left
+        with pytest.raises(CoordinatorSupersededError):
+            await claimed.complete(metadata(4, 1))
+        assert files_below(tmp_path) == before, f"after {calls_left} checks"
+    rule.calls_left = 0
+    for change in (
+        claimed.remove_all_but(0),
+        claimed.remove_journal(),
+        claimed.remove_leftovers(),
+        claimed.discard(claimed.directory(3)),
+        claimed.discard(claimed.directory(4)),
+        ClaimedStore.claim(store, 2, check=rule.check),
+    ):
+        with pytest.raises(CoordinatorSupersededError):
+            await change
+        assert files_below(tmp_path) == before

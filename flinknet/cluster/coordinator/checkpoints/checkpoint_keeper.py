@@ -3,7 +3,8 @@
 Theory of operation. The dispatcher orders, one order after the other is carried out for each job,
 and the answer says how it went, whatever went wrong: the job waits for it. A job attempt claims the
 job's checkpoints with its first order; from then on none before it completes any, and what they
-left incomplete is removed. What nobody waits for, a removal, is tried and logged.
+left incomplete is removed. Before anything is completed or removed it is looked whether this
+coordinator still rules (``jobs/epoch.py``). What nobody waits for, a removal, is tried and logged.
 Before an attempt continues from a checkpoint its metadata is read, and looked whether the other
 files are there; its subtasks read those, and each finds out whether what it reads is as it was
 written. If it is not, the attempt fails, and then all files are read before the next one begins:
@@ -22,6 +23,7 @@ from flinknet import machine
 from flinknet.checkpoint.claimed_store import ClaimedStore
 from flinknet.checkpoint.coordinator import Complete, Discard
 from flinknet.checkpoint.failure_reason import CheckpointFailure, CheckpointFailureReason
+from flinknet.checkpoint.journal import JOURNAL
 from flinknet.checkpoint.location import open_storage
 from flinknet.checkpoint.metadata import (
     METADATA,
@@ -65,8 +67,16 @@ later ones): without the second, and the first None, there is no such checkpoint
 class CheckpointKeeper:
     """Carries out what the dispatcher orders; ``close`` must be awaited in the end."""
 
-    def __init__(self, config: CheckpointingConfig, on_kept: OnKept, on_found: OnFound) -> None:
+    def __init__(
+        self,
+        config: CheckpointingConfig,
+        on_kept: OnKept,
+        on_found: OnFound,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``check`` raises if another coordinator has taken this one's place."""
         self._config = config
+        self._check = check
         self._on_kept = on_kept
         self._on_found = on_found
         self._claims: dict[AttemptKey, ClaimedStore] = {}
@@ -188,6 +198,7 @@ class CheckpointKeeper:
             retained = self._config.retained
             self._then(record, lambda: _remove_all_but(retained, claimed))
             return
+        self._check()
         path = elsewhere.path(metadata.directory, METADATA)
         file = encode_metadata(metadata, self._config.metadata_bytes_max)
         if not await elsewhere.storage.create(path, file):
@@ -200,6 +211,7 @@ class CheckpointKeeper:
         if elsewhere is None:
             await (await self._claimed(record, attempt)).discard(directory)
         else:
+            self._check()
             await elsewhere.storage.delete_directory(elsewhere.path(directory))
 
     def _elsewhere(self, record: JobRecord, checkpoint_id: int) -> CheckpointStore | None:
@@ -219,12 +231,26 @@ class CheckpointKeeper:
         key = record.job_id, attempt.number
         if key not in self._claims:
             claimed = await ClaimedStore.claim(
-                self._store(record), attempt.number, record.completed.is_passed_over
+                self._store(record), attempt.number, record.completed.is_passed_over, self._check
             )
             self._claims[key] = claimed
             # Nobody waits for that, and somebody for the order that is being carried out.
             self._then(record, lambda: _remove_leftovers(claimed))
         return self._claims[key]
+
+    async def _claim_for_next(self, record: JobRecord) -> None:
+        """Claim the checkpoints for the attempt that comes next, before it is looked which is the
+        last: the coordinator before this one may be at work still, and completes none after it."""
+        store = self._store(record)
+        files = await store.storage.files(store.path(JOURNAL))
+        if not files:
+            return  # Nothing is there yet, or the place is gone: nothing is to be made there.
+        entries = await store.entries(files)
+        record.number_from(max((entry.attempt for entry in entries.values()), default=-1) + 1)
+        key = record.job_id, record.next_number
+        self._claims[key] = await ClaimedStore.claim(
+            store, record.next_number, record.completed.is_passed_over, self._check
+        )
 
     def _store(self, record: JobRecord) -> CheckpointStore:
         settings = record.submission.shape.checkpointing
@@ -237,6 +263,8 @@ class CheckpointKeeper:
             self._on_found(record, None, None, "")
             return
         try:
+            if record.is_resumed:
+                await self._claim_for_next(record)
             metadata, damage = await self._latest_valid(record)
             finished = finished_subtasks(record.submission.shape, metadata)
         except CheckpointNotFoundError as error:

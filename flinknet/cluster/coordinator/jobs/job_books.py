@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from flinknet.cluster.control.failure import FailureCause
@@ -31,7 +32,7 @@ from flinknet.cluster.coordinator.jobs.placement import Placement
 from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint
 from flinknet.cluster.coordinator.jobs.savepoint_request import SavepointRequest
 from flinknet.config import ClusterConfig
-from flinknet.errors import ConfigurationError
+from flinknet.errors import ConfigurationError, CoordinatorSupersededError
 from flinknet.metrics.io_metrics import IOMetrics
 
 __all__ = ["JobBooks", "ResumedJob"]
@@ -84,7 +85,7 @@ class JobBooks:
         """Write down how a job stands; return why that failed, None if it has not."""
         try:
             self._write_down(record)
-        except OSError as error:
+        except (OSError, CoordinatorSupersededError) as error:
             log.error("cannot write down how job %s stands: %s", record.job_id, error)
             return str(error)
         return None
@@ -92,7 +93,8 @@ class JobBooks:
     def forget(self, job_id: str) -> None:
         """Nobody asks for the job any more."""
         self._known.discard(job_id)
-        self._store.remove(job_id)
+        with suppress(CoordinatorSupersededError):  # It is another coordinator's then.
+            self._store.remove(job_id)
 
     def _write_down(self, record: JobRecord) -> None:
         state = self._description(record)

@@ -108,6 +108,7 @@ class JobRecord:
         self._noted_state: JobState | None = None
         self._config = config
         self._attempts: list[AttemptRecord] = []
+        self._least_number = 0
 
     @property
     def attempts(self) -> tuple[AttemptRecord, ...]:
@@ -159,6 +160,16 @@ class JobRecord:
         """One attempt, or None if it is forgotten or never was."""
         return next((one for one in reversed(self._attempts) if one.has(number)), None)
 
+    @property
+    def next_number(self) -> int:
+        """The number of the next attempt, or of the next restart of regions."""
+        return max(self._least_number, self.present.last_number + 1 if self._attempts else 0)
+
+    def number_from(self, number: int) -> None:
+        """Earlier numbers are taken: by the coordinator before this one, that has come no further
+        than to claim the checkpoints."""
+        self._least_number = number
+
     def begin_attempt(self, workers: Sequence[WorkerRecord], now: float) -> AttemptRecord:
         """Make the next attempt, on the free slots of these workers; its execution is not started.
 
@@ -169,7 +180,7 @@ class JobRecord:
             raise LocalProtocolError(f"job {self.job_id} has ended")
         if self._attempts and not self.execution.state.is_terminal:
             raise LocalProtocolError(f"job {self.job_id} is still at attempt {self.present.number}")
-        number = self.present.last_number + 1 if self._attempts else 0
+        number = self.next_number
         placement = Placement.of_job(self.submission.shape, self.job_id, number, workers)
         execution = self._execution(number, placement)
         self.recovery.begin()
@@ -193,7 +204,7 @@ class JobRecord:
         regions = frozenset(failover.given_up)
         moved = frozenset(failover.subtasks_of(regions))
         states = self.execution.subtask_states()
-        number = present.last_number + 1
+        number = self.next_number
         placement = present.placement.redeployed(
             self.submission.shape,
             self.job_id,

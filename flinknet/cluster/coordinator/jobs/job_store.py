@@ -5,6 +5,7 @@ Theory of operation
 ::
 
     lock                                held (flock) for as long as the coordinator lives
+    epochs/NUMBER                       which coordinator has the directory, see ``epoch.py``
     jobs/JOB/submission                 the job as its client sent it; without its functions once
                                         it has ended
     jobs/JOB/state                      where it stands, see ``job_books.py``
@@ -38,6 +39,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flinknet.checkpoint.envelope import open_envelope, put_in_envelope
+from flinknet.cluster.coordinator.jobs.epoch import Epoch
 from flinknet.cluster.coordinator.jobs.job_execution import SubtaskKey
 from flinknet.errors import CheckpointCorruptedError, ConfigurationError
 
@@ -63,7 +65,8 @@ class StoredJob(NamedTuple):
 
 
 class JobStore:
-    """The jobs of one coordinator; ``close`` it. Whatever cannot be written is an OSError."""
+    """The jobs of one coordinator; ``close`` it. Whatever cannot be written is an OSError; if
+    another coordinator has taken the directory over, it is CoordinatorSupersededError."""
 
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
         """ConfigurationError if another coordinator is at work there, or it cannot be used. Unless
@@ -88,6 +91,13 @@ class JobStore:
                 f"another coordinator is at work in {directory} (cluster.state_directory): stop it "
                 "first, or choose another directory"
             ) from error
+        try:
+            self.epoch = Epoch.take(directory, durable=durable)
+        except OSError as error:
+            os.close(self._lock)
+            raise ConfigurationError(
+                f"the coordinator cannot take {directory} over (cluster.state_directory): {error}"
+            ) from error
 
     def close(self) -> None:
         """Leave the directory to another coordinator."""
@@ -111,6 +121,7 @@ class JobStore:
 
     def write_job(self, job_id: str, submission: bytes, state: Mapping[str, Any]) -> None:
         """Write down a new job."""
+        self.epoch.check()
         self._directory(job_id).mkdir(mode=0o700, exist_ok=True)
         if self._durable:
             _make_durable(self._jobs)
@@ -134,12 +145,14 @@ class JobStore:
     def remove_results(self, job_id: str) -> None:
         """Remove what the subtasks of a job have uploaded; what cannot be removed goes with the
         job."""
+        self.epoch.check()
         with suppress(OSError):
             for _, path in _results(self._directory(job_id)):
                 path.unlink()
 
     def remove(self, job_id: str) -> None:
         """Forget a job."""
+        self.epoch.check()
         directory = self._directory(job_id)
         self._numbers.pop(job_id, None)
         (directory / "state").unlink(missing_ok=True)
@@ -170,6 +183,7 @@ class JobStore:
             file.flush()
             if self._durable:
                 os.fsync(file.fileno())
+        self.epoch.check()
         unfinished.replace(path)
         if self._durable:
             _make_durable(path.parent)

@@ -31,7 +31,7 @@ from flinknet.cluster.control.messages import (
 from flinknet.cluster.control.transport import AcceptedConversation
 from flinknet.config import ClusterConfig
 from flinknet.connection.handshake import stands_for
-from flinknet.errors import ConfigurationError, RemoteProtocolError
+from flinknet.errors import ConfigurationError, CoordinatorSupersededError, RemoteProtocolError
 
 __all__ = ["WorkerConnection", "Workers"]
 
@@ -106,6 +106,8 @@ class WorkerConnection:
         except ConfigurationError as error:
             self.send(Refused(str(error)))
             return
+        except CoordinatorSupersededError:
+            return  # The worker looks for the other one.
         try:
             while (message := await self._receive()) is not None and not self._is_cut:
                 self._coordinator.receive(first.worker_id, message)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from flinknet.cluster.control.messages import Deploy, Heartbeat, Register, Regis
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import encode_result
 from flinknet.cluster.coordinator.coordinator import Coordinator
+from flinknet.cluster.coordinator.jobs.job_store import JobStore
 from flinknet.config import CheckpointingConfig
 from flinknet.errors import ConfigurationError, JobError, RemoteTransportError
 from flinknet.runtime.subtask import SubtaskResult
@@ -75,3 +78,36 @@ async def test_a_coordinator_that_cuts_a_conversation_has_gone(coordinator: Coor
             await registering
         await link.send(Heartbeat())
         assert await link.receive() is None
+
+
+@pytest.mark.parametrize(
+    ("state_id", "epoch", "joins"), [("s", 4, True), ("s", 6, False), ("t", 6, True)]
+)
+async def test_a_worker_serves_no_older_coordinator_than_before(
+    tmp_path: Path, state_id: str, epoch: int, joins: bool
+) -> None:
+    """It tells it of the successor, and looks on; another directory's numbers do not compare."""
+    (tmp_path / "epochs").mkdir()
+    (tmp_path / "epochs" / "4").write_text("s")
+    store = JobStore(tmp_path)
+    coordinator = Coordinator(CONFIG, store=store)
+    register = replace(REGISTER, state_id=state_id, epoch=epoch)
+    async with link_to(coordinator) as link:
+        if joins:
+            registered = await link.register(register)
+            assert (registered.state_id, registered.epoch) == ("s", 5)
+        else:
+            with pytest.raises(RemoteTransportError, match="is gone"):
+                await link.register(register)
+        assert coordinator.superseded.done() is not joins
+    coordinator.close("the test ends")
+    store.close()
+
+
+async def test_a_worker_refuses_a_coordinator_that_does_not_know_better(
+    coordinator: Coordinator,
+) -> None:
+    """One without a directory has the number 0, and none to compare."""
+    async with link_to(coordinator) as link:
+        with pytest.raises(RemoteTransportError, match="of epoch 0, is superseded by one of epoch"):
+            await link.register(replace(REGISTER, epoch=1))

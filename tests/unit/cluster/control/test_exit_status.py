@@ -14,4 +14,5 @@ def test_the_numbers_stay() -> None:
         "COORDINATOR_LOST": 3,
         "PARENT_GONE": 4,
         "USER_CODE": 5,
+        "SUPERSEDED": 6,
     }

@@ -20,17 +20,19 @@ from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint, SubtaskRep
 from flinknet.checkpoint.state_handle import encode_handle
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster.control.failure import FailureCause
+from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.checkpoints.checkpoint_keeper import CheckpointKeeper
 from flinknet.cluster.coordinator.jobs.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.cluster.coordinator.jobs.placement import Placement
 from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint, finished_subtasks
 from flinknet.cluster.coordinator.workers.worker_registry import WorkerRecord
 from flinknet.config import CheckpointingConfig, ClusterConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
-from flinknet.errors import CheckpointStorageError, ConfigurationError
+from flinknet.errors import CheckpointFencedError, CheckpointStorageError, ConfigurationError
 from flinknet.wire.checkpoint_options import CheckpointKind
-from tests.unit.checkpoint.checkpoints import change, metadata
+from tests.unit.checkpoint.checkpoints import change, made, metadata
 from tests.unit.cluster.graphs import endless_graph
 from tests.unit.cluster.running_cluster import Cluster, running_cluster
 
@@ -452,3 +454,37 @@ async def test_a_job_needs_a_place() -> None:
     CheckpointKeeper(CheckpointingConfig(directory="/somewhere"), ignore, ignore).check("")
     keeper.forget("no such job")
     await keeper.close()
+
+
+async def test_the_search_of_a_successor_fences_the_coordinator_before_it(tmp_path: Path) -> None:
+    """That one may be at work still: it completes nothing behind the checkpoint that is found. Nor
+    does a successor that came no further than this."""
+    config = CheckpointingConfig()
+    store = CheckpointStore(FileStorage(tmp_path, config), "job-1", config)
+    before = await ClaimedStore.claim(store, 0)
+    await made(before, 1)
+    for number in (1, 2):
+        record = job(tmp_path)
+        lost = FailureCause.of_coordinator(1, "was lost")
+        placement = Placement.of_job(record.submission.shape, "job-1", 0, [worker()])
+        record.resume(0, placement, lost, begun_at=0.0, restored=RestorePoint())
+        record.resume_execution(JobState.DEPLOYING, None, 0.0)
+        while not record.execution.state.is_terminal:
+            record.execution.tick(1e9)
+        record.attempt_ended(0.0, may_restart=True)
+        record.recovery.get_worker(0.0)
+        record.recovery.seek()
+        found: list[RestorePoint | None] = []
+
+        def take(
+            record: JobRecord, point: RestorePoint | None, *answer: object, found: Any = found
+        ) -> None:
+            found.append(point)
+
+        keeper = CheckpointKeeper(config, ignore, take)
+        keeper.seek(record)
+        await keeper.close()
+        assert [point and point.directory for point in found] == ["checkpoint-1-attempt-0"]
+        with pytest.raises(CheckpointFencedError):
+            await made(before, 2)
+        assert record.next_number == number

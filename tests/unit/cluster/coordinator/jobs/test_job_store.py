@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flinknet.cluster.coordinator.jobs.job_store import JobStore, StoredJob
-from flinknet.errors import ConfigurationError
+from flinknet.errors import ConfigurationError, CoordinatorSupersededError
 from tests.unit.checkpoint.checkpoints import change
 
 JOB, OTHER = "0" * 32, "1" * 32
@@ -37,7 +37,7 @@ def test_what_was_written_is_found_again(
     store.write_submission(JOB, b"shape")
     assert store.load() == [StoredJob(JOB, b"shape", {"attempt": 1}, {})]
     store.close()
-    assert len(synced) == (9 if durable else 0)
+    assert len(synced) == (10 if durable else 0)
 
 
 def test_of_a_subtasks_results_the_last_one_counts(store: JobStore) -> None:
@@ -70,7 +70,7 @@ def test_nobody_else_can_read_it(store: JobStore, tmp_path: Path) -> None:
     store.write_job(JOB, b"job", {})
     store.write_results(JOB, 0, {(0, 0): b"result"})
     paths = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
-    assert len(paths) == 4
+    assert len(paths) == 5
     assert {path.stat().st_mode & 0o777 for path in paths} == {0o600}
     assert (tmp_path / "state" / "jobs" / JOB).stat().st_mode & 0o777 == 0o700
 
@@ -139,3 +139,30 @@ def test_what_cannot_be_written_leaves_what_is_there(store: JobStore, tmp_path: 
         store.write_state(JOB, {"attempt": 1})
     (stored,) = store.load()
     assert stored.state == {"attempt": 0}
+
+
+def test_a_coordinator_whose_directory_is_taken_over_writes_and_removes_nothing(
+    tmp_path: Path,
+) -> None:
+    """Its lock is lost, or it could not have been taken over."""
+    old = JobStore(tmp_path)
+    old.write_job(JOB, b"job", {"attempt": 0})
+    old.write_results(JOB, 0, {(0, 0): b"result"})
+    (tmp_path / "lock").unlink()
+    new = JobStore(tmp_path)
+    before = new.load()
+    for write in (
+        lambda: old.write_job(OTHER, b"job", {}),
+        lambda: old.write_submission(JOB, b"other"),
+        lambda: old.write_state(JOB, {"attempt": 1}),
+        lambda: old.write_results(JOB, 0, {(0, 1): b"other"}),
+        lambda: old.remove_results(JOB),
+        lambda: old.remove(JOB),
+    ):
+        with pytest.raises(CoordinatorSupersededError, match="epoch 1, is superseded"):
+            write()
+    assert new.load() == before
+    new.write_state(JOB, {"attempt": 2})
+    assert new.load() == [StoredJob(JOB, b"job", {"attempt": 2}, {(0, 0): b"result"})]
+    for store in (old, new):
+        store.close()
