@@ -290,6 +290,10 @@ class WorkerLostError(JobError):
     """A worker process ended or stopped answering while it had work."""
 
 
+class WorkerDrainedError(WorkerLostError):
+    """A worker was told to end, and its jobs go on without it."""
+
+
 class JobCancelledError(JobError):
     """The job was cancelled on request."""
 

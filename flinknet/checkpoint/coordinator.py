@@ -269,6 +269,11 @@ class CheckpointCoordinator:
             raise LocalProtocolError("the job already ends with a savepoint that is under way")
         return self._trigger(kind, now)
 
+    def hasten(self) -> None:
+        """Have the next periodic checkpoint triggered as soon as it may be, whatever the interval
+        and the pause between two are."""
+        self._due_at, self._is_hastened = 0.0, True
+
     # -- what subtasks and the store say
 
     def acknowledge(
@@ -421,7 +426,7 @@ class CheckpointCoordinator:
             for checkpoint in self.pending
         )
         if not awaited:
-            self._due_at, self._is_hastened = 0.0, True
+            self.hasten()
 
     def _abort(
         self,

@@ -103,6 +103,11 @@ class ClusterConfig:
     stop_timeout_ms: float = 5_000.0
     """Time for a process to stop on request, before it is killed."""
 
+    drain_timeout_ms: float = 25_000.0
+    """Time for jobs to leave a worker that got SIGTERM, with a checkpoint from which they go on
+    elsewhere, before it ends all the same; in a cluster without a launcher. It is less than the
+    grace of what sends the signal: Kubernetes has 30 s, systemd 90 s."""
+
     heartbeat_interval_ms: float = 1_000.0
     """Pause between two heartbeats of a worker. Flink: heartbeat.interval (10 s)."""
 
@@ -306,6 +311,7 @@ class ClusterConfig:
             self,
             0,
             "cause_grace_ms",
+            "drain_timeout_ms",
             "task_stuck_timeout_ms",
             "collect_records_max",
             "attempts_retained",

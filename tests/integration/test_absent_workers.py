@@ -16,6 +16,7 @@ from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster import JobProgress
 from flinknet.cluster.control.job_result import JobResult
 from flinknet.cluster.control.submission import Submission
+from flinknet.graph.graph import JobGraph
 from tests.integration.standalone import Relay, Standalone
 from tests.integration.test_recovery import EXPECTED, complete, config_of, sums
 
@@ -36,8 +37,8 @@ class RunningJob:
         self._follow: asyncio.Task[JobResult]
         self._store: CheckpointStore
 
-    async def start(self) -> None:
-        graph = sums(self._folder / "go")
+    async def start(self, graph: JobGraph | None = None) -> None:
+        graph = graph or sums(self._folder / "go")
         async with self._cluster.client() as client:
             job_id = await client.submit(Submission.of_graph(graph))
         checkpointing = self._cluster.config.checkpointing
@@ -48,8 +49,7 @@ class RunningJob:
 
     async def move(self) -> None:
         """Follow it at the coordinator that was started last."""
-        self._follow.cancel()
-        await asyncio.gather(self._follow, return_exceptions=True)
+        await self.give_up()
         self._follow = asyncio.create_task(self._followed(self._job_id))
 
     async def _followed(self, job_id: str) -> JobResult:
@@ -65,12 +65,21 @@ class RunningJob:
         for _ in range(2):
             self._newest = await complete(self._store, self._newest, self._follow)
 
-    async def runs_on(self, *workers: str) -> None:
+    async def is_on(self, *workers: str) -> None:
         """Return when it runs on these workers, and no others."""
         while self.attempts.get(max(self.attempts, default=0)) != set(workers):
             await asyncio.wait((self._follow,), timeout=0.01)
             assert not self._follow.done(), self._follow.result()
+
+    async def runs_on(self, *workers: str) -> None:
+        """Return when it runs on these workers alone, and takes checkpoints."""
+        await self.is_on(*workers)
         await self.goes_on()
+
+    async def give_up(self) -> None:
+        """Follow it no more."""
+        self._follow.cancel()
+        await asyncio.gather(self._follow, return_exceptions=True)
 
     async def end(self) -> None:
         """Let it end; the answer is that of a run without failure."""

@@ -30,6 +30,7 @@ from flinknet.errors import (
     JobFailedError,
     LocalTransportError,
     RemoteError,
+    WorkerDrainedError,
     WorkerLostError,
 )
 from flinknet.texts import printable, text_of, traceback_of
@@ -101,6 +102,17 @@ class FailureCause:
         )
 
     @classmethod
+    def of_drained_worker(cls, worker_id: str, pid: int) -> FailureCause:
+        """Describe a worker that was told to end while a job runs there."""
+        return cls(
+            gravity=Gravity.CAUSE,
+            worker_id=worker_id,
+            pid=pid,
+            error_type=WorkerDrainedError.__name__,
+            message="it was told to end, and its subtasks go on elsewhere",
+        )
+
+    @classmethod
     def of_coordinator(cls, pid: int, reason: str) -> FailureCause:
         """Describe a coordinator that ends while jobs run: ``reason`` says why."""
         return cls(
@@ -116,6 +128,11 @@ class FailureCause:
         """Whether the program, or its settings, ask for what cannot be: so they do the next time.
         (A job that has run before may have come upon a place that is gone for a moment.)"""
         return self.error_type == ConfigurationError.__name__
+
+    @property
+    def is_drain(self) -> bool:
+        """Whether nothing has failed: a worker was told to end."""
+        return self.error_type == WorkerDrainedError.__name__
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -133,6 +150,8 @@ class FailureCause:
         process = f"worker {self.worker_id}" + (f" (pid {self.pid})" if self.pid else "")
         if self.error_type == WorkerLostError.__name__:
             return f"{process} was lost: {self.message}"
+        if self.is_drain:
+            return f"{process} leaves: {self.message}"
         place = f'subtask "{self.subtask}" on {process}' if self.subtask else process
         if self.error_type == JobFailedError.__name__:
             return f"{place} failed: {self.message}"
@@ -141,6 +160,8 @@ class FailureCause:
     def to_error(self, job: str, aftermath: str = "") -> JobError:
         """The exception that ends the client's ``execute`` call; ``aftermath`` is said after it."""
         text = f'job "{job}" failed: {self.describe()}{aftermath}'
+        if self.is_drain:
+            return WorkerDrainedError(text)
         if self.error_type == WorkerLostError.__name__:
             return WorkerLostError(text)
         if self.traceback:

@@ -11,7 +11,7 @@ missing field or a wrong type is a ``RemoteProtocolError`` and ends the connecti
     worker -> coordinator                      coordinator -> worker
     Register                                   Registered | Refused
     Heartbeat                                  Heartbeat, in answer to each
-    Progress                                   Deploy, Run, Cancel
+    Progress, Drain                            Deploy, Run, Cancel
     StatisticsReport                           StatisticsRequest
     Answer*                                    SampleStacks, DumpThreads
                                                ListOutput, ReadOutput
@@ -42,6 +42,7 @@ __all__ = [
     "CompleteCheckpoint",
     "DeclineCheckpoint",
     "Deploy",
+    "Drain",
     "DumpThreads",
     "Failed",
     "Heartbeat",
@@ -115,6 +116,11 @@ class Heartbeat:
     """Of a worker, which subtask's thread has been at one call for longest."""
     step_s: float = 0.0
     """For how many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """The worker was told to end, and does so once its jobs have left it: it waits for ``Stop``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +334,7 @@ class AbortCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The cluster ends: the worker cancels what it runs and exits."""
+    """The cluster ends, or the worker has drained: it cancels what it runs and exits."""
 
     reason: str
 
@@ -338,6 +344,7 @@ Message: TypeAlias = (
     | Registered
     | Refused
     | Heartbeat
+    | Drain
     | Progress
     | StatisticsRequest
     | StatisticsReport

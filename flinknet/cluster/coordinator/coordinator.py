@@ -563,6 +563,9 @@ async def serve(
 
     def stop_on(number: signal.Signals) -> None:
         nonlocal reason
+        if stop.is_set():
+            # Twice: whatever it still waits for. Its files are whole at any moment.
+            os._exit(ExitStatus.STOPPED)
         reason = f"was told to stop by signal {number} ({number.name})"
         stop.set()
 

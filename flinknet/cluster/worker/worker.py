@@ -7,18 +7,21 @@ One event loop, one network environment, one control link. The worker registers,
 what the coordinator says: each job attempt is one task (``job_attempt.py``) of the
 worker's task group. Its life::
 
-    WORKING   STOP -> STOPPED, LOSE -> ORPHANED
     ORPHANED  JOIN -> WORKING
+    WORKING   DRAIN -> DRAINING, STOP -> STOPPED, LOSE -> ORPHANED
+    DRAINING  STOP -> STOPPED, LOSE -> STOPPED
 
-The first of the two counts, and says with which status the process exits when the worker has
-cancelled what it runs. STOP is SIGTERM, or the coordinator's message of that name. A worker that
-loses the coordinator cancels what it runs, because nobody else would ever do so. It has lost it
-when the control connection ends, and when no message has come for ``coordinator_timeout_ms``,
-though each heartbeat is answered; the time in which user code blocked the loop, so that nothing
-could be heard, does not count (``presence.py``). Then it ends, unless the coordinator had said for
-how long to try to register again: with one that comes in its place, or with the same one, if only
-the network between the two was cut. Nothing of its earlier attempts runs by then. It serves no
-coordinator of a lower epoch than it has served before.
+The first end counts, and says with which status the process exits when the worker has cancelled
+what it runs. STOP is the coordinator's message of that name, or SIGTERM to a worker that a launcher
+stops. To any other worker SIGTERM means DRAIN: it tells the coordinator, and works until its jobs
+have left it, which ends with STOP, but no longer than ``drain_timeout_ms``. A second signal is
+STOP. A worker that loses the coordinator cancels what it runs, because nobody else would ever do
+so. It has lost it when the control connection ends, and when no message has come for
+``coordinator_timeout_ms``, though each heartbeat is answered; the time in which user code blocked
+the loop, so that nothing could be heard, does not count (``presence.py``). Then it ends, unless the
+coordinator had said for how long to try to register again: with one that comes in its place, or
+with the same one, if only the network between the two was cut. Nothing of its earlier attempts runs
+by then. It serves no coordinator of a lower epoch than it has served before.
 
 Heartbeats share the event loop with the subtasks. They cannot starve behind subtasks, which yield
 at least once per buffer, but a user function that blocks the loop also holds them back. Then a
@@ -36,6 +39,7 @@ import asyncio
 import gc
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
@@ -64,6 +68,7 @@ from flinknet.cluster.control.messages import (
     Cancel,
     CompleteCheckpoint,
     Deploy,
+    Drain,
     Heartbeat,
     Message,
     Register,
@@ -123,8 +128,9 @@ log = logging.getLogger("flinknet.worker")
 
 
 class WorkEvent(Enum):
-    """Why a worker ceases to work."""
+    """What begins and ends the work of a worker."""
 
+    DRAIN = "it is to end once its jobs have left it"
     STOP = "it is told to"
     LOSE = "its coordinator is gone"
     JOIN = "another coordinator has taken it"
@@ -134,17 +140,21 @@ class WorkState(Enum):
     """Whether a worker works."""
 
     WORKING = "it does what the coordinator says"
+    DRAINING = "it does so until its jobs have left it"
     STOPPED = "it ends, as it was told to"
-    ORPHANED = "nobody tells it anything any more"
+    ORPHANED = "it has no coordinator: not yet, or not any more"
 
 
 _S, _E = WorkState, WorkEvent
 
 TRANSITIONS: Transitions[WorkState, WorkEvent] = Transitions(
     {
+        (_S.ORPHANED, _E.JOIN): _S.WORKING,
+        (_S.WORKING, _E.DRAIN): _S.DRAINING,
         (_S.WORKING, _E.STOP): _S.STOPPED,
         (_S.WORKING, _E.LOSE): _S.ORPHANED,
-        (_S.ORPHANED, _E.JOIN): _S.WORKING,
+        (_S.DRAINING, _E.STOP): _S.STOPPED,
+        (_S.DRAINING, _E.LOSE): _S.STOPPED,
     }
 )
 
@@ -183,8 +193,9 @@ class Worker:
         self._config = config
         self._attempts: dict[AttemptKey, tuple[JobAttempt, asyncio.Task[None]]] = {}
         self._heard_at = 0.0
-        self.state = WorkState.WORKING
+        self.state = WorkState.ORPHANED
         self._ended = asyncio.Event()
+        self._drains = asyncio.Event()
         self._settlements: set[asyncio.Task[None]] = set()
 
     async def serve(self, registered: Registered, stop: asyncio.Event) -> ExitStatus:
@@ -193,9 +204,8 @@ class Worker:
         Running attempts are cancelled before it returns. It may be called again when another
         coordinator has registered the worker.
         """
-        if (self.state, WorkEvent.JOIN) in TRANSITIONS:
-            self.state = TRANSITIONS[self.state, WorkEvent.JOIN]
-            self._ended.clear()
+        self.state = TRANSITIONS[self.state, WorkEvent.JOIN]
+        self._ended.clear()
         async with asyncio.TaskGroup() as group:
             services = [
                 group.create_task(service)
@@ -206,6 +216,7 @@ class Worker:
                     self.metrics.watch(),
                     self._converse(group),
                     self._await_stop(stop),
+                    self._await_drain(),
                     self._await_silence(registered),
                 )
             ]
@@ -227,6 +238,27 @@ class Worker:
             await asyncio.wait(self._settlements, timeout=timeout_s)
         for task in self._settlements:
             task.cancel()
+
+    def drain(self) -> bool:
+        """Have its jobs leave this worker, and end then; return whether it does so: not if it
+        already did, or has no coordinator."""
+        if (self.state, WorkEvent.DRAIN) not in TRANSITIONS:
+            return False
+        self.state = TRANSITIONS[self.state, WorkEvent.DRAIN]
+        self._drains.set()
+        return True
+
+    async def _await_drain(self) -> None:
+        await self._drains.wait()
+        timeout_ms = self._config.drain_timeout_ms
+        log.warning(
+            "told to end: jobs may leave this worker for up to %d ms (cluster.drain_timeout_ms); a "
+            "second signal ends it at once",
+            timeout_ms,
+        )
+        await self._link.send(Drain())
+        await asyncio.sleep(timeout_ms / 1000)
+        self._end(WorkEvent.STOP)
 
     def _end(self, event: WorkEvent) -> None:
         if (self.state, event) in TRANSITIONS:
@@ -388,10 +420,19 @@ async def work(
     config: FlinknetConfig,
     token: str,
     output: KeptOutput | None = None,
+    *,
+    drains: bool = False,
 ) -> ExitStatus:
-    """Be a worker until told to stop or the coordinator is gone; return the exit status."""
+    """Be a worker until told to stop or the coordinator is gone; return the exit status. ``drains``
+    says that the first signal lets jobs leave it before."""
     stop = asyncio.Event()
-    when_told_to_stop(lambda number: stop.set())
+    at_work: list[Worker] = []
+
+    def hear(number: signal.Signals) -> None:
+        if not (drains and at_work and at_work[0].drain()):
+            stop.set()
+
+    when_told_to_stop(hear)
     _keep_what_is_loaded()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     advertised = _advertised(config.cluster, coordinator)
@@ -437,6 +478,7 @@ async def work(
             output,
             pulse.beat,
         )
+        at_work.append(worker)
         labels = worker_labels(worker_id, environment.address)
         async with serve_metrics(
             worker.metrics, labels, ports.metrics, config.cluster, token, advertised
@@ -580,7 +622,15 @@ def main() -> int:
         ports = Ports(options.data_port, options.metrics_port)
         with asyncio.Runner(loop_factory=loop_factory(config.cluster)) as runner:
             guard_process()
-            working = work(options.worker_id, options.coordinator, ports, config, token, output)
+            working = work(
+                options.worker_id,
+                options.coordinator,
+                ports,
+                config,
+                token,
+                output,
+                drains=not options.watch_parent,
+            )
             return run_to_end(runner, working)
     except RemoteTransportError as error:
         print(f"lost the coordinator: {text_of(error)}", file=sys.stderr)

@@ -22,6 +22,7 @@ process.
   the first of its heartbeats. Of a job that has a checkpoint, it is looked before (``seek``) which
   is the last good one. If their place does not answer, the attempt fails with that.
   ``recovery.py`` has the states of all this in one table; the dispatcher sends its events.
+- A worker that was told to end says so, and its jobs leave it (``draining.py``).
 - If only some regions of a job have failed they begin again in the same way, and the others go on
   (``region_failover.py``), as part of the same attempt, under a number of their own.
 - Of an ended job only the story is kept, and that only until ``jobs_retained`` more have ended.
@@ -60,6 +61,7 @@ from flinknet.cluster.control.messages import (
     AwaitCheckpoint,
     CompleteCheckpoint,
     DeclineCheckpoint,
+    Drain,
     Failed,
     Heartbeat,
     Message,
@@ -69,12 +71,14 @@ from flinknet.cluster.control.messages import (
     Released,
     Settled,
     StatisticsReport,
+    Stop,
     TriggerCheckpoint,
 )
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import check_collected_bytes
 from flinknet.cluster.control.wall_clock import WallClock
 from flinknet.cluster.coordinator.jobs.attempt_record import AttemptRecord
+from flinknet.cluster.coordinator.jobs.draining import Draining
 from flinknet.cluster.coordinator.jobs.job_execution import Commands, Part, SubtaskKey
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.cluster.coordinator.jobs.recovery import RecoveryState, Scope
@@ -166,6 +170,7 @@ class Dispatcher:
             takes_back=takes_back,
         )
         self._jobs: dict[str, JobRecord] = {}
+        self._draining = Draining()
 
     def wall_ms(self, at: float) -> int:
         """A time of the coordinator's clock in milliseconds since 1970."""
@@ -259,7 +264,9 @@ class Dispatcher:
 
     def _slots_free(self, returning: Counter[str]) -> int:
         return sum(
-            worker.free_slots + returning[worker.worker_id] for worker in self.workers.registered()
+            worker.free_slots + returning[worker.worker_id]
+            for worker in self.workers.registered()
+            if not worker.drains
         )
 
     def _slots_missing(self) -> str:
@@ -335,6 +342,8 @@ class Dispatcher:
             case Heartbeat():
                 self.workers.is_at_step(worker_id, message.step_of, message.step_s)
                 self._send(worker_id, Heartbeat())
+            case Drain():
+                self.workers.drain(worker_id)
             case StatisticsReport():
                 pass  # a sign of life; the rest is the metric store's
             case Progress() | Opened() | Failed() | Released() | Settled():
@@ -358,6 +367,7 @@ class Dispatcher:
             commands = record.execution.offer(worker_id, now)
             if commands:
                 self._carry_out(record, record.present, commands, now)
+        self._drain_workers(now)
         self._restart_jobs(now)
 
     def connection_closed(self, worker_id: str, now: float) -> None:
@@ -386,6 +396,7 @@ class Dispatcher:
         for record in self.jobs():
             self._carry_out(record, record.present, record.execution.tick(now), now)
             self._order(record, record.present, record.checkpoints.tick(now), now)
+        self._drain_workers(now)
         self._restart_jobs(now)
 
     # -- checkpoints
@@ -442,6 +453,7 @@ class Dispatcher:
             record.continue_from(RestorePoint(str(directory), frozenset(latest.finished)))
         self._write_down(record)
         self._order(record, attempt, orders, now)
+        self._drain_workers(now)
 
     def checkpoint_found(
         self,
@@ -558,6 +570,18 @@ class Dispatcher:
             self._order(record, attempt, orders, now)
         elif books.is_suspended and execution.state is not JobState.RUNNING:
             self._order(record, attempt, books.attempt_ends(now), now)
+
+    def _drain_workers(self, now: float) -> None:
+        """Have jobs leave the workers that were told to end, and let these go."""
+        for worker in self.workers.draining():
+            for record in self.jobs():
+                if self._draining.is_to_leave(record, worker):
+                    cause = FailureCause.of_drained_worker(worker.worker_id, worker.pid)
+                    commands = record.execution.fail(cause, now)
+                    self._carry_out(record, record.present, commands, now)
+            if not worker.is_dismissed and self._draining.may_go(self.jobs(), worker):
+                worker.is_dismissed = True
+                self._send(worker.worker_id, Stop("it has drained"))
 
     def _restart_jobs(self, now: float) -> None:
         """Begin what is to begin again and whose time has come, as far as there are slots."""

@@ -162,6 +162,14 @@ class JobExecution:
             for name, region in self.regions.items()
         }
 
+    def runs_on(self, worker_id: str) -> bool:
+        """Return whether a subtask that has not ended is on the worker."""
+        return any(self._states[key].is_pending for key in self._subtasks_of(worker_id))
+
+    def is_settled_by(self, worker_id: str) -> bool:
+        """Return whether the worker commits or aborts what the sinks have prepared."""
+        return self._settler == worker_id and not self.state.is_terminal
+
     def worker_of(self, subtask: SubtaskKey) -> str:
         """Where a subtask was deployed; RemoteProtocolError if the job has no such subtask."""
         if subtask not in self._worker_of:

@@ -12,7 +12,7 @@ dispatcher send events to it, and no other module writes an attribute of this re
 A job of a coordinator that has ended is ``resumed`` with its last attempt. If that is lost with the
 coordinator, a job with checkpoints goes on in another one in any case, as in Flink: its restart
 strategy is about failures of the job. One without would begin again from its start, which the
-strategy must allow.
+strategy must allow. The same holds for a job that leaves a worker which was told to end.
 """
 
 from __future__ import annotations
@@ -397,6 +397,9 @@ class JobRecord:
         return True
 
     def _restart_after(self, cause: FailureCause | None, now: float) -> float | None:
+        has_checkpoints = self.submission.shape.checkpointing is not None
+        if cause is not None and cause.is_drain and has_checkpoints:
+            return now
         is_damage = cause is not None and self.may_have_checkpoint and cause.error_type in _DAMAGE
         if is_damage and not self.doubts_checkpoints:
             # Had the files been read before, nothing would have begun.

@@ -108,6 +108,10 @@ class WorkerRecord:
     """For how many seconds."""
     occupied: dict[AttemptKey, int] = field(default_factory=dict)
     """Slots taken, by job attempt."""
+    drains: bool = False
+    """It was told to end, and waits until its jobs have left it."""
+    is_dismissed: bool = False
+    """They have, and it has been told."""
 
     @property
     def is_lost(self) -> bool:
@@ -116,13 +120,15 @@ class WorkerRecord:
 
     @property
     def status(self) -> str:
-        """``REGISTERED`` or ``LOST``, as clients and metrics are told."""
-        return "LOST" if self.is_lost else "REGISTERED"
+        """``REGISTERED``, ``DRAINING`` or ``LOST``, as clients and metrics are told."""
+        if self.is_lost:
+            return "LOST"
+        return "DRAINING" if self.drains else "REGISTERED"
 
     @property
     def free_slots(self) -> int:
-        """Slots that a new job may have; none on a lost worker."""
-        if self.is_lost:
+        """Slots that a new job may have; none on a worker that is lost or drains."""
+        if self.is_lost or self.drains:
             return 0
         return self.slots - sum(self.occupied.values())
 
@@ -230,6 +236,14 @@ class WorkerRegistry:
         if worker is not None:
             worker.lives_at = worker.pulsed_at = now
 
+    def drain(self, worker_id: str) -> None:
+        """A worker was told to end: it gets nothing new."""
+        self._workers[worker_id].drains = True
+
+    def draining(self) -> tuple[WorkerRecord, ...]:
+        """The workers that are there and drain, in order of registration."""
+        return tuple(worker for worker in self.registered() if worker.drains)
+
     def occupy(self, worker_id: str, attempt: AttemptKey, slots: int) -> None:
         """Give slots of a worker to a job attempt."""
         worker = self._workers[worker_id]
@@ -318,7 +332,10 @@ class WorkerRegistry:
             return None
         worker.state = TRANSITIONS[worker.state, event]
         gravity = _GRAVITY[worker.state]
-        worker.loss = FailureCause.of_lost_worker(worker_id, worker.pid, reason, gravity)
+        if worker.drains:
+            worker.loss = FailureCause.of_drained_worker(worker_id, worker.pid)
+        else:
+            worker.loss = FailureCause.of_lost_worker(worker_id, worker.pid, reason, gravity)
         worker.occupied.clear()
         if worker_id not in self._lost:
             self._lost.append(worker_id)

@@ -13,6 +13,7 @@ EXAMPLES = [
     messages.Register("worker-1", 4711, "127.0.0.1:1234", 2, "127.0.0.1:9249"),
     messages.Registered(1000.0, 250.0, 60_000.0),
     messages.Refused("no"),
+    messages.Drain(),
     messages.Heartbeat(),
     messages.Progress("job", 0, [[0, 1, 2, 3, 4, 5]]),
     messages.StatisticsRequest(7, 100),
@@ -85,7 +86,9 @@ def test_an_error_does_not_repeat_a_long_message() -> None:
 
 
 def test_a_whole_number_is_a_duration() -> None:
-    assert decode(msgpack.packb(["Registered", 1000, 250, 0])) == messages.Registered(1000, 250)
+    assert decode(msgpack.packb(["Registered", 1000, 250, 0, "", 0])) == messages.Registered(
+        1000, 250
+    )
 
 
 def test_lists_and_maps_keep_their_contents() -> None:

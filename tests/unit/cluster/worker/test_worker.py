@@ -266,7 +266,7 @@ def test_the_docstring_shows_the_table() -> None:
 
 
 def test_every_end_has_a_status() -> None:
-    assert set(module._STATUS) == set(WorkState) - {WorkState.WORKING}
+    assert set(module._STATUS) == set(WorkState) - {WorkState.WORKING, WorkState.DRAINING}
 
 
 ENDS = (WorkEvent.STOP, WorkEvent.LOSE)
@@ -276,11 +276,44 @@ ENDS = (WorkEvent.STOP, WorkEvent.LOSE)
 async def test_the_first_end_of_a_worker_counts(event: WorkEvent) -> None:
     link = http_link("127.0.0.1:1", new_token(), CONFIG)
     worker = Worker(NetworkEnvironment(worker_id="worker-0"), link, CONFIG)
+    assert not worker.drain(), "it has no coordinator"
+    worker._end(WorkEvent.JOIN)
     worker._end(event)
     end = TRANSITIONS[WorkState.WORKING, event]
     for later in ENDS:
         worker._end(later)
         assert worker.state is end
+    assert not worker.drain(), "it has ended"
+
+
+@pytest.mark.parametrize("event", ENDS)
+async def test_a_worker_that_drains_ends_well(event: WorkEvent) -> None:
+    """Its coordinator, if it is lost, has nothing more to say."""
+    link = http_link("127.0.0.1:1", new_token(), CONFIG)
+    worker = Worker(NetworkEnvironment(worker_id="worker-0"), link, CONFIG)
+    worker._end(WorkEvent.JOIN)
+    assert worker.drain()
+    assert not worker.drain(), "the second time it should end at once"
+    worker._end(event)
+    assert worker.state is WorkState.STOPPED
+
+
+@pytest.mark.parametrize("drain_timeout_ms", [60_000.0, 1.0])
+async def test_a_worker_that_drains_waits_for_its_jobs_so_long(drain_timeout_ms: float) -> None:
+    config = replace(CONFIG, drain_timeout_ms=drain_timeout_ms)
+    async with running_cluster(config=config) as cluster, cluster.served.client() as client:
+        job_id = await client.submit(Submission.of_graph(endless_graph()))
+        await until_records_flow(cluster, job_id)
+        number = [environment.worker_id for environment in cluster.environments].index("worker-1")
+        assert cluster.served_workers[number].drain()
+        if drain_timeout_ms > 1.0:
+            worker = cluster.served.coordinator.dispatcher.workers.get("worker-1")
+            assert worker is not None
+            while not worker.drains:
+                await asyncio.sleep(0)
+            await client.cancel(job_id)
+        ended, _ = await asyncio.wait(cluster.workers, return_when=asyncio.FIRST_COMPLETED)
+        assert [worker.result() for worker in ended] == [ExitStatus.STOPPED]
 
 
 async def test_a_worker_joins_the_coordinator_in_the_place_of_its_own(

@@ -147,7 +147,7 @@ class Cluster:
     def pass_time(self, until: float) -> None:
         """Tick when the dispatcher asks for it; the workers live."""
         while self.dispatcher.deadline <= until:
-            self.now = self.dispatcher.deadline
+            self.now = max(self.now, self.dispatcher.deadline)
             for worker in self.dispatcher.workers.registered():
                 self.say(worker.worker_id, Heartbeat())
                 self.sent.remove((worker.worker_id, Heartbeat()))

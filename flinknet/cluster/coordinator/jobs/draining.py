@@ -1,0 +1,49 @@
+"""When a job leaves a worker that was told to end, and when the worker may go.
+
+Theory of operation. A worker that drains takes no new subtasks. A job with checkpoints that runs
+there takes one at once, or as soon as its settings allow, and begins again from it elsewhere; if
+that fails, the next one serves. While a part of the job begins, or the job ends with a savepoint,
+it is left alone, and so is a job without checkpoints: it may come to its end meanwhile. The worker
+may go when no attempt occupies slots there, and no sinks are being committed. It does not wait for
+that longer than ``drain_timeout_ms``.
+
+No I/O and no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.cluster.coordinator.workers.worker_registry import WorkerRecord
+
+__all__ = ["Draining"]
+
+
+class Draining:
+    """The jobs that are to leave workers."""
+
+    def __init__(self) -> None:
+        self._after: dict[str, tuple[int, int]] = {}
+        """Of each job, in which attempt it was asked for a checkpoint, and the number of that."""
+
+    def is_to_leave(self, record: JobRecord, worker: WorkerRecord) -> bool:
+        """Return whether the job should begin again without the worker now; have it take a
+        checkpoint before."""
+        execution, books = record.execution, record.checkpoints
+        has_checkpoints = record.submission.shape.checkpointing is not None
+        if not has_checkpoints or books.is_stopping or not books.is_running:
+            return False
+        if not (execution.all_run and execution.runs_on(worker.worker_id)):
+            return False
+        attempt, number = self._after.get(record.job_id, (-1, 0))
+        if attempt != record.present.last_number:
+            self._after[record.job_id] = record.present.last_number, books.next_id
+            books.hasten()
+            return False
+        return books.latest is not None and books.latest.checkpoint_id >= number
+
+    def may_go(self, records: Iterable[JobRecord], worker: WorkerRecord) -> bool:
+        """Return whether no job needs the worker any more."""
+        is_needed = any(record.execution.is_settled_by(worker.worker_id) for record in records)
+        return not (worker.occupied or is_needed)
