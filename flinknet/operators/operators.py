@@ -33,6 +33,7 @@ from typing import Any, NoReturn
 
 from flinknet.buffer.availability import Availability
 from flinknet.environment.cancellation import is_cancelled
+from flinknet.environment.cluster_clock import CLUSTER_CLOCK
 from flinknet.environment.savepoint_stop import Stopped
 from flinknet.environment.task_thread import on_loop
 from flinknet.errors import ConfigurationError, FlinknetError, JobFailedError
@@ -165,7 +166,8 @@ class Operator:
     async def process_latency_marker(self, marker: LatencyMarker) -> None:
         """Note how long the marker has taken, and let it go on."""
         context = self._context
-        context.latency.take(marker, context.processing_time.get_current_processing_time())
+        now_ms = context.processing_time.get_current_processing_time()
+        context.latency.take(marker, CLUSTER_CLOCK.shows_at(now_ms))
         await self._pass_on(marker)
 
     async def process_stream_element(self, element: StreamElement) -> None:

@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from flinknet.buffer.availability import Availability
+from flinknet.environment.cluster_clock import CLUSTER_CLOCK
 from flinknet.environment.processing_time import ScheduledTimer
 from flinknet.environment.task_thread import STEP_S, ChainThread, is_in_task_thread
 from flinknet.errors import ConfigurationError, StateError
@@ -229,7 +230,8 @@ class SourceOperator(Operator):
         context = self._context
         self._set_marker_timer(context.latency_interval_ms)
         now_ms = context.processing_time.get_current_processing_time()
-        await self._pass_on(LatencyMarker(now_ms, context.operator_uid, context.index))
+        marked_ms = CLUSTER_CLOCK.shows_at(now_ms)
+        await self._pass_on(LatencyMarker(marked_ms, context.operator_uid, context.index))
 
     def _restored_shares(self, saved: list[Any]) -> list[Share]:
         """Return what this subtask goes on with; those that had finished have left nothing."""

@@ -30,7 +30,7 @@ from functools import partial
 from flinknet.buffer.buffer import Buffer
 from flinknet.checkpoint.channel_state import ChannelLabel, ChannelState, ChannelStateWriter
 from flinknet.config import CheckpointingConfig
-from flinknet.environment.processing_time import wall_clock_ms
+from flinknet.environment.cluster_clock import CLUSTER_CLOCK
 from flinknet.errors import FlinknetError
 from flinknet.operators.record_slices import RecordSlices
 from flinknet.partition.timeoutable_barrier import OvertakenData
@@ -92,8 +92,8 @@ class ChannelCapture:
         if not partitions:
             self._finish_output(checkpoint_id)
         elif options.aligned_timeout_ms is not None and checkpoint_id in self._unsettled:
-            # The clock may have been set back since the barrier was made, or be another machine's.
-            age_ms = max(0, wall_clock_ms() - barrier.timestamp_ms)
+            # The clock may have been set back since the barrier was made.
+            age_ms = max(0, CLUSTER_CLOCK.now_ms() - barrier.timestamp_ms)
             self._timers[checkpoint_id] = asyncio.get_running_loop().call_later(
                 max(0, options.aligned_timeout_ms - age_ms) / 1000, self._time_out, checkpoint_id
             )

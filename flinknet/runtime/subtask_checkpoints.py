@@ -45,10 +45,10 @@ from flinknet.checkpoint.metadata import CheckpointDirectory, Label, StateKind, 
 from flinknet.checkpoint.pending_checkpoint import SubtaskId, SubtaskReport
 from flinknet.checkpoint.state_handle import encode_handle
 from flinknet.config import CheckpointingConfig
+from flinknet.environment.cluster_clock import CLUSTER_CLOCK
 from flinknet.environment.processing_time import (
     ProcessingTimeService,
     ScheduledTimer,
-    wall_clock_ms,
 )
 from flinknet.environment.savepoint_stop import SavepointStop
 from flinknet.environment.task_thread import ChainThread
@@ -218,7 +218,7 @@ class SubtaskCheckpoints:
             return None
         if begun.barriers is not None:
             decoded = decode_event(event)
-            handled = handle_event(begun.barriers, channel, decoded, wall_clock_ms())
+            handled = handle_event(begun.barriers, channel, decoded, CLUSTER_CLOCK.now_ms())
             self._follow_deadline(begun)
             if handled:
                 return None
@@ -233,11 +233,11 @@ class SubtaskCheckpoints:
         if self.input_has_ended:
             self._take_as_finished(begun, barrier)
         elif begun.barriers is not None:
-            begun.barriers.on_trigger(barrier, wall_clock_ms())
+            begun.barriers.on_trigger(barrier, CLUSTER_CLOCK.now_ms())
             self._follow_deadline(begun)
         elif barrier.checkpoint_id > self.taken:
             metrics = AlignmentMetrics(
-                start_delay_ms=max(0, wall_clock_ms() - barrier.timestamp_ms)
+                start_delay_ms=max(0, CLUSTER_CLOCK.now_ms() - barrier.timestamp_ms)
             )
             part = self._part_of(barrier)
             if barrier.options.kind.stops:
@@ -265,7 +265,7 @@ class SubtaskCheckpoints:
             begun.timers.cancel(self._deadline.timer)
             self._deadline = None
         if deadline_ms is not None and self._deadline is None:
-            delay_ms = max(0, deadline_ms - wall_clock_ms())
+            delay_ms = max(0, deadline_ms - CLUSTER_CLOCK.now_ms())
             on_time = partial(self._on_time, begun, begun.barriers, deadline_ms)
             self._deadline = _Deadline(deadline_ms, begun.timers.register_delay(delay_ms, on_time))
 
@@ -273,7 +273,7 @@ class SubtaskCheckpoints:
         self, begun: _Begun, barriers: CheckpointBarriers, deadline_ms: int, _: int
     ) -> None:
         self._deadline = None
-        barriers.on_time(max(deadline_ms, wall_clock_ms()))
+        barriers.on_time(max(deadline_ms, CLUSTER_CLOCK.now_ms()))
         self._follow_deadline(begun)
 
     # -- what the barrier handler says (BarrierListener)

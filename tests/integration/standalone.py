@@ -62,10 +62,13 @@ class Standalone:
         self.address = json.loads(said)["address"]
         return process
 
-    async def worker(self, name: str, address: str = "") -> Process:
-        """Start a worker of the coordinator at that address, and return when it is registered."""
+    async def worker(self, name: str, address: str = "", customized: Path | None = None) -> Process:
+        """Start a worker of the coordinator at that address, and return when it is registered.
+        ``customized`` is a directory with a ``sitecustomize`` module for it."""
         where = f"--coordinator={address or self.address}"
-        process = await self._start("worker", name, self.config, where, f"--worker-id={name}")
+        path = ROOT if customized is None else f"{customized}{os.pathsep}{ROOT}"
+        arguments = (where, f"--worker-id={name}")
+        process = await self._start("worker", name, self.config, *arguments, path=path)
         await self.until_registered(name)
         return process
 
@@ -96,7 +99,12 @@ class Standalone:
                 await asyncio.sleep(LOOK_S)
 
     async def _start(
-        self, module: str, name: str, config: FlinknetConfig, *arguments: str
+        self,
+        module: str,
+        name: str,
+        config: FlinknetConfig,
+        *arguments: str,
+        path: Path | str = ROOT,
     ) -> Process:
         configured = {
             option.variable: option.render(attrgetter(field)(config))
@@ -113,7 +121,7 @@ class Standalone:
                     **configured,
                     TOKEN_VARIABLE: self._token,
                     SEED_VARIABLE: str(config.cluster.hash_seed),
-                    "PYTHONPATH": str(ROOT),
+                    "PYTHONPATH": str(path),
                 },
                 stdin=DEVNULL,
                 stdout=PIPE if module == "coordinator" else log,

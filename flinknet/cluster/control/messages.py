@@ -116,6 +116,14 @@ class Heartbeat:
     """Of a worker, which subtask's thread has been at one call for longest."""
     step_s: float = 0.0
     """For how many seconds."""
+    sent_s: float = 0.0
+    """When the worker has sent it, by a clock of its own; the answer repeats it."""
+    wall_s: float = 0.0
+    """Of an answer, the coordinator's time of day, in seconds since 1970."""
+    clock_offset_s: float = 0.0
+    """Of a worker, by how much its clock is ahead of the coordinator's (``clock_offset.py``)."""
+    clock_error_s: float = -1.0
+    """By how much that may be wrong; below 0 if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

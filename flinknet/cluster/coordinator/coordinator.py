@@ -33,7 +33,13 @@ from flinknet.cluster.control.hash_seed import restart_with_seed
 from flinknet.cluster.control.http_server import HttpServer
 from flinknet.cluster.control.kept_output import KeptOutput
 from flinknet.cluster.control.logs import configure_logging
-from flinknet.cluster.control.messages import Message, Register, Registered, StatisticsReport
+from flinknet.cluster.control.messages import (
+    Heartbeat,
+    Message,
+    Register,
+    Registered,
+    StatisticsReport,
+)
 from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.process_group import kill_group
 from flinknet.cluster.control.stop_signals import when_told_to_stop
@@ -448,8 +454,12 @@ class Coordinator:
 
     def _send(self, worker_id: str, message: Message) -> None:
         connection = self._connections.get(worker_id)
-        if connection is not None:
-            connection.send(message)
+        if connection is None:
+            return
+        if isinstance(message, Heartbeat):
+            # Read here and not before: the worker measures its clock by it.
+            message = Heartbeat(sent_s=message.sent_s, wall_s=machine.wall_time())
+        connection.send(message)
 
     def _settle(self) -> None:
         self._progressed.set()

@@ -48,6 +48,7 @@ from enum import Enum
 from pathlib import Path
 
 from flinknet import machine
+from flinknet.cluster.control.clock_offset import ClockOffset
 from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import (
     TOKEN_VARIABLE,
@@ -102,6 +103,7 @@ from flinknet.config import (
     StateConfig,
 )
 from flinknet.config.loading import load_settings
+from flinknet.environment.cluster_clock import CLUSTER_CLOCK
 from flinknet.environment.processing_time import PROCESSING_CLOCK
 from flinknet.environment.task_thread import longest_step
 from flinknet.errors import (
@@ -193,6 +195,8 @@ class Worker:
         self._config = config
         self._attempts: dict[AttemptKey, tuple[JobAttempt, asyncio.Task[None]]] = {}
         self._heard_at = 0.0
+        self._clock = ClockOffset()
+        """Of the present coordinator."""
         self.state = WorkState.ORPHANED
         self._ended = asyncio.Event()
         self._drains = asyncio.Event()
@@ -206,6 +210,7 @@ class Worker:
         """
         self.state = TRANSITIONS[self.state, WorkEvent.JOIN]
         self._ended.clear()
+        self._clock = ClockOffset()
         async with asyncio.TaskGroup() as group:
             services = [
                 group.create_task(service)
@@ -270,6 +275,7 @@ class Worker:
         while (message := await self._link.receive()) is not None:
             self._heard_at = loop.time()
             if isinstance(message, Heartbeat):
+                self._compare_clocks(message)
                 continue
             if isinstance(message, Stop):
                 self._end(WorkEvent.STOP)
@@ -362,9 +368,30 @@ class Worker:
                 log.warning("%s; processing time %s", describe_jump(jump_s), told)
             self._beat()
             step = longest_step(task_time())
-            at_step = Heartbeat() if step is None else Heartbeat(step.subtask, step.seconds)
-            await self._link.send(at_step)
+            subtask, seconds = ("", 0.0) if step is None else (step.subtask, step.seconds)
+            error_s = self._clock.error_s
+            beat = Heartbeat(
+                subtask,
+                seconds,
+                sent_s=loop.time(),
+                clock_offset_s=self._clock.offset_s,
+                clock_error_s=-1.0 if error_s is None else error_s,
+            )
+            await self._link.send(beat)
             await asyncio.sleep(registered.heartbeat_interval_ms / 1000)
+
+    def _compare_clocks(self, answer: Heartbeat) -> None:
+        """Have times that other hosts compare be those of the coordinator's clock."""
+        # In this order: if this thread has to wait in between, the round trip is only longer.
+        wall_s = machine.wall_time()
+        received_s = asyncio.get_running_loop().time()
+        self._clock.take(
+            sent_s=answer.sent_s,
+            received_s=received_s,
+            wall_s=wall_s,
+            other_wall_s=answer.wall_s,
+        )
+        CLUSTER_CLOCK.ahead_ms = round(1000 * self._clock.correction_s)
 
     async def _send_progress(self, registered: Registered) -> None:
         while True:

@@ -341,7 +341,8 @@ class Dispatcher:
         match message:
             case Heartbeat():
                 self.workers.is_at_step(worker_id, message.step_of, message.step_s)
-                self._send(worker_id, Heartbeat())
+                self.workers.has_clock(worker_id, message.clock_offset_s, message.clock_error_s)
+                self._send(worker_id, Heartbeat(sent_s=message.sent_s))
             case Drain():
                 self.workers.drain(worker_id)
             case StatisticsReport():

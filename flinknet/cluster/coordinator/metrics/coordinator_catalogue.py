@@ -10,6 +10,7 @@ from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.cluster.coordinator.metrics.metric_store import MetricStore
+from flinknet.cluster.coordinator.workers.worker_registry import WorkerRecord
 from flinknet.metrics.registry import Adding, Catalogue, Family, Kind, Labels, Metric, Unit
 
 __all__ = [
@@ -159,6 +160,15 @@ _REPORT: Catalogue[float] = Catalogue(
     ),
     labels=(*_HOST, "tm_id"),
 )
+
+_CLOCK: Catalogue[WorkerRecord] = Catalogue(
+    "Clocks of workers",
+    (
+        Metric("flinknet_worker_clock_offset_seconds", Unit.SECONDS, lambda worker: worker.clock_offset_s, "By how much the clock of a worker is ahead of the coordinator's; below 0 if it is behind", adds=MAX),
+        Metric("flinknet_worker_clock_error_seconds", Unit.SECONDS, lambda worker: worker.clock_error_s, "By how much that may be wrong at most: half of the shortest round trip", adds=MAX),
+    ),
+    labels=(*_HOST, "tm_id"),
+)
 # fmt: on
 
 COORDINATOR_CATALOGUES: tuple[Catalogue[Any], ...] = (
@@ -167,6 +177,7 @@ COORDINATOR_CATALOGUES: tuple[Catalogue[Any], ...] = (
     _CHECKPOINT_AGE,
     _WORKERS,
     _REPORT,
+    _CLOCK,
 )
 """In the order of the documentation."""
 
@@ -191,6 +202,14 @@ def coordinator_families(
         [
             ({**labels, "tm_id": worker_id}, now - report.at)
             for worker_id, report in store.latest().items()
+        ],
+        even_empty=True,
+    )
+    yield from _CLOCK.families(
+        [
+            ({**labels, "tm_id": worker.worker_id}, worker)
+            for worker in dispatcher.workers.registered()
+            if worker.clock_error_s is not None
         ],
         even_empty=True,
     )

@@ -216,6 +216,7 @@ class ClientRoutes:
 
 def worker_row(worker: WorkerRecord, now: float) -> dict[str, Any]:
     """A worker in plain JSON types."""
+    error_s = worker.clock_error_s
     return {
         "worker_id": worker.worker_id,
         "pid": worker.pid,
@@ -225,5 +226,7 @@ def worker_row(worker: WorkerRecord, now: float) -> dict[str, Any]:
         "slots": worker.slots,
         "free_slots": worker.free_slots,
         "heard_ms_ago": round((now - worker.heard_at) * 1000, 1),
+        "clock_offset_ms": None if error_s is None else round(worker.clock_offset_s * 1000, 3),
+        "clock_error_ms": None if error_s is None else round(error_s * 1000, 3),
         "loss": None if worker.loss is None else worker.loss.message,
     }

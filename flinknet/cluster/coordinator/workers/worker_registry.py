@@ -106,6 +106,10 @@ class WorkerRecord:
     """Which subtask's thread has been at one call for longest, as its last heartbeat says."""
     step_s: float = 0.0
     """For how many seconds."""
+    clock_offset_s: float = 0.0
+    """By how much its clock is ahead of the coordinator's."""
+    clock_error_s: float | None = None
+    """By how much that may be wrong; None if it is not known."""
     occupied: dict[AttemptKey, int] = field(default_factory=dict)
     """Slots taken, by job attempt."""
     drains: bool = False
@@ -228,6 +232,12 @@ class WorkerRegistry:
         """A heartbeat of a worker says at which call user code has been for longest."""
         worker = self._workers[worker_id]
         worker.step_of, worker.step_s = subtask, seconds
+
+    def has_clock(self, worker_id: str, offset_s: float, error_s: float) -> None:
+        """A heartbeat of a worker says by how much its clock is ahead, if it knows."""
+        if error_s >= 0:
+            worker = self._workers[worker_id]
+            worker.clock_offset_s, worker.clock_error_s = offset_s, error_s
 
     def lives(self, worker_id: str, now: float) -> None:
         """A worker's pulse has come: its process is there, and its event loop is held up. Nothing

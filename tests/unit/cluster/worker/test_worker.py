@@ -29,6 +29,7 @@ from flinknet.cluster.worker.worker import (
 )
 from flinknet.config import NetworkConfig
 from flinknet.datastream import CollectSink
+from flinknet.environment.cluster_clock import CLUSTER_CLOCK
 from flinknet.errors import JobCancelledError, JobFailedError, WorkerLostError
 from flinknet.net.network_environment import NetworkEnvironment
 from tests.unit.cluster.control_plane import serve_control_plane, served_websocket
@@ -424,3 +425,36 @@ async def test_a_clock_that_is_set_is_told_once_and_loses_nobody(
             assert record is not None
             assert abs(record.wall_ms(record.submitted_at) / 1000 - machine.wall_time()) < 60
         assert not any(worker.done() for worker in cluster.workers)
+
+
+class _Ahead:
+    """A machine whose clock is ahead of this one's."""
+
+    def __init__(self, ahead_s: float) -> None:
+        self._ahead_s = ahead_s
+
+    def wall_time(self) -> float:
+        return machine.wall_time() + self._ahead_s
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(machine, name)
+
+
+@pytest.mark.parametrize("ahead_s", [0.0, 5.0, -3600.0])
+async def test_the_clock_of_a_worker_is_compared_with_its_coordinators(
+    monkeypatch: pytest.MonkeyPatch, ahead_s: float
+) -> None:
+    """What other hosts compare is corrected; clocks that agree are left alone."""
+    monkeypatch.setattr(CLUSTER_CLOCK, "ahead_ms", 0)
+    async with running_cluster() as cluster:
+        monkeypatch.setattr(module, "machine", _Ahead(ahead_s))
+        workers = cluster.served.coordinator.dispatcher.workers
+        while any(
+            worker.clock_error_s is None
+            or abs(worker.clock_offset_s - ahead_s) > worker.clock_error_s
+            for worker in workers.registered()
+        ):
+            await asyncio.sleep(0.01)
+        assert abs(CLUSTER_CLOCK.ahead_ms - 1000 * ahead_s) < 1_000
+        if not ahead_s:
+            assert CLUSTER_CLOCK.ahead_ms == 0

@@ -19,6 +19,9 @@ const COLUMNS = [
   { name: "collecting", title: "Garbage collector", show: f.percent,
     label: "part of the last minute in which garbage was collected and all else stood still" },
   { name: "heard_ms_ago", title: "Heard", show: (value) => `${f.milliseconds(value)} ago` },
+  { name: "clock_offset_ms", title: "Clock",
+    show: (value, row) => (f.isKnown(value) ? `${value > 0 ? "+" : ""}${value} ± ${row.clock_error_ms} ms` : "–"),
+    label: "by how much the worker's clock is ahead of the coordinator's" },
   { name: "metrics_address", title: "Metrics", isText: true, show: (value) => value || "–" },
   { name: "loss", title: "Lost", isText: true, show: (value) => value ?? "" },
 ];

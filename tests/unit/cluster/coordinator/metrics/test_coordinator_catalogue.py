@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flinknet.checkpoint.pending_checkpoint import SubtaskReport
 from flinknet.cluster.control.job_state import JobState
-from flinknet.cluster.control.messages import Opened, Register, StatisticsReport
+from flinknet.cluster.control.messages import Heartbeat, Opened, Register, StatisticsReport
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint
@@ -42,6 +42,9 @@ def test_workers_and_slots_have_flinks_names() -> None:
     coordinator = Coordinator()
     body = Submission.of_graph(keyed_graph()).to_bytes()
     coordinator.dispatcher.submit(Submission.from_bytes(body), 0.0)
+    coordinator.dispatcher.receive("worker-0", Heartbeat(), 0.0)
+    beat = Heartbeat(clock_offset_s=-2.5, clock_error_s=0.001)
+    coordinator.dispatcher.receive("worker-1", beat, 0.0)
     exported = coordinator.exported(0.0)
     assert {name: samples for name, samples in exported.items() if "_job_" not in name} == {
         "flink_jobmanager_numRegisteredTaskManagers": [(LABELS, 2)],
@@ -51,6 +54,8 @@ def test_workers_and_slots_have_flinks_names() -> None:
         "flinknet_coordinator_workers": [({**LABELS, "state": "REGISTERED"}, 2)],
         "flinknet_coordinator_report_age_seconds": [],
         "flinknet_coordinator_last_checkpoint_age_seconds": [],
+        "flinknet_worker_clock_offset_seconds": [({**LABELS, "tm_id": "worker-1"}, -2.5)],
+        "flinknet_worker_clock_error_seconds": [({**LABELS, "tm_id": "worker-1"}, 0.001)],
     }
 
 
