@@ -367,6 +367,12 @@ class NetworkConfig:
     another component finds the processes that hang. So it is among the workers of a cluster,
     whatever stands here. Flink: heartbeat.timeout (50 s)."""
 
+    unreachable_timeout_ms: float = 30_000.0
+    """A peer whose machine has acknowledged nothing for this long, though something is due, is
+    given up: it is gone, or the network is cut. That is looked at once per heartbeat_interval_ms. A
+    process that is held up, or stopped, does not keep its machine from acknowledging. 0: only
+    when TCP gives up, after some 15 minutes. Linux alone tells."""
+
     close_timeout_ms: float = 2_000.0
     """Time for the peers of a closing worker to take what it has already written, and for a peer
     that broke the protocol to hear why, before it is cut off."""
@@ -484,6 +490,7 @@ class NetworkConfig:
             f"outbox_bytes_max is {self.outbox_bytes_max}: it must hold one buffer of "
             f"{self.segment_bytes} bytes",
         )
+        require_at_least(self, 0, "unreachable_timeout_ms")
         require_at_least(self, 1, "turn_messages_max")
         require_at_least(self, 4 * KIB, "turn_bytes_max")
         require(

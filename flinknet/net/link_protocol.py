@@ -32,6 +32,7 @@ from flinknet.config import NetworkConfig
 from flinknet.connection.link import Link, LinkState
 from flinknet.connection.session import Session
 from flinknet.errors import RemoteProtocolError, RemoteTransportError
+from flinknet.net.acknowledgements import unacknowledged_s
 from flinknet.net.busy_poll import BusyPoll
 from flinknet.net.farewell import Farewell
 from flinknet.net.rest_queue import Rest, RestQueue
@@ -145,12 +146,27 @@ class LinkProtocol(asyncio.BufferedProtocol):
         """Let the link show a sign of life and look for one of the peer's."""
         link = self.link
         try:
-            link.tick(self._loop.time(), self._transport.get_write_buffer_size())
+            self._look_for_machine()
+            if link.state is not LinkState.LOST:
+                link.tick(self._loop.time(), self._transport.get_write_buffer_size())
         finally:
             if link.state is LinkState.LOST:
                 self._transport.abort()
         if link.state is not LinkState.LOST:
             self._heartbeat_timer = self._loop.call_later(self._heartbeat_s, self._tick)
+
+    def _look_for_machine(self) -> None:
+        """Lose the session if the machine of the peer cannot be reached."""
+        timeout_s = self._config.unreachable_timeout_ms / 1000
+        silent_s = unacknowledged_s(self._transport.get_extra_info("socket"))
+        if timeout_s and silent_s >= timeout_s and self.link.state is not LinkState.LOST:
+            self.link.lost(
+                RemoteTransportError(
+                    f"the machine of {self.session.peer} has acknowledged nothing for "
+                    f"{silent_s:.1f} s (network.unreachable_timeout_ms): it is gone, or the "
+                    "network is cut"
+                )
+            )
 
     # -- bytes in ---------------------------------------------------------------------------------
 

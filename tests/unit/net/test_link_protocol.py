@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import sys
 from typing import Any, Self
 
 import pytest
+import uvloop
 
 from flinknet.config import WireLimits
 from flinknet.consumer.input_channel import PartitionLocation
@@ -27,6 +29,7 @@ from flinknet.records.partitioner import RebalancePartitioner
 from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
 from tests.unit.arrangements import put
 from tests.unit.connection.joined import messages
+from tests.unit.net.deaf_socket import cut
 from tests.unit.net.stranger import (
     Host,
     Stranger,
@@ -776,3 +779,30 @@ async def test_a_connection_error_of_the_peer_is_not_answered() -> None:
         with pytest.raises(RemoteError, match="the peer closes the connection: you broke it"):
             await environment.create_record_reader(gate).next_batch()
         gate.release()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what is acknowledged")
+@pytest.mark.parametrize("event_loop", ["uvloop", "asyncio"])
+def test_a_peer_whose_machine_cannot_be_reached_is_given_up(event_loop: str) -> None:
+    """Although no silence of a peer would be held against it; one that is there and says nothing
+    stays."""
+    config = quick(
+        heartbeat_interval_ms=20.0, heartbeat_timeout_ms=0.0, unreachable_timeout_ms=300.0
+    )
+
+    async def be_cut_off() -> None:
+        async with (
+            NetworkEnvironment(config=config) as environment,
+            Stranger.meet(environment, worker_id="silent") as silent,
+            Stranger.meet(environment, worker_id="cut off", address="127.0.0.1:8") as stranger,
+        ):
+            await until(lambda: peers(environment).established == 2)
+            cut(stranger.writer.get_extra_info("socket"))
+            await until(lambda: peers(environment).established == 1)
+            [left] = environment.statistics().connections
+            assert left.peer.startswith("silent"), left.peer
+            silent.send(CLOSE_REQUEST)
+
+    new_loop = asyncio.new_event_loop if event_loop == "asyncio" else uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(be_cut_off())

@@ -1,0 +1,81 @@
+"""What a kernel says of the peer's: reachable, or not."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from flinknet.net.acknowledgements import unacknowledged_s
+from tests.unit.net.deaf_socket import cut
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
+
+LONG_S = 0.5
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        far, _ = server.accept()
+        with near, far:
+            for one in (near, far):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            yield near, far
+
+
+def until_long(near: socket.socket) -> None:
+    while unacknowledged_s(near) < LONG_S:
+        time.sleep(0.01)
+
+
+def test_a_peer_that_is_cut_off_acknowledges_nothing(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    near, far = pair
+    near.send(b"before")
+    assert far.recv(6) == b"before"
+    cut(far)
+    assert unacknowledged_s(near) == 0.0
+    near.send(b"behind")
+    until_long(near)
+
+
+def test_of_a_cut_in_one_direction_that_side_is_told_which_hears_nothing(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    near, far = pair
+    cut(far)
+    near.send(b"lost")
+    time.sleep(LONG_S)
+    far.send(b"heard")
+    assert near.recv(5) == b"heard"
+    assert unacknowledged_s(near) < LONG_S
+    until_long(far)
+
+
+def test_a_peer_that_does_not_read_is_there(pair: tuple[socket.socket, socket.socket]) -> None:
+    """Its window is closed, and it says so at each probe."""
+    near, _ = pair
+    near.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        while near.send(bytes(65_536)):
+            pass
+    end = time.monotonic() + 2 * LONG_S
+    while time.monotonic() < end:
+        assert unacknowledged_s(near) < LONG_S
+        time.sleep(0.05)
+
+
+def test_what_has_no_acknowledgements_says_nothing() -> None:
+    assert unacknowledged_s(None) == 0.0
+    with socket.socket(socket.AF_UNIX) as other:
+        assert unacknowledged_s(other) == 0.0
+    with socket.socket() as closed:
+        os.close(closed.detach())
+        assert unacknowledged_s(closed) == 0.0
