@@ -39,12 +39,12 @@ import asyncio
 import gc
 import logging
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 
 from flinknet import machine
@@ -89,6 +89,7 @@ from flinknet.cluster.control.wall_clock import WallClock, describe_jump
 from flinknet.cluster.worker.answers import Answers, Request
 from flinknet.cluster.worker.garbage_collection import GarbageCollection
 from flinknet.cluster.worker.job_attempt import JobAttempt
+from flinknet.cluster.worker.joining import find_way, join, join_again, say_that_it_waits
 from flinknet.cluster.worker.metrics_server import serve_metrics
 from flinknet.cluster.worker.pulse import Pulse
 from flinknet.cluster.worker.settlement import settle_sinks
@@ -107,17 +108,14 @@ from flinknet.environment.cluster_clock import CLUSTER_CLOCK
 from flinknet.environment.processing_time import PROCESSING_CLOCK
 from flinknet.environment.task_thread import longest_step
 from flinknet.errors import (
-    ConfigurationError,
     FlinknetError,
     RemoteProtocolError,
     RemoteTransportError,
 )
 from flinknet.metrics.worker_catalogue import worker_labels
 from flinknet.metrics.worker_statistics import pack_statistics
-from flinknet.net.address import is_any_address, split_address
-from flinknet.net.backoff import CONTROL_PAUSE_S, Backoff
+from flinknet.net.address import split_address
 from flinknet.net.network_environment import NetworkEnvironment
-from flinknet.net.patience import patient_timeout
 from flinknet.net.task_clock import task_time
 from flinknet.net.tls import tls_of
 from flinknet.runtime.subtask import Subtask
@@ -454,15 +452,12 @@ async def work(
     says that the first signal lets jobs leave it before."""
     stop = asyncio.Event()
     at_work: list[Worker] = []
-
-    def hear(number: signal.Signals) -> None:
-        if not (drains and at_work and at_work[0].drain()):
-            stop.set()
-
-    when_told_to_stop(hear)
+    when_told_to_stop(lambda number: _hear(stop, at_work if drains else []))
     _keep_what_is_loaded()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    advertised = _advertised(config.cluster, coordinator)
+    advertised = await find_way(config.cluster, coordinator, stop)
+    if advertised is None:
+        return ExitStatus.STOPPED
     environment = NetworkEnvironment(
         host=config.cluster.host,
         port=ports.data,
@@ -522,15 +517,10 @@ async def work(
             return await serve_coordinators(worker, link, message, stop, wait_ms)
 
 
-def _advertised(config: ClusterConfig, coordinator: str) -> str:
-    """Return the host, and perhaps port, under which others reach this worker."""
-    if config.advertised_host or not is_any_address(config.host):
-        return config.advertised_host or config.host
-    try:
-        return machine.address_towards(*split_address(coordinator))
-    except OSError as error:
-        reason = error.strerror or error
-        raise RemoteTransportError(f"no way leads to {coordinator}: {reason}") from error
+def _hear(stop: asyncio.Event, at_work: list[Worker]) -> None:
+    """A signal has come: a worker that is at work drains, the first time."""
+    if not (at_work and at_work[0].drain()):
+        stop.set()
 
 
 async def serve_coordinators(
@@ -538,14 +528,7 @@ async def serve_coordinators(
 ) -> ExitStatus:
     """Register, for which the coordinator may take ``wait_ms`` to start, and work for it and those
     that come in its place."""
-
-    def say(absence: RemoteTransportError) -> None:
-        print(
-            f"waiting for the coordinator for up to {wait_ms:.0f} ms "
-            f"(cluster.coordinator_wait_ms): {text_of(absence)}",
-            file=sys.stderr,
-        )
-
+    say = partial(say_that_it_waits, wait_ms)
     registered = await join(link, message, wait_ms, stop, say)
     while registered is not None:
         if await worker.serve(registered, stop) is ExitStatus.STOPPED:
@@ -553,73 +536,6 @@ async def serve_coordinators(
         message = replace(message, state_id=registered.state_id, epoch=registered.epoch)
         registered = await join_again(link, message, registered.return_ms, stop)
     return ExitStatus.STOPPED if stop.is_set() else ExitStatus.COORDINATOR_LOST
-
-
-async def join(
-    link: ControlLink,
-    message: Register,
-    within_ms: float,
-    stop: asyncio.Event,
-    on_absence: Callable[[RemoteTransportError], None] = lambda absence: None,
-) -> Registered | None:
-    """Register with the coordinator, which may come within that time; None if the worker is to stop
-    meanwhile.
-
-    RemoteTransportError if none has come, ConfigurationError if it refuses the worker. The first
-    time that there is none, ``on_absence`` hears of it.
-    """
-    joining = asyncio.create_task(_join(link, message, within_ms, on_absence))
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait((joining, stopping), return_when=asyncio.FIRST_COMPLETED)
-        return joining.result() if joining.done() else None
-    finally:
-        for task in (joining, stopping):
-            task.cancel()
-        await asyncio.gather(joining, stopping, return_exceptions=True)
-
-
-async def _join(
-    link: ControlLink,
-    message: Register,
-    within_ms: float,
-    on_absence: Callable[[RemoteTransportError], None],
-) -> Registered:
-    if not within_ms:
-        return await link.register(message)
-    absence: RemoteTransportError | None = None
-    backoff = Backoff(*CONTROL_PAUSE_S)
-    try:
-        async with patient_timeout(within_ms / 1000):
-            while True:
-                try:
-                    return await link.register(message)
-                except RemoteTransportError as error:
-                    if absence is None:
-                        on_absence(error)
-                    absence = error
-                    await asyncio.sleep(backoff.next_pause())
-    except TimeoutError:
-        reason = "it does not answer" if absence is None else text_of(absence)
-        raise RemoteTransportError(
-            f"no coordinator has come for {within_ms:.0f} ms: {reason}"
-        ) from absence
-
-
-async def join_again(
-    link: ControlLink, message: Register, within_ms: float, stop: asyncio.Event
-) -> Registered | None:
-    """Register with the coordinator that comes in the place of a lost one; None if none does so
-    within that time, or takes the worker, or if it is to stop."""
-    if not within_ms:
-        return None
-    try:
-        return await join(link, message, within_ms, stop)
-    except RemoteTransportError as error:
-        print(f"lost the coordinator: {text_of(error)}", file=sys.stderr)
-    except ConfigurationError as error:
-        print(f"the coordinator does not take this worker again: {error}", file=sys.stderr)
-    return None
 
 
 def _keep_what_is_loaded() -> None:

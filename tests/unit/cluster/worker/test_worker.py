@@ -20,17 +20,21 @@ from flinknet.cluster.control.http_transport import http_link
 from flinknet.cluster.control.messages import Register, Registered, encode
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.worker import worker as module
+from flinknet.cluster.worker.joining import join_again
 from flinknet.cluster.worker.worker import (
     TRANSITIONS,
     Worker,
     WorkEvent,
     WorkState,
-    join_again,
 )
 from flinknet.config import NetworkConfig
 from flinknet.datastream import CollectSink
 from flinknet.environment.cluster_clock import CLUSTER_CLOCK
-from flinknet.errors import JobCancelledError, JobFailedError, WorkerLostError
+from flinknet.errors import (
+    JobCancelledError,
+    JobFailedError,
+    WorkerLostError,
+)
 from flinknet.net.network_environment import NetworkEnvironment
 from tests.unit.cluster.control_plane import serve_control_plane, served_websocket
 from tests.unit.cluster.graphs import endless_graph, keyed_graph
