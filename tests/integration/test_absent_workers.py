@@ -155,6 +155,7 @@ async def test_a_lost_worker_comes_back_as_a_fresh_one(tmp_path: Path, how: str)
         await job.runs_on("other")
         await job.end()
         assert "does not take this worker again" not in cluster.log("other")
+        assert "worker other has registered again" in cluster.log("other")
 
 
 async def test_a_worker_whose_connection_is_lost_unseen_connects_again(tmp_path: Path) -> None:

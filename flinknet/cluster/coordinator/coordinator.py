@@ -502,11 +502,13 @@ class Coordinator:
             if attempt.ended_at is not None and (attempt.number, 0.0) not in told:
                 told.add((attempt.number, 0.0))
                 cause = attempt.execution.cause
+                is_drain = cause is not None and cause.is_drain
                 log.warning(
-                    'job "%s": attempt %d failed, and another one follows it: %s',
+                    'job "%s": attempt %d %s, and another one follows it: %s',
                     record.submission.name,
                     attempt.number,
-                    "" if cause is None else cause.message,
+                    "ends" if is_drain else "failed",
+                    "" if cause is None else cause.describe(),
                 )
 
     def _have_workers_replaced(self) -> None:

@@ -535,6 +535,8 @@ async def serve_coordinators(
             return ExitStatus.STOPPED
         message = replace(message, state_id=registered.state_id, epoch=registered.epoch)
         registered = await join_again(link, message, registered.return_ms, stop)
+        if registered is not None:
+            print(f"worker {message.worker_id} has registered again", file=sys.stderr)
     return ExitStatus.STOPPED if stop.is_set() else ExitStatus.COORDINATOR_LOST
 
 
