@@ -19,13 +19,13 @@ __all__ = [
     "AllowNonRestoredState",
     "AsJson",
     "ConfigFile",
-    "CoordinatorAddress",
     "EventLoop",
     "FromCheckpoint",
     "JobArguments",
     "JobFile",
     "LogLevel",
     "OptionalJob",
+    "RunningCluster",
     "SavedJob",
     "Slots",
     "Workers",
@@ -103,12 +103,15 @@ SavedJob = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, or i
 OptionalJob = Annotated[
     str | None, typer.Argument(metavar="[JOB]", help="The job's id, or its name.")
 ]
-CoordinatorAddress = Annotated[
+RunningCluster = Annotated[
     str | None,
     typer.Option(
-        metavar="HOST:PORT",
-        help="The cluster's coordinator; by default that of the configuration's cluster.host and "
-        "cluster.coordinator_port.",
+        "--cluster",
+        "--coordinator",
+        metavar="NAME",
+        help="The cluster: its name, or HOST:PORT of its coordinator, whose token "
+        "FLINKNET_CLUSTER_TOKEN is; by default that of the configuration's cluster.host and "
+        "cluster.coordinator_port, or else the cluster `default` of this machine.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]

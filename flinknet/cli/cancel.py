@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
-from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress, SavedJob
-from flinknet.cli.savepoint import coordinator_client
+from flinknet.cli.arguments import AsJson, ConfigFile, RunningCluster, SavedJob
+from flinknet.cli.cluster_client import cluster_client
 from flinknet.cluster.control.client import CoordinatorClient
 
 __all__ = ["cancel"]
@@ -15,7 +15,7 @@ __all__ = ["cancel"]
 def cancel(
     job: SavedJob,
     *,
-    coordinator: CoordinatorAddress = None,
+    cluster: RunningCluster = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -25,7 +25,7 @@ def cancel(
     FLINKNET_CLUSTER_TOKEN is the cluster's secret, as that of the cluster was set. Exit status: 0
     the job has ended, 1 it does not run, 2 refused.
     """
-    state = asyncio.run(_cancel(coordinator_client(coordinator, config), job))
+    state = asyncio.run(_cancel(cluster_client(cluster, config), job))
     print(json.dumps({"state": state}) if as_json else state)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.text import Text
 
-from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress, SavedJob
+from flinknet.cli.arguments import AsJson, ConfigFile, RunningCluster, SavedJob
+from flinknet.cli.cluster_client import cluster_client
 from flinknet.cli.console import table_console
-from flinknet.cli.savepoint import coordinator_client
 from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.launch.fitting_table import FittingTable
 from flinknet.texts import printable
@@ -27,7 +27,7 @@ _LOST_MAX = 5
 def diagnose(
     job: SavedJob,
     *,
-    coordinator: CoordinatorAddress = None,
+    cluster: RunningCluster = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,7 +38,7 @@ def diagnose(
     FLINKNET_CLUSTER_TOKEN is the cluster's secret. Exit status: 0 said, 2 refused, or there is no
     such job.
     """
-    told = asyncio.run(_read(coordinator_client(coordinator, config), job))
+    told = asyncio.run(_read(cluster_client(cluster, config), job))
     if as_json:
         print(json.dumps(told, indent=2))
         return

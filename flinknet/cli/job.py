@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.text import Text
 
-from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress, SavedJob
+from flinknet.cli.arguments import AsJson, ConfigFile, RunningCluster, SavedJob
+from flinknet.cli.cluster_client import cluster_client
 from flinknet.cli.console import table_console
-from flinknet.cli.savepoint import coordinator_client
 from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.launch.fitting_table import FittingTable
 from flinknet.metrics.task_times import BackpressureLevel
@@ -28,7 +28,7 @@ _LEVELS = list(BackpressureLevel.__members__)
 def job(
     job: SavedJob,
     *,
-    coordinator: CoordinatorAddress = None,
+    cluster: RunningCluster = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,7 +41,7 @@ def job(
     FLINKNET_CLUSTER_TOKEN is the cluster's secret. Exit status: 0 shown, 2 refused, or there is no
     such job.
     """
-    answers = asyncio.run(_read(coordinator_client(coordinator, config), job))
+    answers = asyncio.run(_read(cluster_client(cluster, config), job))
     if as_json:
         print(json.dumps(answers, indent=2))
         return

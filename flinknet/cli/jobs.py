@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.text import Text
 
-from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress
+from flinknet.cli.arguments import AsJson, ConfigFile, RunningCluster
+from flinknet.cli.cluster_client import cluster_client
 from flinknet.cli.console import table_console
-from flinknet.cli.savepoint import coordinator_client
 from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.launch.fitting_table import FittingTable
 from flinknet.texts import printable
@@ -21,7 +21,7 @@ __all__ = ["jobs"]
 
 def jobs(
     *,
-    coordinator: CoordinatorAddress = None,
+    cluster: RunningCluster = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -30,7 +30,7 @@ def jobs(
     The JSON is that of Flink's REST, /v1/jobs/overview. FLINKNET_CLUSTER_TOKEN is the cluster's
     secret. Exit status: 0 listed, 2 refused, or the cluster cannot be reached.
     """
-    overview = asyncio.run(_read(coordinator_client(coordinator, config)))
+    overview = asyncio.run(_read(cluster_client(cluster, config)))
     if as_json:
         print(json.dumps(overview, indent=2))
     elif overview["jobs"]:

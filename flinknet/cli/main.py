@@ -39,6 +39,13 @@ app = typer.Typer(
 )
 app.add_typer(config_app, name="config")
 app.add_typer(checkpoints_app, name="checkpoints")
+cluster_app = typer.Typer(
+    cls=LazyGroup,
+    help="Start, look at and stop a cluster of this machine that stays.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(cluster_app, name="cluster")
 
 
 @dataclass(slots=True)
@@ -95,10 +102,13 @@ def root(
     invocation.verbose = invocation.verbose or verbose
 
 
-_RUN = "Run a job file on a cluster of its own."
+_RUN = "Run a job file on a cluster of its own, or on one that runs."
 _EXPLAIN = "Show whether a job fits, and what memory it needs."
 
 add_command(app, "run", "flinknet.cli.run", _RUN, passes_options_on=True)
+add_command(cluster_app, "start", "flinknet.cli.cluster", "Start a cluster that stays.")
+add_command(cluster_app, "status", "flinknet.cli.cluster", "Show a cluster, or why it is dead.")
+add_command(cluster_app, "stop", "flinknet.cli.cluster", "Stop a cluster and its processes.")
 add_command(app, "jobs", "flinknet.cli.jobs", "List the jobs of a cluster.")
 add_command(app, "job", "flinknet.cli.job", "Show what each operator of a job does.")
 add_command(app, "metrics", "flinknet.cli.metrics", "Show the metrics of a job.")

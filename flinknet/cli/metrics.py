@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 import typer
 from rich.text import Text
 
-from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress, SavedJob
+from flinknet.cli.arguments import AsJson, ConfigFile, RunningCluster, SavedJob
+from flinknet.cli.cluster_client import cluster_client
 from flinknet.cli.console import table_console
-from flinknet.cli.savepoint import coordinator_client
 from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.launch.fitting_table import FittingTable
 from flinknet.errors import ConfigurationError
@@ -42,7 +42,7 @@ def metrics(
         str | None,
         typer.Option(metavar="TEXT", help="Only operators whose name has this text in it."),
     ] = None,
-    coordinator: CoordinatorAddress = None,
+    cluster: RunningCluster = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -52,7 +52,7 @@ def metrics(
     [{"id", "name", "metrics": {NAME: {"min", "max", "avg", "sum"}}}]}. FLINKNET_CLUSTER_TOKEN is
     the cluster's secret. Exit status: 0 shown, 2 refused, or there is no such job or metric.
     """
-    client = coordinator_client(coordinator, config)
+    client = cluster_client(cluster, config)
     found = asyncio.run(_read(client, job, names or ["*"], operator))
     if not found["job"] and not any(one["metrics"] for one in found["operators"]):
         raise ConfigurationError(

@@ -1,11 +1,15 @@
-"""``flinknet run``: the jobs of a job file, each on a cluster of its own."""
+"""``flinknet run``: the jobs of a job file, on clusters of their own or on one that stays."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 
 from flinknet.cli.arguments import (
@@ -17,16 +21,20 @@ from flinknet.cli.arguments import (
     JobArguments,
     JobFile,
     LogLevel,
+    RunningCluster,
     Slots,
     Workers,
     cluster_config,
     output_redirected,
 )
+from flinknet.cli.cluster_client import running_cluster
 from flinknet.cli.console import table_console
 from flinknet.cli.job_file import no_job, run_job_file
 from flinknet.cluster.control.job_result import JobProgress, JobResult
 from flinknet.cluster.launch.job_control import JobControl
 from flinknet.cluster.launch.job_display import JobDisplay, result_table
+from flinknet.cluster.launch.named_clusters import NamedCluster
+from flinknet.cluster.launch.remote import run_on_cluster
 from flinknet.cluster.launch.run import run_job
 from flinknet.config import FlinknetConfig
 from flinknet.errors import ConfigurationError, FlinknetError, JobError
@@ -38,10 +46,20 @@ __all__ = ["run"]
 EXIT_INTERRUPTED = 130
 
 
+Detach = Annotated[
+    bool,
+    typer.Option(
+        "--detach", help="Print the job's id when the cluster has it, and do not wait for its end."
+    ),
+]
+
+
 def run(
     job: JobFile,
     arguments: JobArguments = None,
     *,
+    cluster: RunningCluster = None,
+    detach: Detach = False,
     workers: Workers = None,
     slots: Slots = None,
     event_loop: EventLoop = None,
@@ -51,14 +69,24 @@ def run(
     from_checkpoint: FromCheckpoint = None,
     allow_non_restored_state: AllowNonRestoredState = False,
 ) -> None:
-    """Run a job file on a cluster of its own.
+    """Run a job file on a cluster of its own, or on one that runs already.
 
-    Each execute() of the file has one, on this machine unless cluster.launcher says otherwise. Exit
-    status: 0 all jobs finished, 1 a job failed, 2 refused before anything was started, 130 Ctrl-C.
+    Without --cluster each execute() of the file has a cluster of its own, on this machine unless
+    cluster.launcher says otherwise. Exit status: 0 all jobs finished, or were submitted, 1 a job
+    failed, 2 refused before anything was started, 130 Ctrl-C, which cancels the job.
     """
+    of_own = {
+        "--workers": workers,
+        "--slots": slots,
+        "--event-loop": event_loop,
+        "--log-level": log_level,
+    }
+    place = _place(cluster, of_own, config, detach=detach)
     loaded = cluster_config(config, workers, slots, event_loop, log_level)
     runner = _Runner(
-        loaded,
+        loaded if place is None else place.config,
+        place,
+        is_detached=detach,
         as_json=as_json,
         from_checkpoint=from_checkpoint,
         allow_non_restored_state=allow_non_restored_state,
@@ -69,7 +97,8 @@ def run(
         if not runner.jobs:
             raise ConfigurationError(no_job(job))
     except KeyboardInterrupt:
-        print("interrupted: the cluster has been stopped", file=sys.stderr)
+        ended = "the job has been cancelled" if place else "the cluster has been stopped"
+        print(f"interrupted: {ended}", file=sys.stderr)
         raise SystemExit(EXIT_INTERRUPTED) from None
     except FlinknetError as error:
         runner.error = error
@@ -78,13 +107,33 @@ def run(
         runner.print_json()
 
 
+def _place(
+    cluster: str | None, of_own: Mapping[str, object], config: Path | None, *, detach: bool
+) -> NamedCluster | None:
+    """Return the cluster that runs; None if each job is to have its own."""
+    if cluster is None:
+        if detach:
+            raise ConfigurationError(
+                "--detach needs --cluster NAME: a cluster of the job's own ends with this program"
+            )
+        return None
+    given = [name for name, value in of_own.items() if value is not None]
+    if given:
+        raise ConfigurationError(
+            f"{', '.join(given)}: the cluster {cluster} runs already, and has its own settings"
+        )
+    return running_cluster(cluster, config)
+
+
 class _Runner:
     """Runs the jobs of one job file and remembers how each ended."""
 
     def __init__(
         self,
         config: FlinknetConfig,
+        place: NamedCluster | None,
         *,
+        is_detached: bool,
         as_json: bool,
         from_checkpoint: str | None,
         allow_non_restored_state: bool,
@@ -92,6 +141,8 @@ class _Runner:
         self._from_checkpoint = from_checkpoint
         self._allow_non_restored_state = allow_non_restored_state
         self._config = config
+        self._place = place
+        self._is_detached = is_detached
         self._as_json = as_json
         self._display = JobDisplay(Console(stderr=True), config.cluster)
         self._lines = JobDisplay(Console(stderr=True, force_terminal=False), config.cluster)
@@ -114,9 +165,7 @@ class _Runner:
 
         try:
             with display:
-                result = run_job(
-                    graph,
-                    self._config,
+                result = self._run(graph)(
                     on_progress=show,
                     on_output=display.show_output,
                     on_page=display.show_page,
@@ -128,10 +177,19 @@ class _Runner:
             self.jobs.extend(progress.to_dict() for progress in last)
             raise
         self.jobs.append(result.to_dict())
-        if not self._as_json:
+        if self._is_detached:
+            if not self._as_json:
+                print(result.job_id)
+        elif not self._as_json:
             # Standard output is for what the job prints: `flinknet run JOB.py | sort` works.
             table_console(stderr=True).print(result_table(result))
         return result
+
+    def _run(self, graph: JobGraph) -> partial[JobResult]:
+        """What runs the job where it is to run."""
+        if self._place is None:
+            return partial(run_job, graph, self._config)
+        return partial(run_on_cluster, graph, self._place, is_detached=self._is_detached)
 
     def print_json(self) -> None:
         """With --json: what happened, as one document on standard output."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,15 +12,13 @@ from flinknet.checkpoint.location import absolute_place
 from flinknet.cli.arguments import (
     AsJson,
     ConfigFile,
-    CoordinatorAddress,
+    RunningCluster,
     SavedJob,
-    cluster_config,
 )
+from flinknet.cli.cluster_client import cluster_client
 from flinknet.cluster.control.client import CoordinatorClient
-from flinknet.cluster.control.credentials import take_token
-from flinknet.errors import ConfigurationError
 
-__all__ = ["coordinator_client", "savepoint"]
+__all__ = ["savepoint"]
 
 Directory = Annotated[
     str | None,
@@ -35,7 +32,7 @@ def savepoint(
     job: SavedJob,
     directory: Directory = None,
     *,
-    coordinator: CoordinatorAddress = None,
+    cluster: RunningCluster = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -45,24 +42,10 @@ def savepoint(
     written, 1 the job does not run, 2 refused, or the savepoint failed.
     """
     place = None if directory is None else absolute_place(directory)
-    location = asyncio.run(_savepoint(coordinator_client(coordinator, config), job, place))
+    location = asyncio.run(_savepoint(cluster_client(cluster, config), job, place))
     print(json.dumps({"location": location}) if as_json else location)
 
 
 async def _savepoint(client: CoordinatorClient, job: str, place: str | None) -> str:
     async with client:
         return await client.savepoint(await client.find_job(job), place)
-
-
-def coordinator_client(coordinator: str | None, config: Path | None) -> CoordinatorClient:
-    """Return a client of a cluster that runs; ConfigurationError if it is not said which, or what
-    its secret is."""
-    cluster = cluster_config(config, None, None, None).cluster
-    if coordinator is None:
-        if not cluster.coordinator_port:
-            raise ConfigurationError(
-                "the coordinator's address is not known: name it by --coordinator HOST:PORT, as "
-                "the coordinator says where it listens, or set cluster.coordinator_port for both"
-            )
-        coordinator = f"{cluster.host}:{cluster.coordinator_port}"
-    return CoordinatorClient(coordinator, take_token(cluster.token_file), cluster)

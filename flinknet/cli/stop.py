@@ -12,10 +12,10 @@ from flinknet.checkpoint.location import absolute_place
 from flinknet.cli.arguments import (
     AsJson,
     ConfigFile,
-    CoordinatorAddress,
+    RunningCluster,
     SavedJob,
 )
-from flinknet.cli.savepoint import coordinator_client
+from flinknet.cli.cluster_client import cluster_client
 from flinknet.cluster.control.client import CoordinatorClient
 
 __all__ = ["stop"]
@@ -34,7 +34,7 @@ def stop(
     drain: Annotated[
         bool, typer.Option("--drain", help="End as if the input had: windows fire before.")
     ] = False,
-    coordinator: CoordinatorAddress = None,
+    cluster: RunningCluster = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +44,7 @@ def stop(
     the job has ended, 1 it does not run, 2 refused, or the savepoint failed.
     """
     place = None if savepoint_path is None else absolute_place(savepoint_path)
-    location = asyncio.run(_stop(coordinator_client(coordinator, config), job, place, drain=drain))
+    location = asyncio.run(_stop(cluster_client(cluster, config), job, place, drain=drain))
     print(json.dumps({"location": location}) if as_json else location)
 
 

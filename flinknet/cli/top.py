@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from flinknet.cli.arguments import ConfigFile, CoordinatorAddress, OptionalJob
-from flinknet.cli.savepoint import coordinator_client
+from flinknet.cli.arguments import ConfigFile, OptionalJob, RunningCluster
+from flinknet.cli.cluster_client import cluster_client
 from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.errors import ConfigurationError
 
@@ -15,7 +15,7 @@ __all__ = ["top"]
 def top(
     job: OptionalJob = None,
     *,
-    coordinator: CoordinatorAddress = None,
+    cluster: RunningCluster = None,
     config: ConfigFile = None,
 ) -> None:
     """Watch a cluster, or one job of it: who holds it up, what each operator and subtask does.
@@ -35,4 +35,4 @@ def top(
             job_id = None if job is None else await client.find_job(job)
             await Top(client.read, job_id).run_async()
 
-    asyncio.run(watch(coordinator_client(coordinator, config)))
+    asyncio.run(watch(cluster_client(cluster, config)))

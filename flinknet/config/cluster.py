@@ -83,6 +83,11 @@ class ClusterConfig:
     """Of what a process logs, and of what it prints: the end that it keeps in memory, for who asks
     over REST or on the page. Flink has files, and tells them whole."""
 
+    log_file_bytes_max: int = 16 * MIB
+    """Of each log file of a cluster that stays, one of what its processes log and one of what user
+    code prints: a full one is renamed, in the place of the one before it, so that a cluster that
+    runs for years keeps twice as much of each. Flink: env.log.max (10 files of 100 MiB)."""
+
     garbage_collection: Literal["short", "python"] = "short"
     """What CPython's collector does in a worker. With "short" it stops the event loop for some
     milliseconds at a time; objects that live for long and then only refer to each other are freed
@@ -271,8 +276,9 @@ class ClusterConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         require(
-            1 <= self.workers <= 1024,
-            f"workers is {self.workers}: choose 1 to 1024 worker processes",
+            0 <= self.workers <= 1024,
+            f"workers is {self.workers}: choose 1 to 1024 worker processes, or 0 for a coordinator "
+            "alone",
         )
         require(
             1 <= self.slots_per_worker <= 4096,
@@ -329,6 +335,7 @@ class ClusterConfig:
             ("job_shape_bytes_max", KIB),
             ("failure_text_bytes_max", 256),
             ("output_kept_bytes", KIB),
+            ("log_file_bytes_max", 64 * KIB),
             ("stack_samples", 1),
             ("stack_depth_max", 1),
             ("stacks_distinct_max", 1),

@@ -47,8 +47,11 @@ __all__ = ["Option", "Origin", "Settings", "load_settings", "options", "with_fli
 VARIABLE_PREFIX = "FLINKNET_"
 FILE_VARIABLE = "FLINKNET_CONFIG"
 """Names the TOML file where no flag does."""
+CLUSTERS_VARIABLE = "FLINKNET_CLUSTERS"
+"""Names the file of clusters by name."""
 NOT_OPTIONS = frozenset(
     {
+        CLUSTERS_VARIABLE,
         "FLINKNET_CLUSTER_TOKEN",
         "FLINKNET_COMPILE",
         FILE_VARIABLE,

@@ -104,7 +104,7 @@ def embedded_config(graph: JobGraph) -> FlinknetConfig:
     and nobody has said how many there are."""
     settings = load_settings(None, os.environ, {})
     config = settings.config
-    slots = -(-graph.slots_required() // config.cluster.workers)
+    slots = -(-graph.slots_required() // max(1, config.cluster.workers))
     option = "cluster.slots_per_worker"
     is_given = settings.origins[option].kind != "default" or any(
         FLINK_OPTIONS[key].name == option for key, _ in graph.cluster_options

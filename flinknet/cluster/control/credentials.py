@@ -35,6 +35,7 @@ __all__ = [
     "TOKEN_VARIABLE",
     "Role",
     "authorization_headers",
+    "checked_token",
     "cluster_id",
     "data_plane_secret",
     "given_token",
@@ -44,6 +45,7 @@ __all__ = [
     "role_of",
     "role_token",
     "take_token",
+    "token_in_file",
     "token_is_given",
     "without_token",
 ]
@@ -100,7 +102,7 @@ def take_token(token_file: str = "") -> str:
     ConfigurationError if there is none, or if other users may read the file.
     """
     token = os.environ.pop(TOKEN_VARIABLE, None)
-    return _checked(token if token is not None else _in_file(token_file))
+    return checked_token(token if token is not None else _in_file(token_file))
 
 
 def given_token(token_file: str = "") -> str:
@@ -109,12 +111,18 @@ def given_token(token_file: str = "") -> str:
     token = os.environ.get(TOKEN_VARIABLE)
     if token is None and not token_file:
         return new_token()
-    return _checked(token if token is not None else _in_file(token_file))
+    return checked_token(token if token is not None else _in_file(token_file))
 
 
 def token_is_given(token_file: str = "") -> bool:
     """Whether the token was given, which then is others' secret, too."""
     return TOKEN_VARIABLE in os.environ or bool(token_file)
+
+
+def token_in_file(token_file: str) -> str:
+    """Return the token in a file that its user alone may read; ConfigurationError if there is
+    none."""
+    return checked_token(_in_file(token_file))
 
 
 def _in_file(token_file: str) -> str:
@@ -129,7 +137,8 @@ def _in_file(token_file: str) -> str:
         ) from error
 
 
-def _checked(token: str) -> str:
+def checked_token(token: str) -> str:
+    """Return the token; ConfigurationError if it is none."""
     if not _TOKEN.fullmatch(token):
         raise ConfigurationError(
             f"no cluster token: set the environment variable {TOKEN_VARIABLE}, or the file that "

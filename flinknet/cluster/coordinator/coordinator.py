@@ -141,6 +141,8 @@ class Coordinator:
         workers off."""
         if self._epoch is not None:
             self._epoch.on_superseded = self._hear_of_successor
+        if not config.workers:
+            self.ready.set()
         if books is not None:
             self._resume_jobs(books)
         self._settle()

@@ -24,7 +24,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from flinknet.checkpoint.location import absolute_place
 from flinknet.cluster.control.client import CoordinatorClient, OnProgress
@@ -40,9 +40,10 @@ from flinknet.cluster.launch.process_output import (
     print_printed,
 )
 from flinknet.cluster.launch.protocol import Launcher, MakeLauncher
+from flinknet.cluster.launch.submitted_job import execute_job
 from flinknet.cluster.launch.watcher import Watcher
 from flinknet.config import FlinknetConfig
-from flinknet.errors import FlinknetError, JobError, LocalProtocolError
+from flinknet.errors import JobError, LocalProtocolError
 from flinknet.graph.graph import JobGraph
 from flinknet.texts import text_of
 
@@ -146,19 +147,19 @@ class Cluster:
             restore = RestoreSettings(absolute_place(from_checkpoint), allow_non_restored_state)
             submission = replace(submission, restore=restore)
         check_job(submission.shape, self._config)
-        # A request that has been sent may start the job, whoever is cancelled meanwhile.
-        submitting = asyncio.ensure_future(
-            self._watcher.unless_broken(client.submit(submission, job_id))
+        return await execute_job(
+            client,
+            submission,
+            job_id,
+            self._config.cluster,
+            on_progress,
+            self._watcher.unless_broken,
         )
-        interval_ms = max(1, round(self._config.cluster.progress_interval_ms))
-        try:
-            job_id = await asyncio.shield(submitting)
-            return await self._watcher.unless_broken(
-                client.follow(job_id, interval_ms=interval_ms, on_progress=on_progress)
-            )
-        except asyncio.CancelledError:
-            await self._cancel(client, submitting)
-            raise
+
+    async def until_broken(self) -> NoReturn:
+        """Wait for what breaks the cluster, and raise it."""
+        await self._watcher.unless_broken(asyncio.Event().wait())
+        raise AssertionError("nothing sets this event")
 
     async def savepoint(self, job_id: str, directory: str | None = None) -> str:
         """Have a savepoint of a running job written, and return where it is; see
@@ -176,17 +177,6 @@ class Cluster:
         if self._client is None:
             raise LocalProtocolError("the cluster is not running: use it inside `async with`")
         return self._client
-
-    async def _cancel(self, client: CoordinatorClient, submitting: asyncio.Future[str]) -> None:
-        cluster = self._config.cluster
-        patience_ms = cluster.cancel_timeout_ms + cluster.stop_timeout_ms
-        try:
-            async with asyncio.timeout(patience_ms / 1000):
-                job_id = await submitting
-                await client.cancel(job_id)
-                await self._watcher.unless_broken(client.until_ended(job_id))
-        except (TimeoutError, FlinknetError):
-            pass  # It was refused, or goes with its coordinator.
 
     async def _start(self) -> None:
         cluster = self._config.cluster

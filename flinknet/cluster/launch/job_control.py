@@ -1,4 +1,4 @@
-"""What other threads may want of a job that runs on a cluster of its own: to know of it, to end it.
+"""What other threads may want of a job that runs: to know of it, to end it.
 
 ``run_job`` attaches the control when its cluster has started. What is asked before waits until
 then, or until the job has ended without.
@@ -9,16 +9,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from flinknet import machine
 from flinknet.cluster.control.job_result import JobProgress
-from flinknet.cluster.launch.cluster import Cluster
 from flinknet.errors import LocalProtocolError
 
-__all__ = ["JobControl"]
+__all__ = ["JobControl", "RunsJobs"]
 
 T = TypeVar("T")
+
+
+class RunsJobs(Protocol):
+    """What runs a job, as long as it does: a cluster of its own, or one that stays."""
+
+    async def savepoint(self, job_id: str, directory: str | None = None) -> str: ...
+    async def stop(
+        self, job_id: str, directory: str | None = None, *, drain: bool = False
+    ) -> str: ...
 
 
 class JobControl:
@@ -30,7 +38,7 @@ class JobControl:
         self.progress: JobProgress | None = None
         """As it was last reported."""
         self._lock = machine.RLock()
-        self._attached: tuple[asyncio.AbstractEventLoop, Cluster] | None = None
+        self._attached: tuple[asyncio.AbstractEventLoop, RunsJobs] | None = None
         self._cancel: Callable[[], Any] | None = None
         self._is_cancelled = False
         self._has_ended = False
@@ -48,7 +56,7 @@ class JobControl:
         """Whether somebody has asked for its cancellation."""
         return self._is_cancelled
 
-    def call(self, method: Callable[[Cluster], Coroutine[Any, Any, T]]) -> Future[T]:
+    def call(self, method: Callable[[RunsJobs], Coroutine[Any, Any, T]]) -> Future[T]:
         """Call a method of the cluster while it runs the job; LocalProtocolError, from the future,
         if the job has ended."""
         future: Future[T] = Future()
@@ -75,7 +83,7 @@ class JobControl:
             if self._is_cancelled:
                 cancel()
 
-    def attach(self, cluster: Cluster) -> None:
+    def attach(self, cluster: RunsJobs) -> None:
         """The cluster runs, in the current event loop."""
         with self._lock:
             self._attached = asyncio.get_running_loop(), cluster

@@ -78,6 +78,11 @@ def check_job(graph: JobGraph, config: FlinknetConfig) -> None:
 def _check_slots(graph: JobGraph, cluster: ClusterConfig) -> None:
     needed = graph.slots_required()
     offered = cluster.workers * cluster.slots_per_worker
+    if not cluster.workers:
+        raise InsufficientSlotsError(
+            f'job "{graph.name}" needs {needed} slots, but cluster.workers is 0: that is for '
+            "`flinknet cluster start`, whose coordinator is joined by workers of other hosts"
+        )
     if needed > offered:
         workers = -(-needed // cluster.slots_per_worker)
         slots = -(-needed // cluster.workers)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from collections.abc import Callable
-from typing import Any
 
-from flinknet import machine
 from flinknet.checkpoint.reader import CheckpointReader
 from flinknet.cluster.control.client import OnProgress
 from flinknet.cluster.control.job_result import JobProgress, JobResult
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.launch.cluster import Cluster
+from flinknet.cluster.launch.interruption import (
+    Interruption,
+    check_no_loop_runs,
+    run_interruptible,
+)
 from flinknet.cluster.launch.job_control import JobControl
 from flinknet.cluster.launch.job_fit import fit_job
 from flinknet.cluster.launch.process_output import (
@@ -25,12 +26,9 @@ from flinknet.cluster.launch.process_output import (
 from flinknet.cluster.launch.registry import launcher_named
 from flinknet.config import FlinknetConfig
 from flinknet.config.loading import with_flink_options
-from flinknet.errors import ConfigurationError
 from flinknet.graph.graph import JobGraph
 
 __all__ = ["run_job"]
-
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def run_job(
@@ -60,11 +58,7 @@ def run_job(
     handles them) raise SystemExit, each after the cluster has stopped. A BrokenPipeError of
     ``on_printed`` cancels the job and is raised: the reader of standard output has left.
     """
-    if _loop_is_running():
-        raise ConfigurationError(
-            "execute() waits for the job, so it cannot be called from a running event loop, as in "
-            "a notebook: write `await env.execute_async(...)` there, and `await` the result of it"
-        )
+    check_no_loop_runs()
     config = with_flink_options(config or FlinknetConfig(), dict(graph.cluster_options))
     make_launcher = launcher_named(config.cluster.launcher)
     config, notice = fit_job(graph, config)
@@ -80,11 +74,7 @@ def run_job(
         if on_progress is not None:
             on_progress(progress)
 
-    interruption = _Interruption()
-
-    async def execute() -> JobResult:
-        interruption.begin_at_signals()
-        control.start(interruption.cancel_threadsafe)
+    async def execute(interruption: Interruption) -> JobResult:
         if from_checkpoint is not None:
             # The coordinator checks it, too; a wrong path is not worth the start of a cluster.
             await CheckpointReader.open(from_checkpoint, config.checkpointing)
@@ -103,64 +93,4 @@ def run_job(
                 allow_non_restored_state=allow_non_restored_state,
             )
 
-    try:
-        return asyncio.run(execute())
-    except asyncio.CancelledError:
-        if interruption.cause is None:
-            raise
-        raise interruption.cause from None
-    finally:
-        control.end()
-
-
-class _Interruption:
-    """Cancels the task that runs a job, and keeps the first cause of that."""
-
-    def __init__(self) -> None:
-        self.cause: BaseException | None = None
-        self._loop: asyncio.AbstractEventLoop
-        self._task: asyncio.Task[Any]
-
-    def begin_at_signals(self) -> None:
-        """Have the current task cancelled by a signal that asks this process to stop."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._task = task
-        self._loop = asyncio.get_running_loop()
-        for number in _free_stop_signals():
-            self._loop.add_signal_handler(number, self._begin, SystemExit(128 + number))
-
-    def begin_at_broken_pipe(self, on_printed: OnPrinted) -> OnPrinted:
-        """Return ``on_printed``, which cancels the task when nothing can be printed any more."""
-
-        def print_or_begin(line: str) -> None:
-            try:
-                on_printed(line)
-            except BrokenPipeError as error:
-                if self.cause is None:  # a second cancellation would kill the processes
-                    self._begin(error)
-
-        return print_or_begin
-
-    def cancel_threadsafe(self) -> None:
-        """Cancel the task from any thread, without a cause of its own."""
-        self._loop.call_soon_threadsafe(self._task.cancel)
-
-    def _begin(self, cause: BaseException) -> None:
-        self.cause = self.cause or cause
-        self._task.cancel()
-
-
-def _loop_is_running() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _free_stop_signals() -> list[signal.Signals]:
-    """The signals that may be taken: only the main thread can, and the program's own come first."""
-    if machine.current_thread() is not machine.main_thread():
-        return []
-    return [number for number in _STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+    return run_interruptible(execute, control)

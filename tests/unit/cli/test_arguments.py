@@ -31,8 +31,8 @@ def test_flags_come_before_the_file_and_the_environment(
 
 
 def test_a_flag_that_cannot_be_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="workers is 0"):
-        cluster_config(None, 0, None, None)
+    with pytest.raises(ConfigurationError, match="workers is -1"):
+        cluster_config(None, -1, None, None)
 
 
 def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,5 +69,5 @@ def test_the_configuration_names_the_launcher(
 
 
 def test_a_configuration_that_cannot_be_is_refused_before_the_file_runs(write: Write) -> None:
-    with pytest.raises(ConfigurationError, match="workers is 0"):
-        run(write("raise AssertionError('it ran')"), workers=0)
+    with pytest.raises(ConfigurationError, match="workers is -1"):
+        run(write("raise AssertionError('it ran')"), workers=-1)

@@ -27,11 +27,12 @@ def test_without_the_secret_nobody_is_asked(
 
 
 def test_without_an_address_nobody_is_asked(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN.replace(" ", "-"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     status, said = call(capsys, "sums")
-    assert (status, "--coordinator HOST:PORT" in said) == (2, True)
+    assert (status, "--cluster HOST:PORT" in said) == (2, True)
 
 
 def test_the_address_may_stand_in_the_configuration(

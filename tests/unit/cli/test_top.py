@@ -13,4 +13,4 @@ from flinknet.errors import ConfigurationError
 def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "flinknet.cli.top_screen", None)
     with pytest.raises(ConfigurationError, match=r"flinknet\[top\]"):
-        top(coordinator="127.0.0.1:1")
+        top(cluster="127.0.0.1:1")

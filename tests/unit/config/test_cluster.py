@@ -21,7 +21,7 @@ def refusal(**options: Any) -> str:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"workers": 0}, "workers is 0: choose 1 to 1024 worker processes"),
+        ({"workers": -1}, "workers is -1: choose 1 to 1024 worker processes"),
         ({"workers": 1025}, "workers is 1025: choose 1 to 1024 worker processes"),
         ({"slots_per_worker": 0}, "slots_per_worker is 0: choose 1 to 4096"),
         ({"coordinator_port": 65536}, "coordinator_port is 65536: a TCP port is 0"),

@@ -266,8 +266,8 @@ def test_an_unknown_flag_is_refused() -> None:
 
 
 def test_a_refused_value_names_its_option_and_origin() -> None:
-    message = refused(FLINKNET_CLUSTER_WORKERS="0")
-    assert message.startswith("workers is 0: ")
+    message = refused(FLINKNET_CLUSTER_WORKERS="-1")
+    assert message.startswith("workers is -1: ")
     assert message.endswith("(cluster.workers: environment FLINKNET_CLUSTER_WORKERS)")
 
 

@@ -7,16 +7,16 @@ import asyncio
 import pytest
 
 from flinknet.cluster import LocalCluster
-from flinknet.cluster.launch.cluster import Cluster
-from flinknet.cluster.launch.job_control import JobControl
+from flinknet.cluster.launch.job_control import JobControl, RunsJobs
 from flinknet.errors import JobError, LocalProtocolError
 
 
-async def address(cluster: Cluster) -> str:
+async def address(cluster: RunsJobs) -> str:
+    assert isinstance(cluster, LocalCluster)
     return f"at {cluster.address or 'no place'}"
 
 
-async def refuse(cluster: Cluster) -> str:
+async def refuse(cluster: RunsJobs) -> str:
     raise JobError("no")
 
 
@@ -44,7 +44,7 @@ async def test_a_call_that_the_end_of_the_job_cuts_off() -> None:
     control.attach(LocalCluster())
     entered = asyncio.Event()
 
-    async def wait(cluster: Cluster) -> None:
+    async def wait(cluster: RunsJobs) -> None:
         entered.set()
         await asyncio.Event().wait()
 

@@ -1,0 +1,106 @@
+"""What may end the job that a program waits for: Ctrl-C, a signal, a reader that has left."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from flinknet import machine
+from flinknet.cluster.launch.job_control import JobControl
+from flinknet.cluster.launch.process_output import OnPrinted
+from flinknet.errors import ConfigurationError
+
+__all__ = ["Interruption", "check_no_loop_runs", "run_interruptible"]
+
+T = TypeVar("T")
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+def run_interruptible(
+    work: Callable[[Interruption], Coroutine[Any, Any, T]], control: JobControl
+) -> T:
+    """Run ``work`` in an event loop of its own, and return its result.
+
+    It is cancelled when ``control`` says so, by Ctrl-C, and by SIGTERM and SIGHUP unless the
+    program handles them; then KeyboardInterrupt or SystemExit is raised when it has ended.
+    """
+    interruption = Interruption()
+
+    async def begin() -> T:
+        interruption.begin_at_signals()
+        control.start(interruption.cancel_threadsafe)
+        return await work(interruption)
+
+    try:
+        return asyncio.run(begin())
+    except asyncio.CancelledError:
+        if interruption.cause is None:
+            raise
+        raise interruption.cause from None
+    finally:
+        control.end()
+
+
+def check_no_loop_runs() -> None:
+    """Raise ConfigurationError if this thread's event loop would be blocked by waiting."""
+    if _loop_is_running():
+        raise ConfigurationError(
+            "execute() waits for the job, so it cannot be called from a running event loop, as in "
+            "a notebook: write `await env.execute_async(...)` there, and `await` the result of it"
+        )
+
+
+class Interruption:
+    """Cancels the task that runs a job, and keeps the first cause of that."""
+
+    def __init__(self) -> None:
+        self.cause: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._task: asyncio.Task[Any]
+
+    def begin_at_signals(self) -> None:
+        """Have the current task cancelled by a signal that asks this process to stop."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._loop = asyncio.get_running_loop()
+        for number in _free_stop_signals():
+            self._loop.add_signal_handler(number, self._begin, SystemExit(128 + number))
+
+    def begin_at_broken_pipe(self, on_printed: OnPrinted) -> OnPrinted:
+        """Return ``on_printed``, which cancels the task when nothing can be printed any more."""
+
+        def print_or_begin(line: str) -> None:
+            try:
+                on_printed(line)
+            except BrokenPipeError as error:
+                if self.cause is None:  # a second cancellation would kill the processes
+                    self._begin(error)
+
+        return print_or_begin
+
+    def cancel_threadsafe(self) -> None:
+        """Cancel the task from any thread, without a cause of its own."""
+        self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def _begin(self, cause: BaseException) -> None:
+        self.cause = self.cause or cause
+        self._task.cancel()
+
+
+def _loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _free_stop_signals() -> list[signal.Signals]:
+    """The signals that may be taken: only the main thread can, and the program's own come first."""
+    if machine.current_thread() is not machine.main_thread():
+        return []
+    return [number for number in _STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]

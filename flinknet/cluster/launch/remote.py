@@ -1,0 +1,123 @@
+"""A job on a cluster that runs already: what a program without an event loop uses.
+
+The cluster goes on when the program ends. What refuses a job that does not fit is the coordinator,
+which knows the slots that are free now. Options of the cluster that the program sets have no
+effect: the cluster has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from flinknet.checkpoint.location import absolute_place
+from flinknet.cluster.control.client import CoordinatorClient, OnProgress
+from flinknet.cluster.control.credentials import page_address
+from flinknet.cluster.control.job_result import JobProgress, JobResult
+from flinknet.cluster.control.submission import RestoreSettings, Submission
+from flinknet.cluster.launch.interruption import (
+    Interruption,
+    check_no_loop_runs,
+    run_interruptible,
+)
+from flinknet.cluster.launch.job_control import JobControl
+from flinknet.cluster.launch.named_clusters import NamedCluster
+from flinknet.cluster.launch.process_output import (
+    LAUNCHER,
+    OnOutput,
+    OnPrinted,
+    output_printer,
+    print_printed,
+)
+from flinknet.cluster.launch.submitted_job import execute_job
+from flinknet.errors import LocalProtocolError
+from flinknet.graph.graph import JobGraph
+
+__all__ = ["run_on_cluster"]
+
+
+def run_on_cluster(
+    graph: JobGraph,
+    cluster: NamedCluster,
+    *,
+    on_progress: OnProgress | None = None,
+    on_output: OnOutput | None = None,
+    on_printed: OnPrinted = print_printed,
+    on_page: Callable[[str], None] | None = None,
+    control: JobControl | None = None,
+    from_checkpoint: str | None = None,
+    allow_non_restored_state: bool = False,
+    is_detached: bool = False,
+) -> JobResult:
+    """Run a job on a cluster that runs, and return its result; as ``run_job`` does.
+
+    With ``is_detached`` return when the job has been submitted; its result has no records then.
+    Ctrl-C, SIGTERM and SIGHUP cancel the job, and leave the cluster as it is.
+    """
+    check_no_loop_runs()
+    if on_output is None:
+        on_output = output_printer(cluster.config.cluster)
+    if graph.cluster_options:
+        names = ", ".join(sorted(name for name, _ in graph.cluster_options))
+        on_output(LAUNCHER, f"the cluster runs already, and has its own settings of {names}")
+    restore = None
+    if from_checkpoint is not None:
+        restore = RestoreSettings(absolute_place(from_checkpoint), allow_non_restored_state)
+    submission = replace(Submission.of_graph(graph), restore=restore)
+    control = control or JobControl()
+
+    def report(progress: JobProgress) -> None:
+        control.progress = progress
+        if on_progress is not None:
+            on_progress(progress)
+
+    async def execute(interruption: Interruption) -> JobResult:
+        config = cluster.config.cluster
+        async with CoordinatorClient(cluster.address, cluster.token, config) as client:
+            if on_page is not None:
+                on_page(page_address(cluster.address))
+            if is_detached:
+                job_id = await client.submit(submission, control.job_id)
+                return _submitted(await client.progress(job_id))
+            control.attach(_Remote(client))
+            return await execute_job(client, submission, control.job_id, config, report)
+
+    return run_interruptible(execute, control)
+
+
+class _Remote:
+    """What other threads may ask of the cluster while it runs the job."""
+
+    def __init__(self, client: CoordinatorClient) -> None:
+        self._client = client
+
+    async def savepoint(self, job_id: str, directory: str | None = None) -> str:
+        place = None if directory is None else absolute_place(directory)
+        return await self._client.savepoint(job_id, place)
+
+    async def stop(self, job_id: str, directory: str | None = None, *, drain: bool = False) -> str:
+        place = None if directory is None else absolute_place(directory)
+        return await self._client.stop(job_id, place, drain=drain)
+
+
+class _NothingCollected(dict[str, list[Any]]):
+    """What a program gets that has not waited for its job."""
+
+    def __missing__(self, sink: str) -> NoReturn:
+        raise LocalProtocolError(
+            f"the job was submitted and not waited for (--detach), so this program does not have "
+            f"what its sink {sink!r} collects"
+        )
+
+
+def _submitted(progress: JobProgress) -> JobResult:
+    return JobResult(
+        job_id=progress.job_id,
+        name=progress.name,
+        state=progress.state,
+        seconds=progress.seconds,
+        workers=progress.workers,
+        vertices=(),
+        collected=_NothingCollected(),
+    )

@@ -1,0 +1,63 @@
+"""One job from its submission to its result, whichever cluster it runs on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from flinknet.cluster.control.client import CoordinatorClient, OnProgress
+from flinknet.cluster.control.job_result import JobResult
+from flinknet.cluster.control.submission import Submission
+from flinknet.config import ClusterConfig
+from flinknet.errors import FlinknetError
+
+__all__ = ["Guard", "execute_job", "unguarded"]
+
+Guard = Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
+"""Awaits a call of the client, or raises what makes waiting for it vain."""
+
+
+async def unguarded(call: Coroutine[Any, Any, Any]) -> Any:
+    """The guard of a cluster whose processes others watch."""
+    return await call
+
+
+async def execute_job(
+    client: CoordinatorClient,
+    submission: Submission,
+    job_id: str | None,
+    config: ClusterConfig,
+    on_progress: OnProgress | None = None,
+    guard: Guard = unguarded,
+) -> JobResult:
+    """Submit a job, follow it to its end and return its result.
+
+    Raises what refuses it, or the JobError that it ended with. Cancelling this call cancels the
+    job, and returns when that has ended, or after the time that subtasks, and processes, have to
+    stop.
+    """
+    # A request that has been sent may start the job, whoever is cancelled meanwhile.
+    submitting = asyncio.ensure_future(guard(client.submit(submission, job_id)))
+    interval_ms = max(1, round(config.progress_interval_ms))
+    try:
+        submitted = await asyncio.shield(submitting)
+        following = client.follow(submitted, interval_ms=interval_ms, on_progress=on_progress)
+        result: JobResult = await guard(following)
+    except asyncio.CancelledError:
+        await _cancel(client, submitting, config, guard)
+        raise
+    return result
+
+
+async def _cancel(
+    client: CoordinatorClient, submitting: asyncio.Future[str], config: ClusterConfig, guard: Guard
+) -> None:
+    patience_ms = config.cancel_timeout_ms + config.stop_timeout_ms
+    try:
+        async with asyncio.timeout(patience_ms / 1000):
+            job_id = await submitting
+            await client.cancel(job_id)
+            await guard(client.until_ended(job_id))
+    except (TimeoutError, FlinknetError):
+        pass  # It was refused, or goes with its coordinator.

@@ -1,0 +1,225 @@
+"""``flinknet cluster``, and jobs on a cluster that stays, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cluster_runs import ENDLESS_JOB, PATIENCE_S, ROOT, environment, start_run
+
+SUMS = """
+from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
+
+environment = StreamExecutionEnvironment().set_parallelism(2)
+numbers = environment.from_source(GeneratorSource(lambda number: (number % 3, number), 9))
+sums = numbers.key_by(lambda record: record[0]).reduce(
+    lambda a, b: (a[0], a[1] + b[1]), emit="end_of_input"
+)
+sums.sink_to(CollectSink()).name("out")
+print(sorted(environment.execute("sums").collected["out"]))
+"""
+SUMS_PRINTED = "[(0, 9), (1, 12), (2, 15)]"
+
+FAILS = """
+from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
+
+environment = StreamExecutionEnvironment()
+numbers = environment.from_source(GeneratorSource(lambda number: 1 // (3 - number), 9))
+numbers.sink_to(lambda record: None)
+environment.execute("fails")
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The user's directories, and no cluster left behind."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("FLINKNET_CLUSTER_TOKEN", raising=False)
+    for name, text in (("sums.py", SUMS), ("fails.py", FAILS), ("endless.py", ENDLESS_JOB)):
+        (tmp_path / name).write_text(text)
+    yield tmp_path
+    for directory in (tmp_path / "state" / "flinknet" / "clusters").glob("*"):
+        flinknet("cluster", "stop", directory.name)
+
+
+def flinknet(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "flinknet.cli", *arguments],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def told(*arguments: str) -> Any:
+    run = flinknet(*arguments, "--json")
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def state(home: Path, name: str) -> Path:
+    return home / "state" / "flinknet" / "clusters" / name
+
+
+def supervisor(home: Path, name: str) -> int:
+    return int(json.loads((state(home, name) / "cluster.json").read_text())["pid"])
+
+
+def descendants(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(one for child in children for one in descendants(int(child)))]
+
+
+def wait_until_gone(pids: list[int]) -> None:
+    """A process whose parent has ended is gone when it has been reaped."""
+    for pid in pids:
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            assert select.select([handle], [], [], PATIENCE_S)[0], f"process {pid} has not ended"
+        finally:
+            os.close(handle)
+
+
+def test_a_cluster_stays_runs_jobs_outlives_a_worker_and_leaves_nothing(home: Path) -> None:
+    address = told("cluster", "start", "demo", "--workers=1", "--slots=2")["address"]
+    again = flinknet("cluster", "start", "demo")
+    assert again.returncode == 2
+    assert f"cluster demo runs already at {address}" in again.stderr
+
+    first = flinknet("run", str(home / "sums.py"), "--cluster=demo")
+    assert (first.returncode, first.stdout.strip()) == (0, SUMS_PRINTED), first.stderr
+    assert "sums: FINISHED" in first.stderr, "the counts of the subtasks are shown"
+
+    status = told("cluster", "status", "demo")
+    (worker,) = status["workers"]
+    assert (status["slots"], status["free_slots"]) == (2, 2)
+    os.kill(worker["pid"], signal.SIGKILL)
+    handle = os.pidfd_open(worker["pid"]) if Path(f"/proc/{worker['pid']}").exists() else None
+    if handle is not None:
+        select.select([handle], [], [], PATIENCE_S)
+        os.close(handle)
+    # The coordinator waits for slots that are on their way: of a worker in the lost one's place.
+    second = flinknet("run", str(home / "sums.py"), "--cluster=demo")
+    assert (second.returncode, second.stdout.strip()) == (0, SUMS_PRINTED), second.stderr
+    states = {one["worker_id"]: one["loss"] for one in told("cluster", "status", "demo")["workers"]}
+    assert states["worker-0"] is not None
+    assert states["worker-0.1"] is None
+
+    processes = descendants(supervisor(home, "demo"))
+    assert len(processes) >= 4, "supervisor, coordinator, a worker and its keeper"
+    stopped = flinknet("cluster", "stop", "demo")
+    assert stopped.returncode == 0, stopped.stderr
+    for pid in processes:
+        assert not Path(f"/proc/{pid}").exists() or "Z" in _state(pid)
+    assert "the cluster has been stopped" in (state(home, "demo") / "cluster.log").read_text()
+    assert flinknet("cluster", "status", "demo").returncode == 2
+    assert "does not run" in flinknet("cluster", "stop", "demo").stderr
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return "Z"
+
+
+def test_a_job_fails_is_interrupted_or_goes_on_alone(home: Path) -> None:
+    told("cluster", "start", "--workers=1", "--slots=2")
+    failed = flinknet("run", str(home / "fails.py"), "--cluster=default")
+    assert failed.returncode == 1
+    assert "ZeroDivisionError" in failed.stderr, "the first cause comes back"
+
+    with start_run(str(home / "endless.py"), "--cluster=default", cwd=home) as run:
+        run.wait_for_line("RUNNING")
+        run.kill(signal.SIGINT)
+        status, output = run.wait()
+    assert (status, "the job has been cancelled" in output) == (130, True), output
+
+    detached = flinknet("run", str(home / "endless.py"), "--cluster=default", "--detach")
+    job_id = detached.stdout.strip()
+    assert (detached.returncode, len(job_id)) == (0, 32), detached.stderr
+    # A command that names no cluster is about the one called default.
+    assert [one["state"] for one in told("jobs")["jobs"] if one["jid"] == job_id] == ["RUNNING"]
+    full = flinknet("run", str(home / "endless.py"), "--cluster=default")
+    assert full.returncode == 2
+    assert "needs 2 slots" in full.stderr, "it is refused at once, with the numbers"
+    assert flinknet("cancel", job_id).stdout.strip() == "CANCELED"
+
+
+def test_a_cluster_that_dies_says_so_and_can_be_started_again(home: Path) -> None:
+    told("cluster", "start", "demo", "--workers=1")
+    pid = supervisor(home, "demo")
+    processes = descendants(pid)
+    os.kill(pid, signal.SIGKILL)
+    wait_until_gone(processes)
+    status = flinknet("cluster", "status", "demo")
+    assert status.returncode == 1
+    assert "cluster demo is dead" in status.stdout
+    assert "listening on" in status.stdout, "the last lines of its log"
+    run = flinknet("run", str(home / "sums.py"), "--cluster=demo")
+    assert (run.returncode, "cluster demo has died" in run.stderr) == (2, True)
+    told("cluster", "start", "demo", "--workers=1")
+
+
+def test_a_cluster_that_cannot_start_says_why(home: Path) -> None:
+    config = home / "bad.toml"
+    config.write_text("[cluster]\nlauncher = 'none'\n")
+    run = flinknet("cluster", "start", "demo", f"--config={config}")
+    assert run.returncode == 2
+    assert 'cluster.launcher is "none"' in run.stderr
+    assert flinknet("cluster", "start", "../demo").returncode == 2
+
+
+def test_the_commands_of_the_page_work_as_printed(home: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "staying-cluster.md").read_text()
+    program = page.partition("```python\n")[2].partition("```")[0]
+    (home / "letters.py").write_text(program)
+    commands = page.partition("```sh\n")[2].partition("```")[0]
+    bin_directory = home / "bin"
+    bin_directory.mkdir()
+    command = bin_directory / "flinknet"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m flinknet.cli "$@"\n')
+    command.chmod(0o755)
+    run = subprocess.run(
+        ["sh", "-e", "-c", commands],
+        cwd=home,
+        env={**environment(), "PATH": f"{bin_directory}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "[('i', 4), ('m', 1), ('p', 2), ('s', 4)]" in run.stdout
+    assert run.stdout.rstrip().endswith("cluster demo has been stopped")
+
+
+def test_a_wrong_token_is_refused(home: Path) -> None:
+    address = told("cluster", "start", "demo", "--workers=0")["address"]
+    token = home / "wrong"
+    token.write_text("0123456789abcdef0123456789abcdef")
+    token.chmod(0o600)
+    file = home / "config" / "flinknet" / "clusters.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(f'[clusters.far]\ncoordinator = "{address}"\ntoken_file = "{token}"\n')
+    refused = flinknet("jobs", "--cluster=far")
+    assert refused.returncode == 2
+    assert "the cluster token is missing or wrong" in refused.stderr
+    token.write_text((state(home, "demo") / "token").read_text())
+    assert "there are no jobs" in flinknet("jobs", "--cluster=far").stdout
