@@ -267,6 +267,7 @@ def configure(environment: Environment, configuration: Configuration) -> None:
     have; the options before it are set then.
     """
     values = configuration.to_dict()
+    cluster = _take_remote(values)
     known = {*_OPTIONS, *_OF_RESTART, *FLINK_OPTIONS}
     for key in values:
         check_known(key, known)
@@ -282,6 +283,21 @@ def configure(environment: Environment, configuration: Configuration) -> None:
             _read(key, text, partial(_OPTIONS[key], environment))
     _configure_restart(environment, values)
     environment.cluster_options.update(for_cluster)
+    environment.cluster = cluster or environment.cluster
+
+
+def _take_remote(values: dict[str, str]) -> str | None:
+    """Take the options that name a cluster which runs already; None if there are none."""
+    if values.get("execution.target") != "remote":
+        return None
+    del values["execution.target"]
+    address, port = values.pop("rest.address", ""), values.pop("rest.port", "")
+    if not address:
+        raise ConfigurationError(
+            "execution.target is 'remote', and rest.address is missing: set it to the name of a "
+            "cluster, or to the host of its coordinator, with rest.port"
+        )
+    return f"{address}:{port}" if port else address
 
 
 def _configure_restart(environment: Environment, values: dict[str, str]) -> None:

@@ -193,6 +193,9 @@ class StreamExecutionEnvironment(PyFlinkNames):
         self.cluster_options: dict[str, str] = {}
         """Options of the cluster by Flink's names, for clusters that are started for the
         program's jobs."""
+        self.cluster: str | None = None
+        """The cluster that runs already and gets the jobs: its name, or HOST:PORT. The options
+        ``execution.target``, ``rest.address`` and ``rest.port`` say it."""
 
     @classmethod
     def get_execution_environment(
@@ -408,7 +411,7 @@ class StreamExecutionEnvironment(PyFlinkNames):
         Raises ConfigurationError for a job that cannot work, and the JobError that a job ended
         with.
         """
-        return executor.execute(self.job_graph(job_name, clear=True), self._config)
+        return executor.execute(self.job_graph(job_name, clear=True), self._config, self.cluster)
 
     def execute_async(self, job_name: str = "") -> JobClient:
         """Run everything that was defined since the last job while the program goes on: in a
@@ -416,7 +419,8 @@ class StreamExecutionEnvironment(PyFlinkNames):
 
         Raises ConfigurationError for a job that cannot work.
         """
-        return executor.execute_async(self.job_graph(job_name, clear=True), self._config)
+        graph = self.job_graph(job_name, clear=True)
+        return executor.execute_async(graph, self._config, self.cluster)
 
     def job_graph(self, job_name: str | None = None, *, clear: bool = False) -> JobGraph:
         """Return the job that ``execute`` would run, and forget it if ``clear``."""

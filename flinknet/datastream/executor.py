@@ -2,8 +2,8 @@
 
 A program that is run by itself starts a cluster for each job, configured as ``flinknet run``
 configures it: by ``FLINKNET_*`` and the file that FLINKNET_CONFIG names; ``cluster.launcher`` names
-what starts its processes. A runner (``flinknet
-run``) loads the same program with its own executor installed, and gets its jobs instead.
+what starts its processes. One that names a cluster which runs already sends its jobs there. A
+runner (``flinknet run``) loads the same program with its own executor installed, and gets its jobs instead.
 """
 
 from __future__ import annotations
@@ -64,32 +64,53 @@ def finish_started() -> None:
         client.join()
 
 
-def execute(graph: JobGraph, config: FlinknetConfig | None = None) -> JobResult:
+def execute(
+    graph: JobGraph, config: FlinknetConfig | None = None, cluster: str | None = None
+) -> JobResult:
     """Run a job to its end and return its result; raises the JobError that it ended with.
 
-    ``config`` is that of the embedded cluster; ``embedded_config`` by default. On a terminal the
-    job's progress is shown, and how it ended.
+    ``config`` is that of the embedded cluster; ``embedded_config`` by default. ``cluster`` names
+    one that runs already instead. On a terminal the job's progress is shown, and how it ended.
     """
     if _installed:
         return _installed[0](graph, None)
     # Now, because a worker that unpickles a function of a job needs no cluster for it.
     from flinknet.cluster.launch.job_display import run_job_on_terminal
 
-    return run_job_on_terminal(graph, config or embedded_config(graph))
+    return run_job_on_terminal(*_run_of(graph, config, cluster))
 
 
-def execute_async(graph: JobGraph, config: FlinknetConfig | None = None) -> JobClient:
+def execute_async(
+    graph: JobGraph, config: FlinknetConfig | None = None, cluster: str | None = None
+) -> JobClient:
     """Start a job and return at once; also in a running event loop."""
     from flinknet.cluster.launch.job_control import JobControl
-    from flinknet.cluster.launch.run import run_job
 
     control = JobControl()
     if _installed:
         client = JobClient(partial(_installed[0], graph, control), control)
         _started.append(client)
         return client
-    config = config or embedded_config(graph)
-    return JobClient(partial(run_job, graph, config, control=control), control)
+    run, _ = _run_of(graph, config, cluster)
+    return JobClient(partial(run, control=control), control)
+
+
+def _run_of(
+    graph: JobGraph, config: FlinknetConfig | None, cluster: str | None
+) -> tuple[Callable[..., JobResult], FlinknetConfig]:
+    """Return what runs the job where it is to run, and the configuration of that cluster."""
+    if cluster is None:
+        from flinknet.cluster.launch.run import run_job
+
+        config = config or embedded_config(graph)
+        return partial(run_job, graph, config), config
+    from flinknet.cluster.launch.named_clusters import named_cluster
+    from flinknet.cluster.launch.remote import run_on_cluster
+
+    place = named_cluster(cluster)
+    if config is not None:
+        place = replace(place, config=config)
+    return partial(run_on_cluster, graph, place), place.config
 
 
 def effective_config(config: FlinknetConfig | None) -> FlinknetConfig:

@@ -186,6 +186,62 @@ def test_a_cluster_that_cannot_start_says_why(home: Path) -> None:
     assert flinknet("cluster", "start", "../demo").returncode == 2
 
 
+def test_a_worker_joins_a_coordinator_that_stands_alone(home: Path) -> None:
+    told("cluster", "start", "demo", "--workers=0")
+    alone = flinknet("run", str(home / "sums.py"), "--cluster=demo")
+    assert alone.returncode == 2
+    assert "needs 2 slots" in alone.stderr
+    with subprocess.Popen(
+        [sys.executable, "-m", "flinknet.cli", "worker", "--coordinator=demo", "--slots=2"],
+        env=environment(),
+        cwd="/",
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as worker:
+        assert worker.stderr is not None
+        name = worker.stderr.readline().split()[1]
+        assert name.startswith(os.uname().nodename)
+        while not told("cluster", "status", "demo")["workers"]:
+            assert worker.poll() is None, worker.stderr.read()
+        (row,) = told("cluster", "status", "demo")["workers"]
+        assert (row["worker_id"], row["pid"]) == (name, worker.pid), "signals reach it"
+        run = flinknet("run", str(home / "sums.py"), "--cluster=demo")
+        assert (run.returncode, run.stdout.strip()) == (0, SUMS_PRINTED), run.stderr
+        assert flinknet("cluster", "stop", "demo").returncode == 0
+        assert worker.wait(PATIENCE_S) == 0, "its coordinator has told it to stop"
+
+
+def test_a_program_sends_its_jobs_there_by_flinks_options(home: Path) -> None:
+    address = told("cluster", "start", "demo", "--workers=1")["address"]
+    host, _, port = address.rpartition(":")
+    named = "'rest.address': 'demo'"
+    by_address = f"'rest.address': '{host}', 'rest.port': '{port}'"
+    variables = environment()
+    for options in (named, by_address):
+        program = (
+            "from flinknet.common import Configuration\n"
+            + SUMS.partition("environment =")[0]
+            + f"options = {{'execution.target': 'remote', {options}}}\n"
+            + "made = StreamExecutionEnvironment.get_execution_environment(\n"
+            + "    Configuration.from_dict(options)\n)\n"
+            + "environment ="
+            + SUMS.partition("environment =")[2].replace("StreamExecutionEnvironment()", "made")
+        )
+        (home / "program.py").write_text(program)
+        run = subprocess.run(
+            [sys.executable, str(home / "program.py")],
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert (run.returncode, run.stdout.strip()) == (0, SUMS_PRINTED), run.stderr
+        token = (state(home, "demo") / "token").read_text()
+        variables = {**variables, "FLINKNET_CLUSTER_TOKEN": token}
+    assert len(told("jobs", "--cluster=demo")["jobs"]) == 2
+
+
 def test_the_commands_of_the_page_work_as_printed(home: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "staying-cluster.md").read_text()
     program = page.partition("```python\n")[2].partition("```")[0]

@@ -12,7 +12,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,20 +20,11 @@ from pathlib import Path
 from flinknet import machine
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE, given_token, token_is_given
 from flinknet.cluster.launch.cluster_directory import ClusterDirectory
+from flinknet.cluster.launch.own_program import own_program
 from flinknet.config.loading import load_settings
 from flinknet.errors import ConfigurationError, InsufficientNetworkBuffersError, JobError
 
 __all__ = ["LAST_LINES", "Started", "start_cluster", "stop_cluster"]
-
-_START = """\
-import sys
-home = sys.argv.pop(1)
-sys.path[:] = [*sys.path, *(() if home in sys.path else (home,))]
-from flinknet.cluster.launch.supervisor import main
-sys.exit(main())
-"""
-_HOME = str(Path(__file__).parents[3])
-"""The place of the package."""
 
 _LOOK_S = 0.02
 """Between two looks whether a supervisor has ended."""
@@ -79,7 +69,7 @@ def start_cluster(
         log = os.open(directory.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _START, _HOME, *arguments],
+                own_program("flinknet.cluster.launch.supervisor", *arguments),
                 env={name: value for name, value in environ.items() if name != TOKEN_VARIABLE},
                 stdin=subprocess.DEVNULL,
                 stdout=log,

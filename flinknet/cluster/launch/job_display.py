@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -14,9 +15,7 @@ from flinknet.cluster.control.credentials import without_token
 from flinknet.cluster.control.job_result import JobProgress, JobResult, VertexProgress
 from flinknet.cluster.launch.fitting_table import FittingTable
 from flinknet.cluster.launch.process_output import is_shown, print_json_output
-from flinknet.cluster.launch.run import run_job
 from flinknet.config import ClusterConfig, FlinknetConfig
-from flinknet.graph.graph import JobGraph
 from flinknet.texts import printable
 
 __all__ = ["JobDisplay", "result_table", "run_job_on_terminal"]
@@ -28,15 +27,14 @@ LINE_INTERVAL_S = 2.0
 _COUNTS = ("records in", "records out", "records in/s", "MB in", "MB out")
 
 
-def run_job_on_terminal(graph: JobGraph, config: FlinknetConfig) -> JobResult:
-    """``run_job``, shown on standard error if that is a terminal."""
+def run_job_on_terminal(run: Callable[..., JobResult], config: FlinknetConfig) -> JobResult:
+    """Call ``run``, which is ``run_job`` or ``run_on_cluster`` with a job, and show the job on
+    standard error if that is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        return run_job(graph, config)
+        return run()
     with JobDisplay(console, config.cluster) as display:
-        result = run_job(
-            graph,
-            config,
+        result = run(
             on_progress=display.show,
             on_output=display.show_output,
             on_page=display.show_page,

@@ -1,0 +1,64 @@
+"""``flinknet worker``: a worker in the foreground, for a coordinator that runs elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from flinknet import machine
+from flinknet.cli.arguments import ConfigFile, Slots
+from flinknet.cli.cluster_client import running_cluster
+from flinknet.cluster.control.credentials import TOKEN_VARIABLE
+from flinknet.cluster.control.hash_seed import SEED_VARIABLE
+from flinknet.cluster.launch.own_program import own_program
+from flinknet.config.loading import FILE_VARIABLE, load_settings, options
+
+__all__ = ["worker"]
+
+Coordinator = Annotated[
+    str | None,
+    typer.Option(
+        "--coordinator",
+        "--cluster",
+        metavar="HOST:PORT",
+        help="The coordinator that it joins, or the name of its cluster.",
+    ),
+]
+WorkerId = Annotated[
+    str | None,
+    typer.Option(metavar="ID", help="Its name; by default the host's, and something unique."),
+]
+
+
+def worker(
+    *,
+    coordinator: Coordinator = None,
+    worker_id: WorkerId = None,
+    slots: Slots = None,
+    config: ConfigFile = None,
+) -> None:
+    """Run a worker until Ctrl-C or SIGTERM, or until its coordinator tells it to stop.
+
+    FLINKNET_CLUSTER_TOKEN is the cluster's token, unless the cluster is named. Exit status: 0 it
+    was told to stop, 2 refused, 3 its coordinator was lost.
+    """
+    cluster = running_cluster(coordinator, config)
+    settings = load_settings(config, os.environ, {"cluster.slots_per_worker": slots}).config.cluster
+    name = worker_id or f"{os.uname().nodename}-{machine.token_hex(4)}"
+    command = own_program(
+        "flinknet.cluster.worker.worker", f"--coordinator={cluster.address}", f"--worker-id={name}"
+    )
+    environment = {
+        **os.environ,
+        TOKEN_VARIABLE: cluster.token,
+        SEED_VARIABLE: str(settings.hash_seed),
+        options()["cluster.slots_per_worker"].variable: str(settings.slots_per_worker),
+    }
+    if config is not None:
+        environment[FILE_VARIABLE] = str(config)
+    print(f"worker {name} joins the coordinator at {cluster.address}", file=sys.stderr, flush=True)
+    # The same process: signals and the exit status are the worker's.
+    os.execve(command[0], command, environment)
