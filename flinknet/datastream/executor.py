@@ -3,7 +3,8 @@
 A program that is run by itself starts a cluster for each job, configured as ``flinknet run``
 configures it: by ``FLINKNET_*`` and the file that FLINKNET_CONFIG names; ``cluster.launcher`` names
 what starts its processes. One that names a cluster which runs already sends its jobs there. A
-runner (``flinknet run``) loads the same program with its own executor installed, and gets its jobs instead.
+runner (``flinknet run``) loads the same program with its own executor installed, and gets its jobs
+instead.
 """
 
 from __future__ import annotations

@@ -7,6 +7,10 @@ What a program wraps by ``functools.lru_cache``, ``cache`` or ``cached_property`
 too. Any other object of the program's own file that can only be found there by its name is refused:
 a worker's ``__main__`` is another module, and would miss it.
 
+Modules that workers cannot import go by value, too (``send_by_value``): their functions and classes
+as those of the program's own file, and a module that a function names as a whole, with all that can
+be pickled of it. What cannot says so when it is used.
+
 Pickled functions are for the interpreter that made them: all processes of a cluster have the same.
 """
 
@@ -15,17 +19,31 @@ from __future__ import annotations
 import functools
 import sys
 from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from io import BytesIO
 from pickle import PicklingError
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any, ClassVar
 
 import cloudpickle
 
 from flinknet.functions.attributes import reduced
 
-__all__ = ["dumps", "dumps_to_run"]
+__all__ = ["NotSent", "dumps", "dumps_to_run", "send_by_value"]
+
+
+_by_value: set[str] = set()
+"""Names of modules that are pickled by value."""
+
+_OF_IMPORT = {"__builtins__", "__cached__", "__loader__", "__spec__"}
+"""Of what is in a module, what only its import needs."""
+
+
+def send_by_value(modules: Iterable[ModuleType]) -> None:
+    """From now on pickle what these modules define by value."""
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+        _by_value.add(module.__name__)
 
 
 def dumps(value: Any) -> bytes:
@@ -100,20 +118,74 @@ def _reduced_by_name(value: Any) -> Any:
         return _cached, (value.__wrapped__, value.cache_parameters())
     if isinstance(value.__reduce_ex__(4), str):
         raise PicklingError(
-            f"{name} is a {type(value).__name__} of the program's own file, which workers do not "
-            "import: move it to a module of its own"
+            f"{name} is a {type(value).__name__} of the program's own files, which workers do not "
+            "import: move it to a module of its own, which they have"
         )
     return NotImplemented
 
 
 def _is_importable(value: Any, name: str) -> bool:
     module = getattr(value, "__module__", None)
-    if module == "__main__":
+    if module == "__main__" or module in _by_value:
         return False
     found: Any = sys.modules.get(module) if isinstance(module, str) else None
     for part in name.split("."):
         found = getattr(found, part, None)
     return found is value
+
+
+class NotSent:
+    """Takes the place of what a module has and cannot be pickled."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        vars(self).update(_name=name, _reason=reason)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self._error()
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        raise self._error()
+
+    def __enter__(self) -> Any:
+        raise self._error()
+
+    def __exit__(self, *error: object) -> None:
+        """Never entered."""
+
+    def __getstate__(self) -> dict[str, str]:
+        return dict(vars(self))
+
+    def __setstate__(self, state: dict[str, str]) -> None:
+        vars(self).update(state)
+
+    def _error(self) -> PicklingError:
+        name, reason = vars(self)["_name"], vars(self)["_reason"]
+        return PicklingError(
+            f"{name} has not come to the worker, because it cannot be pickled ({reason}): make it "
+            "where it is used, in open() for example"
+        )
+
+
+def _is_by_value(module: ModuleType) -> bool:
+    """Whether no worker could import it: this process has registered it, or has got it itself."""
+    return module.__name__ in _by_value or sys.modules.get(module.__name__) is not module
+
+
+def _fill(module: ModuleType, state: dict[str, Any]) -> None:
+    vars(module).update(state)
+
+
+def _reduce_module(module: ModuleType) -> tuple[Any, ...]:
+    state = {name: one for name, one in vars(module).items() if name not in _OF_IMPORT}
+    for name, one in state.items():
+        try:
+            _TrialPickler(BytesIO()).dump(one)
+        except Exception as error:  # of the pickled object's own code
+            state[name] = NotSent(f"{module.__name__}.{name}", str(error))
+    # The module is known before what is in it, which may refer to it again.
+    return ModuleType, (module.__name__,), state, None, None, _fill
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
@@ -126,8 +198,20 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def reducer_override(self, value: Any) -> Any:
         """See pickle, which asks this first."""
+        if isinstance(value, ModuleType) and _is_by_value(value):
+            return self._reduce_module(value)
         reduction = super().reducer_override(value)
         return _reduced_by_name(value) if reduction is NotImplemented else reduction
+
+    def _reduce_module(self, module: ModuleType) -> tuple[Any, ...]:
+        return _reduce_module(module)
+
+
+class _TrialPickler(_Pickler):
+    """Finds out whether something can be pickled, whatever the modules in it have."""
+
+    def _reduce_module(self, module: ModuleType) -> tuple[Any, ...]:
+        return ModuleType, (module.__name__,)
 
 
 class _PicklerToRun(_Pickler):

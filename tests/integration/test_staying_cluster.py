@@ -242,6 +242,75 @@ def test_a_program_sends_its_jobs_there_by_flinks_options(home: Path) -> None:
     assert len(told("jobs", "--cluster=demo")["jobs"]) == 2
 
 
+HELPER = """
+from dataclasses import dataclass
+
+@dataclass
+class Total:
+    key: int
+    value: int
+
+def total(number):
+    return Total(number % 2, number)
+"""
+USES_HELPER = """
+from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
+from tools import sums
+
+environment = StreamExecutionEnvironment().set_parallelism(2)
+environment.register_type(sums.Total)
+totals = environment.from_source(GeneratorSource(lambda number: number, 6)).map(sums.total)
+added = totals.key_by(lambda one: one.key).reduce(
+    lambda a, b: sums.Total(a.key, a.value + b.value), emit="end_of_input"
+)
+added.sink_to(CollectSink()).name("out")
+out = environment.execute("helped").collected["out"]
+print(sorted((one.key, one.value) for one in out))
+"""
+
+
+def test_modules_beside_a_job_reach_workers_that_cannot_import_them(home: Path) -> None:
+    """Also when they have changed, and while another job has others of the same name."""
+    told("cluster", "start", "demo", "--workers=2")
+    for number, kept in enumerate(("number % 2", "number % 3")):
+        tools = home / f"job-{number}" / "tools"
+        tools.mkdir(parents=True)
+        (tools / "__init__.py").write_text("from .sums import total\n")
+        (tools / "sums.py").write_text(HELPER.replace("number % 2", kept))
+        (tools.parent / "job.py").write_text(USES_HELPER)
+        run = flinknet("run", str(tools.parent / "job.py"), "--cluster=demo")
+        expected = ["[(0, 6), (1, 9)]", "[(0, 3), (1, 5), (2, 7)]"][number]
+        assert (run.returncode, run.stdout.strip()) == (0, expected), run.stderr
+
+
+def test_other_versions_are_refused_and_named(home: Path) -> None:
+    address = told("cluster", "start", "demo", "--workers=0")["address"]
+    other = (
+        "import sys, flinknet.version\n"
+        "flinknet.version.__version__ = '0.0.1'\n"
+        "from {module} import main\n"
+        "sys.exit(main())\n"
+    )
+    token = (state(home, "demo") / "token").read_text()
+    variables = {**environment(), "FLINKNET_CLUSTER_TOKEN": token, "PYTHONHASHSEED": "0"}
+    commands = [
+        ("flinknet.cluster.worker.worker", [f"--coordinator={address}", "--worker-id=old"]),
+        ("flinknet.cli.main", ["run", str(home / "sums.py"), "--cluster=demo"]),
+    ]
+    for module, arguments in commands:
+        run = subprocess.run(
+            [sys.executable, "-c", other.format(module=module), *arguments],
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert run.returncode == 2, run.stderr
+        assert "has flinknet 0.0.1 on Python" in run.stderr
+        assert "coordinator has flinknet " in run.stderr
+
+
 def test_the_commands_of_the_page_work_as_printed(home: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "staying-cluster.md").read_text()
     program = page.partition("```python\n")[2].partition("```")[0]

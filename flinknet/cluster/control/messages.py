@@ -32,6 +32,7 @@ from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 import msgpack
 
 from flinknet.cluster.control.hash_seed import text_hash
+from flinknet.cluster.control.software import SOFTWARE
 from flinknet.errors import RemoteProtocolError
 
 __all__ = [
@@ -85,6 +86,8 @@ class Register:
     state_id: str = ""
     epoch: int = 0
     """Of the last coordinator that it has served."""
+    software: str = SOFTWARE
+    """Its versions, which must be the coordinator's (``software.py``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, get_args
 
 import msgpack
 
+from flinknet.cluster.control.software import SOFTWARE
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.config.restart_strategy import RestartStrategy
 from flinknet.errors import ConfigurationError
@@ -55,6 +56,8 @@ class Submission:
     """None for a job that begins at its start."""
     outputs: tuple[CheckpointedOutput, ...] = ()
     """Sinks and functions that hear which of the job's checkpoints are complete."""
+    software: str = SOFTWARE
+    """The versions of the program that has pickled the graph."""
 
     @property
     def name(self) -> str:
@@ -111,6 +114,7 @@ class Submission:
             "restart": [type(restart).__name__, asdict(restart)],
             "restore": None if self.restore is None else asdict(self.restore),
             "outputs": self.outputs,
+            "software": self.software,
         }
 
     @classmethod
@@ -141,6 +145,7 @@ class Submission:
             )
             restore = _restore_settings(settings["restore"])
             outputs = tuple(CheckpointedOutput(*fields) for fields in settings["outputs"])
+            software = str(settings.get("software", ""))
             ends = {end for edge in shape.edges for end in (edge.source, edge.target)}
             senders = {(edge.source, edge.operator) for edge in shape.edges}
         except Exception as error:
@@ -151,7 +156,7 @@ class Submission:
         operators = {(v.id, index) for v in shape.vertices for index in range(len(v.operators))}
         if ids != list(range(len(ids))) or not (ends <= set(ids) and senders <= operators):
             raise ConfigurationError("the request's body is no job: its edges lead nowhere")
-        return cls(shape, graph, bool(commits), restore, outputs)
+        return cls(shape, graph, bool(commits), restore, outputs, software)
 
 
 def _parts_of(body: bytes) -> tuple[memoryview, bytes]:

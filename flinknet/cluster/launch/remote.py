@@ -2,7 +2,7 @@
 
 The cluster goes on when the program ends. What refuses a job that does not fit is the coordinator,
 which knows the slots that are free now. Options of the cluster that the program sets have no
-effect: the cluster has its own.
+effect: the cluster has its own. Modules of the program's own directory travel by value.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from flinknet.cluster.launch.process_output import (
 from flinknet.cluster.launch.submitted_job import execute_job
 from flinknet.errors import LocalProtocolError
 from flinknet.graph.graph import JobGraph
+from flinknet.graph.own_modules import own_modules
+from flinknet.graph.pickler import send_by_value
 
 __all__ = ["run_on_cluster"]
 
@@ -64,6 +66,7 @@ def run_on_cluster(
     restore = None
     if from_checkpoint is not None:
         restore = RestoreSettings(absolute_place(from_checkpoint), allow_non_restored_state)
+    send_by_value(own_modules())
     submission = replace(Submission.of_graph(graph), restore=restore)
     control = control or JobControl()
 

@@ -28,6 +28,7 @@ import msgpack
 from aiohttp import web
 
 from flinknet.cluster.control.job_state import JobState
+from flinknet.cluster.control.software import check_software
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
@@ -187,6 +188,7 @@ class ClientRoutes:
         if job_id is not None and self._dispatcher.job(job_id) is not None:
             return web.json_response({"job_id": job_id}, status=201)
         submission = Submission.from_bytes(body, self._config.job_shape_bytes_max)
+        check_software(f'the program that submits job "{submission.name}"', submission.software)
         restored = await self._coordinator.find_restore_point(submission)
         await self._coordinator.wait_for_slots(submission)
         if request.transport is None or request.transport.is_closing():

@@ -42,6 +42,7 @@ from flinknet.cluster.control.hash_seed import SEED_VARIABLE, text_hash
 from flinknet.cluster.control.job_state import AttemptKey
 from flinknet.cluster.control.messages import Register
 from flinknet.cluster.control.presence import Presence
+from flinknet.cluster.control.software import check_software
 from flinknet.errors import ConfigurationError
 from flinknet.transitions import Transitions
 
@@ -200,6 +201,7 @@ class WorkerRegistry:
                 f"worker {message.worker_id} offers {message.slots} slots: "
                 "cluster.slots_per_worker must be 1 or more"
             )
+        check_software(f"worker {message.worker_id}", message.software)
         if message.text_hash != text_hash():
             raise ConfigurationError(
                 f"worker {message.worker_id} hashes text in another way than this cluster, so keys "
