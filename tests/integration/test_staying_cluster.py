@@ -33,7 +33,8 @@ FAILS = """
 from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
 
 environment = StreamExecutionEnvironment()
-numbers = environment.from_source(GeneratorSource(lambda number: 1 // (3 - number), 9))
+numbers = environment.from_source(GeneratorSource(lambda number: number, 9))
+numbers = numbers.map(lambda number: print("at", number) or 1 // (3 - number))
 numbers.sink_to(lambda record: None)
 environment.execute("fails")
 """
@@ -144,6 +145,9 @@ def test_a_job_fails_is_interrupted_or_goes_on_alone(home: Path) -> None:
     failed = flinknet("run", str(home / "fails.py"), "--cluster=default")
     assert failed.returncode == 1
     assert "ZeroDivisionError" in failed.stderr, "the first cause comes back"
+    assert failed.stdout.splitlines() == [f"at {number}" for number in range(4)]
+    printed = state(home, "default") / "cluster.out"
+    assert failed.stdout == printed.read_text()
 
     with start_run(str(home / "endless.py"), "--cluster=default", cwd=home) as run:
         run.wait_for_line("RUNNING")
@@ -331,7 +335,7 @@ def test_the_commands_of_the_page_work_as_printed(home: Path) -> None:
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert "[('i', 4), ('m', 1), ('p', 2), ('s', 4)]" in run.stdout
+    assert "('m', 1)\n('i', 4)\n('s', 4)\n('p', 2)\n" in run.stdout
     assert run.stdout.rstrip().endswith("cluster demo has been stopped")
 
 

@@ -18,6 +18,7 @@ from flinknet.cluster.control.control_link import unanswered
 from flinknet.cluster.control.credentials import http_client
 from flinknet.cluster.control.job_result import JobProgress, JobResult
 from flinknet.cluster.control.job_state import JobState
+from flinknet.cluster.control.printed_lines import missed
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import merge_by_sink
 from flinknet.config import ClusterConfig
@@ -157,6 +158,24 @@ class CoordinatorClient:
         raise ConfigurationError(
             f'no job "{job}" runs at {self._coordinator}; those that run: {others}'
         )
+
+    async def pass_printed_on(self, job_id: str, on_printed: Callable[[str], None]) -> None:
+        """Pass on what functions of a job print, line by line, until it has ended and all of it is
+        passed on; its submission must ask for that."""
+        number, has_ended = 0, False
+        while True:
+            wait_ms = 0 if has_ended else _POLL_MS
+            path = f"/api/v1/jobs/{job_id}/printed?after={number}&wait_ms={wait_ms}"
+            answer = await self._request("GET", path, wait_ms=wait_ms)
+            if answer["start"] > number:
+                on_printed(missed(answer["start"] - number))
+            for line in answer["lines"]:
+                on_printed(line)
+            number = max(number, answer["start"]) + len(answer["lines"])
+            if not answer["lines"]:
+                if has_ended:
+                    return
+                has_ended = JobState((await self.progress(job_id)).state).is_terminal
 
     async def savepoint(self, job_id: str, directory: str | None = None) -> str:
         """Have a savepoint of a running job written, and return where it is.

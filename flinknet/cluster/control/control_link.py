@@ -44,6 +44,8 @@ class Deployment(NamedTuple):
     checkpoints_as: int
     """The number of the attempt in whose name checkpoints are written: that of those regions which
     go on, if the attempt is a restart of others."""
+    passes_printed_on: bool
+    """Whether the job's client asks for what its functions print."""
 
 
 class ControlLink:
@@ -128,6 +130,7 @@ class ControlLink:
             body["restored_from"],
             {(vertex, index) for vertex, index in body["restored_finished"]},
             body["checkpoints_as"],
+            body["passes_printed_on"],
         )
 
     async def fetch_committables(self, job_id: str, attempt: int) -> tuple[bytes, list[bytes]]:

@@ -16,6 +16,7 @@ from collections import deque
 from typing import Any, NamedTuple, TextIO, cast
 
 from flinknet import machine
+from flinknet.cluster.control.printed_lines import PRINTING
 from flinknet.texts import printable
 
 __all__ = [
@@ -121,7 +122,9 @@ class _Tee:
     thread to flush. The rest of a thread that has ended comes with the next flush of any thread.
     """
 
-    def __init__(self, stream: TextIO, text: KeptText) -> None:
+    def __init__(self, stream: TextIO, text: KeptText, *, is_passed_on: bool = False) -> None:
+        """``is_passed_on``: lines go to the program that has submitted the job, too."""
+        self._is_passed_on = is_passed_on
         self._stream = stream
         self._text = text
         self._begun: dict[int, str] = {}
@@ -135,6 +138,7 @@ class _Tee:
             self._begun[thread] = begun[end:]
         if end:
             self._put(begun[:end])
+            self._pass_on(begun[:end])
         return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -151,6 +155,11 @@ class _Tee:
         self._stream.write(text)
         self._text.write(text)
 
+    def _pass_on(self, text: str) -> None:
+        printed = PRINTING.get() if self._is_passed_on else None
+        if printed is not None:
+            printed.append(text.removesuffix("\n").split("\n"))
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
@@ -160,5 +169,5 @@ def keep_output(kept: KeptOutput) -> None:
     the stream that was standard error before is not kept twice."""
     root = logging.getLogger()
     root.addHandler(KeptLogHandler(kept.log))
-    sys.stdout = cast("TextIO", _Tee(sys.stdout, kept.stdout))
+    sys.stdout = cast("TextIO", _Tee(sys.stdout, kept.stdout, is_passed_on=True))
     sys.stderr = cast("TextIO", _Tee(sys.stderr, kept.log))

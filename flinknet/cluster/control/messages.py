@@ -11,7 +11,7 @@ missing field or a wrong type is a ``RemoteProtocolError`` and ends the connecti
     worker -> coordinator                      coordinator -> worker
     Register                                   Registered | Refused
     Heartbeat                                  Heartbeat, in answer to each
-    Progress, Drain                            Deploy, Run, Cancel
+    Progress, Printed, Drain                   Deploy, Run, Cancel
     StatisticsReport                           StatisticsRequest
     Answer*                                    SampleStacks, DumpThreads
                                                ListOutput, ReadOutput
@@ -50,6 +50,7 @@ __all__ = [
     "ListOutput",
     "Message",
     "Opened",
+    "Printed",
     "Progress",
     "ReadOutput",
     "Refused",
@@ -141,6 +142,14 @@ class Progress:
     job_id: str
     attempt: int
     rows: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """Lines that functions of a job have printed, whose submitter wants them."""
+
+    job_id: str
+    lines: list[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +366,7 @@ Message: TypeAlias = (
     | Heartbeat
     | Drain
     | Progress
+    | Printed
     | StatisticsRequest
     | StatisticsReport
     | SampleStacks

@@ -56,6 +56,8 @@ class Submission:
     """None for a job that begins at its start."""
     outputs: tuple[CheckpointedOutput, ...] = ()
     """Sinks and functions that hear which of the job's checkpoints are complete."""
+    wants_printed: bool = False
+    """Whether the client asks for what functions print."""
     software: str = SOFTWARE
     """The versions of the program that has pickled the graph."""
 
@@ -115,6 +117,7 @@ class Submission:
             "restore": None if self.restore is None else asdict(self.restore),
             "outputs": self.outputs,
             "software": self.software,
+            "wants_printed": self.wants_printed,
         }
 
     @classmethod
@@ -145,6 +148,7 @@ class Submission:
             )
             restore = _restore_settings(settings["restore"])
             outputs = tuple(CheckpointedOutput(*fields) for fields in settings["outputs"])
+            wants_printed = bool(settings.get("wants_printed", False))
             software = str(settings.get("software", ""))
             ends = {end for edge in shape.edges for end in (edge.source, edge.target)}
             senders = {(edge.source, edge.operator) for edge in shape.edges}
@@ -156,7 +160,7 @@ class Submission:
         operators = {(v.id, index) for v in shape.vertices for index in range(len(v.operators))}
         if ids != list(range(len(ids))) or not (ends <= set(ids) and senders <= operators):
             raise ConfigurationError("the request's body is no job: its edges lead nowhere")
-        return cls(shape, graph, bool(commits), restore, outputs, software)
+        return cls(shape, graph, bool(commits), restore, outputs, wants_printed, software)
 
 
 def _parts_of(body: bytes) -> tuple[memoryview, bytes]:

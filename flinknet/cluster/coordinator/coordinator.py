@@ -36,6 +36,7 @@ from flinknet.cluster.control.logs import configure_logging
 from flinknet.cluster.control.messages import (
     Heartbeat,
     Message,
+    Printed,
     Register,
     Registered,
     StatisticsReport,
@@ -56,6 +57,7 @@ from flinknet.cluster.coordinator.jobs.job_store import JobStore
 from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint, find_restore_point
 from flinknet.cluster.coordinator.jobs.savepoint_request import SavepointRequest
 from flinknet.cluster.coordinator.metrics.metric_store import MetricStore
+from flinknet.cluster.coordinator.metrics.printed_store import PrintedStore
 from flinknet.cluster.coordinator.metrics.stack_sample_store import StackSampleStore
 from flinknet.cluster.coordinator.workers.inquiries import Inquiries
 from flinknet.cluster.coordinator.workers.worker_connection import WorkerConnection
@@ -118,6 +120,7 @@ class Coordinator:
         """Set, and replaced, after every input."""
         self.config = config
         self.metrics = MetricStore(self._send, config.statistics_interval_ms / 1000)
+        self.printed = PrintedStore(config.output_kept_bytes)
         self.answers = Inquiries[bytes](self._send)
         """To what workers are asked whose answer is long."""
         self._store = store
@@ -212,6 +215,8 @@ class Coordinator:
         self.dispatcher.receive(worker_id, message, self.now())
         if isinstance(message, StatisticsReport):
             self.metrics.take(worker_id, message, self.now())
+        if isinstance(message, Printed) and self.dispatcher.job(message.job_id) is not None:
+            self.printed.take(message.job_id, [str(line) for line in message.lines])
         self._settle()
 
     def leave(self, worker_id: str, connection: WorkerConnection) -> None:
@@ -306,6 +311,9 @@ class Coordinator:
         if submission.shape.checkpointing is not None:
             self._keeper.check(submission.shape.checkpointing.directory)
         record = self.dispatcher.submit(submission, self.now(), restored, job_id)
+        for printing in self.printed.jobs():
+            if self.dispatcher.job(printing) is None:
+                self.printed.forget(printing)
         self._ends[record.job_id] = asyncio.Event()
         log.info('job "%s" (%s) submitted', submission.name, record.job_id)
         self._settle()
@@ -412,6 +420,14 @@ class Coordinator:
                     await end.wait()
                 if record.ended_at is not None:
                     await self._keeper.settled(record.job_id)
+
+    async def wait_for_printed(self, record: JobRecord, number: int, timeout_s: float) -> None:
+        """Return when the job has printed the line of that number, or has ended, or after the
+        time-out."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while record.ended_at is None and not self.printed.after(record.job_id, number)[1]:
+                    await self._progressed.wait()
 
     def _kept(
         self,

@@ -67,7 +67,7 @@ def run_on_cluster(
     if from_checkpoint is not None:
         restore = RestoreSettings(absolute_place(from_checkpoint), allow_non_restored_state)
     send_by_value(own_modules())
-    submission = replace(Submission.of_graph(graph), restore=restore)
+    submission = replace(Submission.of_graph(graph), restore=restore, wants_printed=not is_detached)
     control = control or JobControl()
 
     def report(progress: JobProgress) -> None:
@@ -84,7 +84,10 @@ def run_on_cluster(
                 job_id = await client.submit(submission, control.job_id)
                 return _submitted(await client.progress(job_id))
             control.attach(_Remote(client))
-            return await execute_job(client, submission, control.job_id, config, report)
+            show = interruption.begin_at_broken_pipe(on_printed)
+            return await execute_job(
+                client, submission, control.job_id, config, report, on_printed=show
+            )
 
     return run_interruptible(execute, control)
 

@@ -10,7 +10,7 @@ from flinknet.cluster.control.client import CoordinatorClient, OnProgress
 from flinknet.cluster.control.job_result import JobResult
 from flinknet.cluster.control.submission import Submission
 from flinknet.config import ClusterConfig
-from flinknet.errors import FlinknetError
+from flinknet.errors import FlinknetError, JobError
 
 __all__ = ["Guard", "execute_job", "unguarded"]
 
@@ -30,8 +30,11 @@ async def execute_job(
     config: ClusterConfig,
     on_progress: OnProgress | None = None,
     guard: Guard = unguarded,
+    on_printed: Callable[[str], None] | None = None,
 ) -> JobResult:
     """Submit a job, follow it to its end and return its result.
+
+    ``on_printed`` hears what its functions print, if the submission asks for that.
 
     Raises what refuses it, or the JobError that it ended with. Cancelling this call cancels the
     job, and returns when that has ended, or after the time that subtasks, and processes, have to
@@ -43,10 +46,35 @@ async def execute_job(
     try:
         submitted = await asyncio.shield(submitting)
         following = client.follow(submitted, interval_ms=interval_ms, on_progress=on_progress)
+        if on_printed is not None:
+            following = _with_printed(client, submitted, following, on_printed)
         result: JobResult = await guard(following)
     except asyncio.CancelledError:
         await _cancel(client, submitting, config, guard)
         raise
+    return result
+
+
+async def _with_printed(
+    client: CoordinatorClient,
+    job_id: str,
+    following: Coroutine[Any, Any, JobResult],
+    on_printed: Callable[[str], None],
+) -> JobResult:
+    """Return or raise how the job has ended when all that it has printed is passed on."""
+    printing = asyncio.create_task(client.pass_printed_on(job_id, on_printed))
+    try:
+        try:
+            result = await following
+        except JobError:
+            # A failure explains itself behind what was printed before it.
+            await asyncio.wait((printing,))
+            raise
+        await asyncio.wait((printing,))
+    finally:
+        printing.cancel()
+        # That a line cannot be had any more is no failure of the job.
+        await asyncio.gather(printing, return_exceptions=True)
     return result
 
 

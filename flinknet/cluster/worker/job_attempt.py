@@ -44,10 +44,12 @@ from flinknet.cluster.control.messages import (
     DeclineCheckpoint,
     Failed,
     Opened,
+    Printed,
     Progress,
     Released,
     TriggerCheckpoint,
 )
+from flinknet.cluster.control.printed_lines import PRINTING, PrintedLines, missed
 from flinknet.cluster.control.subtask_result import encode_result
 from flinknet.cluster.worker.result_uploads import ResultUploads
 from flinknet.cluster.worker.state_backends import AttemptBackends, StateBackends
@@ -225,6 +227,8 @@ class JobAttempt:
         self._backends: AttemptBackends | None = None
         self._metrics = metrics
         self._messages = CheckpointMessages(job_id, attempt, link)
+        self._printed: PrintedLines | None = None
+        self._printed_sent = 0
         self._uploads = ResultUploads(link, job_id, attempt, environment.worker_id)
         self.state = AttemptState.OPENING
 
@@ -289,6 +293,18 @@ class JobAttempt:
         ]
         return Progress(self._job_id, self._attempt, rows)
 
+    async def send_printed(self) -> None:
+        """Pass on what functions of the job have printed, if its client asks for it."""
+        if self._printed is None:
+            return
+        sent = self._printed_sent
+        start, lines = self._printed.after(sent)
+        self._printed_sent = start + len(lines)
+        if start > sent:
+            lines.insert(0, missed(start - sent))
+        if lines:
+            await self._link.send(Printed(self._job_id, lines))
+
     async def live(self) -> None:
         """The whole life of the attempt on this worker; cancel it to cancel the attempt."""
         try:
@@ -306,6 +322,7 @@ class JobAttempt:
             self._group = None
             self._forget()
             self._become(AttemptEvent.RELEASE)
+            await self.send_printed()
             await self._link.send(Released(self._job_id, self._attempt))
 
     def _become(self, event: AttemptEvent) -> None:
@@ -357,6 +374,9 @@ class JobAttempt:
             deployment = await self._link.fetch_deployment(
                 self._job_id, self._attempt, self._environment.worker_id
             )
+            if deployment.passes_printed_on:
+                self._printed = PrintedLines(self._config.output_kept_bytes)
+                PRINTING.set(self._printed)
             graph = JobGraph.from_bytes(deployment.graph)
             take_filters(graph.warning_filters)
             store = self._open_store(graph)

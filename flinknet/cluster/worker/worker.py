@@ -398,6 +398,7 @@ class Worker:
                 progress = attempt.progress()
                 if progress is not None:
                     await self._link.send(progress)
+                await attempt.send_printed()
 
     async def _send_statistics(self) -> None:
         """Report unasked; this is also what keeps the rates up to date."""

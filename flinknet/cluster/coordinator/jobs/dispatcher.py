@@ -66,6 +66,7 @@ from flinknet.cluster.control.messages import (
     Heartbeat,
     Message,
     Opened,
+    Printed,
     Progress,
     Register,
     Released,
@@ -345,8 +346,8 @@ class Dispatcher:
                 self._send(worker_id, Heartbeat(sent_s=message.sent_s))
             case Drain():
                 self.workers.drain(worker_id)
-            case StatisticsReport():
-                pass  # a sign of life; the rest is the metric store's
+            case StatisticsReport() | Printed():
+                pass  # a sign of life; the rest is the stores'
             case Progress() | Opened() | Failed() | Released() | Settled():
                 if isinstance(message, Released) and not message.subtasks:
                     # Also when the job is forgotten: its slots must not be.

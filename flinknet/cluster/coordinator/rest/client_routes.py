@@ -11,6 +11,8 @@
     GET  /api/v1/jobs/{job}/attempts how each attempt and its regions stand or ended, oldest first
     GET  /api/v1/jobs/{job}/statistics           its subtasks by worker, as last reported
     GET  /api/v1/jobs/{job}/latency  how long latency markers take from sources to operators
+    GET  /api/v1/jobs/{job}/printed  what its functions print, if its submission asks for that: with
+                                     ?after=N the lines from that number on, ?wait_ms=N as above
     POST /api/v1/jobs                body: a Submission; 201 {"job_id": ...}; waits for slots; with
                                      ?job_id=ID that is the job's, and to ask again does no harm
     POST /api/v1/jobs/{job}/cancel
@@ -34,6 +36,7 @@ from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint
 from flinknet.cluster.coordinator.metrics.metric_store import MetricStore
+from flinknet.cluster.coordinator.metrics.printed_store import PrintedStore
 from flinknet.cluster.coordinator.rest.http_requests import (
     WAIT_MS_MAX,
     named_job,
@@ -59,6 +62,7 @@ class Jobs(Protocol):
     config: ClusterConfig
     dispatcher: Dispatcher
     metrics: MetricStore
+    printed: PrintedStore
 
     def now(self) -> float: ...
     async def wait_for_slots(self, submission: Submission) -> None: ...
@@ -72,6 +76,7 @@ class Jobs(Protocol):
     def forget_result(self, record: JobRecord) -> None: ...
     def cancel(self, record: JobRecord) -> None: ...
     async def wait_for_end(self, record: JobRecord, timeout_s: float) -> None: ...
+    async def wait_for_printed(self, record: JobRecord, number: int, timeout_s: float) -> None: ...
 
 
 class ClientRoutes:
@@ -93,6 +98,7 @@ class ClientRoutes:
             web.get("/api/v1/jobs/{job}/attempts", self._attempts),
             web.get("/api/v1/jobs/{job}/statistics", self._job_statistics),
             web.get("/api/v1/jobs/{job}/latency", self._latency),
+            web.get("/api/v1/jobs/{job}/printed", self._printed),
             web.post("/api/v1/jobs", self._submit),
             web.post("/api/v1/jobs/{job}/cancel", self._cancel),
             web.get("/api/v1/jobs/{job}/result", self._result),
@@ -156,6 +162,14 @@ class ClientRoutes:
         reports = self._coordinator.metrics.of_job(record.job_id).values()
         reported = [one for report in reports for one in report]
         return web.json_response({"latency": latency_rows(record.submission.shape, reported)})
+
+    async def _printed(self, request: web.Request) -> web.Response:
+        record = named_job(request, self._dispatcher)
+        after, wait_ms = whole_number(request, "after"), whole_number(request, "wait_ms")
+        wait_s = min(wait_ms, WAIT_MS_MAX) / 1000
+        await self._coordinator.wait_for_printed(record, after, wait_s)
+        start, lines = self._coordinator.printed.after(record.job_id, after)
+        return web.json_response({"start": start, "lines": lines})
 
     async def _jobs(self, request: web.Request) -> web.Response:
         now = self._coordinator.now()

@@ -69,6 +69,7 @@ class AnsweredRequests:
                 "restored_from": restored.directory,
                 "restored_finished": [list(subtask) for subtask in restored.finished],
                 "checkpoints_as": present.number,
+                "passes_printed_on": record.submission.wants_printed,
             }
         )
 

@@ -15,6 +15,7 @@ EXAMPLES = [
     messages.Refused("no"),
     messages.Drain(),
     messages.Heartbeat(),
+    messages.Printed("a job", ["a line"]),
     messages.Progress("job", 0, [[0, 1, 2, 3, 4, 5]]),
     messages.StatisticsRequest(7, 100),
     messages.StatisticsReport(7, b"packed"),

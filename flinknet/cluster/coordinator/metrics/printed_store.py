@@ -1,0 +1,36 @@
+"""What jobs print, for the programs that have submitted them and want to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flinknet.cluster.control.printed_lines import PrintedLines
+
+__all__ = ["PrintedStore"]
+
+
+class PrintedStore:
+    """The last lines of each job that prints."""
+
+    def __init__(self, characters_max: int) -> None:
+        self._characters_max = characters_max
+        self._jobs: dict[str, PrintedLines] = {}
+
+    def take(self, job_id: str, lines: Sequence[str]) -> None:
+        """A worker passes lines on."""
+        if job_id not in self._jobs:
+            self._jobs[job_id] = PrintedLines(self._characters_max)
+        self._jobs[job_id].append(lines)
+
+    def after(self, job_id: str, number: int) -> tuple[int, list[str]]:
+        """Return the lines from that number on, and the number of the first of them."""
+        printed = self._jobs.get(job_id)
+        return (0, []) if printed is None else printed.after(number)
+
+    def jobs(self) -> list[str]:
+        """Return the ids of the jobs that have printed."""
+        return list(self._jobs)
+
+    def forget(self, job_id: str) -> None:
+        """Nobody asks for the job any more."""
+        self._jobs.pop(job_id, None)
