@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,6 +31,7 @@ from flinknet.cli.arguments import (
 from flinknet.cli.cluster_client import running_cluster
 from flinknet.cli.console import table_console
 from flinknet.cli.job_file import no_job, run_job_file
+from flinknet.cluster.control.job_files import FilesInUse, read_job_files
 from flinknet.cluster.control.job_result import JobProgress, JobResult
 from flinknet.cluster.launch.job_control import JobControl
 from flinknet.cluster.launch.job_display import JobDisplay, result_table
@@ -54,12 +56,32 @@ Detach = Annotated[
 ]
 
 
+PyFiles = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILES",
+        help="Python files that go to the workers with the job, between commas: modules (.py), "
+        "zips and wheels.",
+    ),
+]
+Archives = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILES",
+        help="Archives that do, between commas; FILE#NAME gives its directory a name, which "
+        "job_archive(NAME) finds.",
+    ),
+]
+
+
 def run(
     job: JobFile,
     arguments: JobArguments = None,
     *,
     cluster: RunningCluster = None,
     detach: Detach = False,
+    py_files: PyFiles = None,
+    archives: Archives = None,
     workers: Workers = None,
     slots: Slots = None,
     event_loop: EventLoop = None,
@@ -87,12 +109,15 @@ def run(
         loaded if place is None else place.config,
         place,
         is_detached=detach,
+        python_files=_paths(py_files),
+        archives=_paths(archives),
         as_json=as_json,
         from_checkpoint=from_checkpoint,
         allow_non_restored_state=allow_non_restored_state,
     )
     try:
-        with output_redirected(as_json):
+        files = read_job_files(_paths(py_files), _paths(archives))
+        with output_redirected(as_json), FilesInUse(loaded.cluster).used(files):
             run_job_file(job, arguments or [], runner.execute, loaded)
         if not runner.jobs:
             raise ConfigurationError(no_job(job))
@@ -105,6 +130,10 @@ def run(
         raise
     finally:
         runner.print_json()
+
+
+def _paths(written: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (written or "").split(",")))
 
 
 def _place(
@@ -134,6 +163,8 @@ class _Runner:
         place: NamedCluster | None,
         *,
         is_detached: bool,
+        python_files: tuple[str, ...],
+        archives: tuple[str, ...],
         as_json: bool,
         from_checkpoint: str | None,
         allow_non_restored_state: bool,
@@ -143,6 +174,8 @@ class _Runner:
         self._config = config
         self._place = place
         self._is_detached = is_detached
+        self._python_files = python_files
+        self._archives = archives
         self._as_json = as_json
         self._display = JobDisplay(Console(stderr=True), config.cluster)
         self._lines = JobDisplay(Console(stderr=True, force_terminal=False), config.cluster)
@@ -156,6 +189,11 @@ class _Runner:
             raise ConfigurationError(
                 "--from-checkpoint is of one job, and the job file executes another one"
             )
+        graph = replace(
+            graph,
+            python_files=(*graph.python_files, *self._python_files),
+            archives=(*graph.archives, *self._archives),
+        )
         last: list[JobProgress] = []
         display = self._display if control is None else self._lines
 

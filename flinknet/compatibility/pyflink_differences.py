@@ -264,8 +264,6 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("add_classpaths", "add_jars", "create_input"), _JAVA),
         **dict.fromkeys(
             (
-                "add_python_archive",
-                "add_python_file",
                 "register_cached_file",
                 "set_python_executable",
                 "set_python_requirements",

@@ -232,7 +232,15 @@ class ClusterConfig:
     for its body. Flink: rest.idleness-timeout (5 min)."""
 
     job_bytes_max: int = 64 * MIB
-    """Largest job graph that a client may submit, with the functions and collections inside it."""
+    """Largest job graph that a client may submit, with the functions and collections inside it and
+    the files that come with it: the coordinator keeps it in memory while the job lives."""
+
+    job_files_unpacked_bytes_max: int = 512 * MIB
+    """What the files of one job may unpack to on a worker's disk: an archive of some kilobytes may
+    hold gigabytes of zeros."""
+
+    job_files_count_max: int = 20_000
+    """How many files that may be; each takes a block and an entry of a directory at least."""
 
     job_shape_bytes_max: int = 2 * MIB
     """Largest part of it that the coordinator reads itself: vertices, edges and settings, of which
@@ -332,6 +340,8 @@ class ClusterConfig:
             ("control_message_bytes_max", 64 * KIB),
             ("statistics_bytes_max", 4 * KIB),
             ("job_bytes_max", KIB),
+            ("job_files_unpacked_bytes_max", KIB),
+            ("job_files_count_max", 1),
             ("job_shape_bytes_max", KIB),
             ("failure_text_bytes_max", 256),
             ("output_kept_bytes", KIB),

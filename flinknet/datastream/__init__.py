@@ -63,6 +63,7 @@ from flinknet.datastream.streams import (
 from flinknet.datastream.windowed_stream import (
     WindowedStream,
 )
+from flinknet.functions.archives import job_archive
 from flinknet.functions.async_retry import (
     AsyncRetryPredicate,
     AsyncRetryStrategy,
@@ -327,4 +328,5 @@ __all__ = [
     "empty_result_predicate",
     "exception_type_predicate",
     "has_exception_predicate",
+    "job_archive",
 ]

@@ -191,7 +191,20 @@ _PROGRAM = 3
 
 _CHECKPOINTING = "execution.checkpointing."
 
+
+def _python_files(environment: Environment, text: str) -> None:
+    for path in filter(None, text.split(",")):
+        environment.add_python_file(path)
+
+
+def _python_archives(environment: Environment, text: str) -> None:
+    for archive in filter(None, text.split(",")):
+        environment.add_python_archive(archive)
+
+
 _OPTIONS: Mapping[str, Set] = {
+    "python.files": _python_files,
+    "python.archives": _python_archives,
     "parallelism.default": lambda env, text: env.set_parallelism(int(text)),
     "pipeline.max-parallelism": lambda env, text: env.set_max_parallelism(int(text)),
     "pipeline.object-reuse": _object_reuse,

@@ -193,6 +193,8 @@ class StreamExecutionEnvironment(PyFlinkNames):
         self.cluster_options: dict[str, str] = {}
         """Options of the cluster by Flink's names, for clusters that are started for the
         program's jobs."""
+        self._python_files: list[str] = []
+        self._archives: list[str] = []
         self.cluster: str | None = None
         """The cluster that runs already and gets the jobs: its name, or HOST:PORT. The options
         ``execution.target``, ``rest.address`` and ``rest.port`` say it."""
@@ -401,6 +403,17 @@ class StreamExecutionEnvironment(PyFlinkNames):
         read.transformation.converts = False
         return stream
 
+    def add_python_file(self, file_path: str) -> None:
+        """Have a module, a zip or a wheel go to the workers with the job, whose functions import
+        from it when they run."""
+        self._python_files.append(file_path)
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Have an archive go to the workers with the job; ``job_archive`` finds its directory, by
+        ``target_dir`` or the archive's own name."""
+        name = "" if target_dir is None else f"#{target_dir}"
+        self._archives.append(archive_path + name)
+
     def get_execution_plan(self) -> str:
         """Return the program as JSON, in the shape of Flink's plan."""
         return execution_plan(self._transformations, self._defaults)
@@ -438,6 +451,8 @@ class StreamExecutionEnvironment(PyFlinkNames):
             restart=self._restart or default,
             state_backend=None if self._state_backend is None else self._state_backend.name,
             cluster_options=tuple(self.cluster_options.items()),
+            python_files=tuple(self._python_files),
+            archives=tuple(self._archives),
             warning_filters=program_filters(),
         )
         if clear:

@@ -152,6 +152,10 @@ class JobGraph:
     state_backend: StateBackendName | None = None
     """Where keyed state is kept; None takes what the workers' configuration says."""
 
+    python_files: tuple[str, ...] = ()
+    """Paths of modules, zips and wheels that go to the workers with the job."""
+    archives: tuple[str, ...] = ()
+    """Paths of archives that do, each with ``#NAME`` if its directory is to be called so."""
     warning_filters: tuple[WarningFilter, ...] = ()
     """The program's, which hold for its functions in the workers, too."""
     cluster_options: tuple[tuple[str, str], ...] = ()

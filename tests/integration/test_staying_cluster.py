@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -285,6 +286,46 @@ def test_modules_beside_a_job_reach_workers_that_cannot_import_them(home: Path) 
         run = flinknet("run", str(tools.parent / "job.py"), "--cluster=demo")
         expected = ["[(0, 6), (1, 9)]", "[(0, 3), (1, 5), (2, 7)]"][number]
         assert (run.returncode, run.stdout.strip()) == (0, expected), run.stderr
+
+
+USES_FILES = """
+from flinknet.datastream import CollectSink, StreamExecutionEnvironment, job_archive
+
+def described(number):
+    import single
+    from brought import deep
+    text = (job_archive("data") / "text").read_text()
+    return f"{number} {single.ONE} {deep.TWO} {text}"
+
+environment = StreamExecutionEnvironment()
+environment.from_collection([1]).map(described).sink_to(CollectSink()).name("out")
+print(*environment.execute("files").collected["out"])
+"""
+
+
+@pytest.mark.parametrize("where", [["--cluster=demo"], ["--workers=1"]])
+def test_files_come_with_a_job_and_go_with_it(home: Path, where: list[str]) -> None:
+    scratch = home / "scratch"
+    scratch.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(scratch))
+        if where == ["--cluster=demo"]:
+            told("cluster", "start", "demo", "--workers=1")
+        (home / "files.py").write_text(USES_FILES)
+        (home / "elsewhere").mkdir()
+        (home / "elsewhere" / "single.py").write_text("ONE = 'one'")
+        with zipfile.ZipFile(home / "brought-1-py3-none-any.whl", "w") as wheel:
+            wheel.writestr("brought/__init__.py", "")
+            wheel.writestr("brought/deep.py", "TWO = 'two'")
+        with zipfile.ZipFile(home / "a.zip", "w") as archive:
+            archive.writestr("text", "three")
+        python_files = f"{home}/elsewhere/single.py,{home}/brought-1-py3-none-any.whl"
+        run = flinknet(
+            *("run", str(home / "files.py"), *where),
+            *(f"--py-files={python_files}", f"--archives={home}/a.zip#data"),
+        )
+        assert (run.returncode, run.stdout.strip()) == (0, "1 one two three"), run.stderr
+        assert list(scratch.glob("flinknet-files-*")) == []
 
 
 def test_other_versions_are_refused_and_named(home: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, get_args
 
 import msgpack
 
+from flinknet.cluster.control.job_files import pack_job, read_job_files
 from flinknet.cluster.control.software import SOFTWARE
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.config.restart_strategy import RestartStrategy
@@ -50,6 +51,7 @@ class Submission:
 
     shape: JobGraph
     graph: bytes = field(repr=False)
+    """The pickled graph, behind the files that come with it (``job_files.py``)."""
     commits: bool = False
     """Whether the job has two-phase sinks."""
     restore: RestoreSettings | None = None
@@ -68,9 +70,11 @@ class Submission:
 
     @classmethod
     def of_graph(cls, graph: JobGraph, restore: RestoreSettings | None = None) -> Submission:
-        """Prepare a job; ConfigurationError names a function that cannot be sent."""
+        """Prepare a job and the files that come with it; ConfigurationError names a function that
+        cannot be sent, or a file that cannot be read."""
+        files = read_job_files(graph.python_files, graph.archives)
         commits, outputs = bool(graph.two_phase_sinks()), graph.checkpointed_outputs()
-        return cls(graph, graph.to_bytes(), commits, restore, outputs)
+        return cls(graph, pack_job(files, graph.to_bytes()), commits, restore, outputs)
 
     def without_graph(self) -> Submission:
         """The shape alone: when the job has ended, nobody needs its functions any more."""

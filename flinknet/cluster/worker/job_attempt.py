@@ -36,6 +36,7 @@ from flinknet.checkpoint.reader import CheckpointReader
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster.control.control_link import ControlLink, Deployment
 from flinknet.cluster.control.failure import FailureCause
+from flinknet.cluster.control.job_files import FilesInUse, JobFile, unpack_job
 from flinknet.cluster.control.messages import (
     AbortCheckpoint,
     AcknowledgeCheckpoint,
@@ -58,6 +59,7 @@ from flinknet.config import CheckpointingConfig, ClusterConfig, MetricsConfig, S
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.environment.cancellation import is_cancelled
 from flinknet.errors import RemoteProtocolError
+from flinknet.functions.archives import ARCHIVES
 from flinknet.graph.deployment import SubtaskDescriptor
 from flinknet.graph.graph import JobGraph
 from flinknet.graph.warning_filters import take_filters
@@ -207,6 +209,7 @@ class JobAttempt:
         collect_garbage: Callable[[], object] = gc.collect,
         state_backends: StateBackends | None = None,
         metrics: MetricsConfig | None = None,
+        files_in_use: FilesInUse | None = None,
     ) -> None:
         self._collect_garbage = collect_garbage
         self._job_id = job_id
@@ -227,6 +230,9 @@ class JobAttempt:
         self._backends: AttemptBackends | None = None
         self._metrics = metrics
         self._messages = CheckpointMessages(job_id, attempt, link)
+        self._files_in_use = files_in_use or FilesInUse(config)
+        self._files: tuple[JobFile, ...] = ()
+        """What of them is this attempt's."""
         self._printed: PrintedLines | None = None
         self._printed_sent = 0
         self._uploads = ResultUploads(link, job_id, attempt, environment.worker_id)
@@ -367,6 +373,8 @@ class JobAttempt:
         self._tasks.clear()
         if self._backends is not None:
             self._backends.close()
+        self._files_in_use.give_back(self._files)
+        self._files = ()
         self._collect_garbage()
 
     async def _open(self) -> None:
@@ -377,7 +385,7 @@ class JobAttempt:
             if deployment.passes_printed_on:
                 self._printed = PrintedLines(self._config.output_kept_bytes)
                 PRINTING.set(self._printed)
-            graph = JobGraph.from_bytes(deployment.graph)
+            graph = JobGraph.from_bytes(await self._have_files(deployment.graph))
             take_filters(graph.warning_filters)
             store = self._open_store(graph)
             self._places = CheckpointPlaces(store, self._checkpointing)
@@ -407,6 +415,16 @@ class JobAttempt:
             if is_cancelled(error):
                 raise
             raise _OpenFailedError(error) from error
+
+    async def _have_files(self, job: bytes) -> bytes:
+        """Have the files there that come with the job; return the graph, whose functions may be
+        in them."""
+        files, graph = unpack_job(job)
+        if files:
+            archives = await asyncio.to_thread(self._files_in_use.take, files)
+            self._files = files
+            ARCHIVES.set(archives)
+        return graph
 
     def _checkpoints_of(self, place: SubtaskId) -> SubtaskCheckpoints:
         return SubtaskCheckpoints(place, self._checkpoints_as, self._places, self._messages)

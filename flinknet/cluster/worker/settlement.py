@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from flinknet import machine
 from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.failure import FailureCause
+from flinknet.cluster.control.job_files import FilesInUse, unpack_job
 from flinknet.cluster.control.messages import Settle, Settled
 from flinknet.cluster.control.subtask_result import merge_by_sink
 from flinknet.config import ClusterConfig
@@ -25,12 +28,16 @@ __all__ = ["settle_sinks"]
 
 
 async def settle_sinks(
-    request: Settle, link: ControlLink, worker_id: str, config: ClusterConfig
+    request: Settle,
+    link: ControlLink,
+    worker_id: str,
+    config: ClusterConfig,
+    files_in_use: FilesInUse,
 ) -> None:
     """Commit or abort the sinks of an attempt, one after the other, and say how it ended."""
     cause = {}
     try:
-        await _settle(request, link)
+        await _settle(request, link, files_in_use)
     except Exception as error:
         if not request.commit:
             # The job has ended badly for another reason; this one changes nothing, but is told.
@@ -45,9 +52,17 @@ async def settle_sinks(
     await link.send(Settled(request.job_id, request.attempt, cause))
 
 
-async def _settle(request: Settle, link: ControlLink) -> None:
-    graph_bytes, committables = await link.fetch_committables(request.job_id, request.attempt)
+async def _settle(request: Settle, link: ControlLink, files_in_use: FilesInUse) -> None:
+    job, committables = await link.fetch_committables(request.job_id, request.attempt)
     prepared = merge_by_sink(committables)
+    files, graph_bytes = unpack_job(job)
+    with files_in_use.used(files):
+        await _settle_graph(request, graph_bytes, prepared)
+
+
+async def _settle_graph(
+    request: Settle, graph_bytes: bytes, prepared: Mapping[str, list[Any]]
+) -> None:
     graph = JobGraph.from_bytes(graph_bytes)
     checkpointed = graph.checkpointing is not None
     for operator, sink in graph.two_phase_sinks():

@@ -61,6 +61,7 @@ from flinknet.cluster.control.event_loop import loop_factory
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.hash_seed import restart_with_seed
 from flinknet.cluster.control.http_transport import http_link
+from flinknet.cluster.control.job_files import FilesInUse
 from flinknet.cluster.control.job_state import AttemptKey
 from flinknet.cluster.control.kept_output import KeptOutput
 from flinknet.cluster.control.logs import configure_logging
@@ -185,6 +186,7 @@ class Worker:
         self._state_backends = state_backends or StateBackends(StateConfig())
         self._checkpointing = checkpointing
         self._job_metrics = job_metrics
+        self._files_in_use = FilesInUse(config)
         self._garbage_collection = garbage_collection
         self.metrics = WorkerMetrics(environment, self._subtasks, job_metrics)
         self._environment = environment
@@ -329,6 +331,7 @@ class Worker:
                     collect_garbage=self._collect_garbage,
                     state_backends=self._state_backends,
                     metrics=self._job_metrics,
+                    files_in_use=self._files_in_use,
                 )
                 task = group.create_task(attempt.live())
                 self._attempts[key] = attempt, task
@@ -349,7 +352,13 @@ class Worker:
                     self._attempts[key][0].follow_checkpoint(message)
             case Settle():
                 task = group.create_task(
-                    settle_sinks(message, self._link, self._environment.worker_id, self._config)
+                    settle_sinks(
+                        message,
+                        self._link,
+                        self._environment.worker_id,
+                        self._config,
+                        self._files_in_use,
+                    )
                 )
                 self._settlements.add(task)
                 task.add_done_callback(self._settlements.discard)

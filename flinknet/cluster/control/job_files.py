@@ -1,0 +1,337 @@
+"""Files that come with a job: Python modules, wheels and archives, on their way and where they are.
+
+Theory of operation
+-------------------
+The program reads them, and they stand in front of the pickled graph, which the coordinator passes
+on as it is. Each worker that runs a part of the job unpacks them into a temporary directory before
+it unpickles the graph, and removes them when nothing of the job is left there. A file that several
+jobs bring is unpacked once: files are known by what is in them.
+
+A module, a zip or a wheel is put behind the worker's own path, so that it never takes the place of
+a library. A module that could be imported before, or that another job on the worker brings with
+other contents, is refused: one of the two would silently get the other's. When a file goes, what
+was imported from it is forgotten.
+
+An archive is data from others: paths that leave its directory and links are refused, and what it
+unpacks to is counted while it is written, not believed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import shutil
+import struct
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+from typing import IO, Literal
+
+import msgpack
+
+from flinknet import machine
+from flinknet.config import ClusterConfig
+from flinknet.config.locked_directory import LockedDirectory, remove_leftovers
+from flinknet.config.temporary_directory import temporary_directory
+from flinknet.errors import ConfigurationError
+from flinknet.functions.archives import ARCHIVES
+
+__all__ = ["FilesInUse", "JobFile", "pack_job", "read_job_files", "unpack_job"]
+
+_PREFIX = "flinknet-files-"
+_MAGIC = b"flinknet files\n"
+"""In front of the files; a pickle begins otherwise."""
+_LENGTH = struct.Struct(">I")
+_COPY_BYTES = 64 * 1024
+_PYTHON = (".py", ".zip", ".whl")
+_TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+
+Kind = Literal["python", "archive"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """One file that a job brings."""
+
+    kind: Kind
+    name: str
+    """The file's own name."""
+    target: str
+    """Of an archive, the directory that it is unpacked into."""
+    content: bytes = field(repr=False)
+
+    @property
+    def key(self) -> str:
+        """What is the same for files that are used in the same way and have the same contents."""
+        name = f"{self.kind} {self.name} {self.target}\n"
+        return hashlib.sha256(name.encode() + self.content).hexdigest()
+
+
+def read_job_files(python_files: Sequence[str], archives: Sequence[str]) -> tuple[JobFile, ...]:
+    """Read the files at these paths, an archive's with ``#NAME`` for another directory than that of
+    its own name; ConfigurationError if one cannot be read, or is of no kind that is known."""
+    files = []
+    for path in python_files:
+        if not path.endswith(_PYTHON):
+            raise ConfigurationError(
+                f"{path} is no file of Python code: name modules (.py), zips (.zip) and wheels "
+                "(.whl)"
+            )
+        files.append(JobFile("python", Path(path).name, "", _content(path)))
+    for written in archives:
+        path, _, target = written.partition("#")
+        if not path.endswith((".zip", *_TAR)):
+            raise ConfigurationError(
+                f"{path} is no archive: name a .zip, or one of {', '.join(_TAR)}"
+            )
+        target = target or Path(path).name
+        if PurePosixPath(target).name != target or target == "..":
+            raise ConfigurationError(f"{target!r} of {written} is no name of a directory")
+        files.append(JobFile("archive", Path(path).name, target, _content(path)))
+    return tuple(files)
+
+
+def _content(path: str) -> bytes:
+    try:
+        return Path(path).expanduser().read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def pack_job(files: Sequence[JobFile], graph: bytes) -> bytes:
+    """Put the files in front of the pickled graph; without any it stays as it is."""
+    if not files:
+        return graph
+    header = msgpack.packb([[one.kind, one.name, one.target, len(one.content)] for one in files])
+    contents = [one.content for one in files]
+    return b"".join([_MAGIC, _LENGTH.pack(len(header)), header, *contents, graph])
+
+
+def unpack_job(job: bytes) -> tuple[tuple[JobFile, ...], bytes]:
+    """Inverse of ``pack_job``."""
+    if not job.startswith(_MAGIC):
+        return (), job
+    begin = len(_MAGIC) + _LENGTH.size
+    (length,) = _LENGTH.unpack_from(job, len(_MAGIC))
+    files, at = [], begin + length
+    for kind, name, target, size in msgpack.unpackb(job[begin:at]):
+        files.append(JobFile(kind, name, target, job[at : at + size]))
+        at += size
+    return tuple(files), job[at:]
+
+
+@dataclass(slots=True)
+class _Unpacked:
+    directory: Path
+    modules: frozenset[str]
+    """The names by which its modules are imported."""
+    users: int = 1
+
+
+class FilesInUse:
+    """The files of the jobs that run in this process. Any thread may call; each waits for the one
+    before it."""
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._config = config
+        self._lock = machine.RLock()
+        self._base: LockedDirectory | None = None
+        self._unpacked: dict[str, _Unpacked] = {}
+
+    def take(self, files: Sequence[JobFile]) -> dict[str, Path]:
+        """Have files there until ``give_back``; return the directories of archives by their names.
+
+        ConfigurationError says what is wrong with one; none of them is there then.
+        """
+        budget = _Budget(self._config)
+        taken: list[JobFile] = []
+        with self._lock:
+            try:
+                for file in files:
+                    if file.key in self._unpacked:
+                        self._unpacked[file.key].users += 1
+                    else:
+                        self._unpacked[file.key] = self._unpack(file, budget)
+                    taken.append(file)
+            except BaseException:
+                self.give_back(taken)
+                raise
+            return {
+                file.target: self._unpacked[file.key].directory
+                for file in files
+                if file.kind == "archive"
+            }
+
+    def give_back(self, files: Sequence[JobFile]) -> None:
+        """Remove what no other job uses, and forget what was imported from it."""
+        with self._lock:
+            for file in files:
+                unpacked = self._unpacked[file.key]
+                unpacked.users -= 1
+                if not unpacked.users:
+                    del self._unpacked[file.key]
+                    _remove(unpacked.directory)
+            if self._base is not None and not self._unpacked:
+                self._base.close()
+                self._base = None
+
+    @contextmanager
+    def used(self, files: Sequence[JobFile]) -> Iterator[None]:
+        """Have the files there for as long as the block lasts."""
+        archives = self.take(files)
+        token = ARCHIVES.set({**ARCHIVES.get(), **archives})
+        try:
+            yield
+        finally:
+            ARCHIVES.reset(token)
+            self.give_back(files)
+
+    def _unpack(self, file: JobFile, budget: _Budget) -> _Unpacked:
+        if self._base is None:
+            base = Path(temporary_directory())
+            remove_leftovers(_PREFIX, base)
+            self._base = LockedDirectory(_PREFIX, base)
+        directory = self._base.path / file.key[:32]
+        directory.mkdir()
+        try:
+            if file.kind == "archive" or not file.name.endswith(".py"):
+                budget.unpack(file, directory)
+            else:
+                budget.write(file, directory / file.name, BytesIO(file.content))
+            modules = frozenset(_modules(directory) if file.kind == "python" else ())
+            self._check_modules(file, modules, directory)
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+        if file.kind == "python":
+            sys.path.append(str(directory))
+            importlib.invalidate_caches()
+        return _Unpacked(directory, modules)
+
+    def _check_modules(self, file: JobFile, modules: frozenset[str], directory: Path) -> None:
+        for other in self._unpacked.values():
+            if both := sorted(modules & other.modules):
+                raise ConfigurationError(
+                    f"{file.name} has the module {both[0]}, and so has another file that runs "
+                    "here, of this job or of another one, with other contents: give it another "
+                    "name, or wait for the end of that job"
+                )
+        for name in sorted(modules):
+            place = _place(name)
+            if place is not None and not _is_same(name, Path(place), directory):
+                raise ConfigurationError(
+                    f"{file.name} has the module {name}, which is installed already, as {place}: "
+                    "the job would get that one, so leave the file out or rename the module"
+                )
+
+
+class _Budget:
+    """What the files of one job may still unpack to."""
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._bytes_max = self._bytes = config.job_files_unpacked_bytes_max
+        self._count_max = self._count = config.job_files_count_max
+
+    def unpack(self, file: JobFile, directory: Path) -> None:
+        """Unpack an archive."""
+        try:
+            if file.name.endswith(_TAR):
+                self._unpack_tar(file, directory)
+            else:
+                self._unpack_zip(file, directory)
+        except (zipfile.BadZipFile, tarfile.TarError, EOFError, ValueError) as error:
+            raise ConfigurationError(f"{file.name} cannot be unpacked: {error}") from error
+
+    def write(self, file: JobFile, place: Path, source: IO[bytes]) -> None:
+        """Copy one member, as far as the budget goes."""
+        self._count -= 1
+        if self._count < 0:
+            raise ConfigurationError(
+                f"the files of the job are more than cluster.job_files_count_max = "
+                f"{self._count_max}, in {file.name}: bring fewer, or raise that option"
+            )
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with place.open("xb") as copy:
+            while data := source.read(_COPY_BYTES):
+                self._bytes -= len(data)
+                if self._bytes < 0:
+                    raise ConfigurationError(
+                        "the files of the job unpack to more than "
+                        f"cluster.job_files_unpacked_bytes_max = {self._bytes_max}, in "
+                        f"{file.name}: bring less, or raise that option"
+                    )
+                copy.write(data)
+
+    def _unpack_zip(self, file: JobFile, directory: Path) -> None:
+        with zipfile.ZipFile(BytesIO(file.content)) as archive:
+            for member in archive.infolist():
+                place = _inside(file, directory, member.filename)
+                # The upper half of the attributes is a Unix mode, whose links are no files.
+                if (member.external_attr >> 16) & 0o170000 == 0o120000:
+                    raise ConfigurationError(f"{file.name} has a link, {member.filename!r}")
+                if not member.is_dir():
+                    with archive.open(member) as source:
+                        self.write(file, place, source)
+
+    def _unpack_tar(self, file: JobFile, directory: Path) -> None:
+        with tarfile.open(fileobj=BytesIO(file.content)) as archive:
+            for member in archive:
+                place = _inside(file, directory, member.name)
+                source = archive.extractfile(member) if member.isreg() else None
+                if source is not None:
+                    self.write(file, place, source)
+                elif not member.isdir():
+                    raise ConfigurationError(
+                        f"{file.name} has {member.name!r}, which is neither a file nor a directory"
+                    )
+
+
+def _inside(file: JobFile, directory: Path, name: str) -> Path:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+        raise ConfigurationError(f"{file.name} has the path {name!r}, which leaves its directory")
+    return directory / path
+
+
+def _modules(directory: Path) -> Iterator[str]:
+    for entry in directory.iterdir():
+        name = entry.name.partition(".")[0] if entry.is_file() else entry.name
+        is_module = entry.suffix in (".py", ".so") if entry.is_file() else any(entry.rglob("*.py"))
+        if is_module and name.isidentifier():
+            yield name
+
+
+def _is_same(name: str, place: Path, directory: Path) -> bool:
+    """Whether the module that is there has the same code, as beside the program."""
+    own = directory / f"{name}.py"
+    own = own if own.is_file() else directory / name / "__init__.py"
+    with suppress(OSError):
+        return own.read_bytes() == place.read_bytes()
+    return False
+
+
+def _place(name: str) -> str | None:
+    """Return where a module of that name would be imported from now; None if there is none."""
+    with suppress(ValueError, ImportError):
+        spec = importlib.util.find_spec(name)
+        if spec is not None:
+            return str(spec.origin or list(spec.submodule_search_locations or ())[:1])
+    return None
+
+
+def _remove(directory: Path) -> None:
+    if str(directory) in sys.path:
+        sys.path.remove(str(directory))
+    for name, module in list(sys.modules.items()):
+        places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+        if any(place and place.startswith(f"{directory}{os.sep}") for place in places):
+            sys.modules.pop(name, None)
+    shutil.rmtree(directory, ignore_errors=True)
+    importlib.invalidate_caches()
