@@ -143,5 +143,6 @@ def _print_running(told: dict[str, Any]) -> None:
     table = FittingTable(names=("job", "id", "state"), numbers=("for",))
     for one in told["jobs"]:
         name = Text(printable(one["name"]))
-        table.add_row(name, one["job_id"], one["state"], f"{one['seconds']:,.1f} s")
+        state = "waits for slots" if one["state"] == "CREATED" else one["state"]
+        table.add_row(name, one["job_id"], state, f"{one['seconds']:,.1f} s")
     console.print(table)

@@ -50,7 +50,7 @@ def _table(rows: list[Mapping[str, Any]]) -> FittingTable:
         table.add_row(
             Text(printable(row["name"])),
             row["jid"],
-            row["state"],
+            "waits for slots" if row["state"] == "CREATED" else row["state"],
             f"{row['duration'] / 1000:,.1f} s",
             f"{row['tasks']['total']:,}",
             f"{row['tasks']['running']:,}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,7 @@ from flinknet.cluster.launch.named_clusters import NamedCluster
 from flinknet.cluster.launch.remote import run_on_cluster
 from flinknet.cluster.launch.run import run_job
 from flinknet.config import FlinknetConfig
+from flinknet.config.loading import Option
 from flinknet.errors import ConfigurationError, FlinknetError, JobError
 from flinknet.graph.graph import JobGraph
 from flinknet.texts import printable
@@ -56,6 +57,14 @@ Detach = Annotated[
 ]
 
 
+WaitForSlots = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="How long the job waits for slots of the cluster, as 60s or 5min; without, a job that "
+        "does not fit is refused.",
+    ),
+]
 PyFiles = Annotated[
     str | None,
     typer.Option(
@@ -80,6 +89,7 @@ def run(
     *,
     cluster: RunningCluster = None,
     detach: Detach = False,
+    wait_for_slots: WaitForSlots = None,
     py_files: PyFiles = None,
     archives: Archives = None,
     workers: Workers = None,
@@ -103,12 +113,14 @@ def run(
         "--event-loop": event_loop,
         "--log-level": log_level,
     }
-    place = _place(cluster, of_own, config, detach=detach)
+    of_running = [("--detach", detach), ("--wait-for-slots", wait_for_slots is not None)]
+    place = _place(cluster, of_own, config, [name for name, given in of_running if given])
     loaded = cluster_config(config, workers, slots, event_loop, log_level)
     runner = _Runner(
         loaded if place is None else place.config,
         place,
         is_detached=detach,
+        wait_for_slots_ms=_milliseconds(wait_for_slots),
         python_files=_paths(py_files),
         archives=_paths(archives),
         as_json=as_json,
@@ -132,18 +144,33 @@ def run(
         runner.print_json()
 
 
+def _milliseconds(written: str | None) -> float:
+    option = Option("wait_for_slots_ms", float, 0.0)
+    try:
+        waits_ms = option.parse(written or 0)
+    except ValueError:
+        waits_ms = None
+    if not isinstance(waits_ms, float) or waits_ms < 0:
+        raise ConfigurationError(f"--wait-for-slots is {written!r}: write {option.accepted}")
+    return waits_ms
+
+
 def _paths(written: str | None) -> tuple[str, ...]:
     return tuple(filter(None, (written or "").split(",")))
 
 
 def _place(
-    cluster: str | None, of_own: Mapping[str, object], config: Path | None, *, detach: bool
+    cluster: str | None,
+    of_own: Mapping[str, object],
+    config: Path | None,
+    of_running: Sequence[str],
 ) -> NamedCluster | None:
     """Return the cluster that runs; None if each job is to have its own."""
     if cluster is None:
-        if detach:
+        if of_running:
             raise ConfigurationError(
-                "--detach needs --cluster NAME: a cluster of the job's own ends with this program"
+                f"{of_running[0]} needs --cluster NAME: a cluster of the job's own has slots for "
+                "it alone, and ends with this program"
             )
         return None
     given = [name for name, value in of_own.items() if value is not None]
@@ -163,6 +190,7 @@ class _Runner:
         place: NamedCluster | None,
         *,
         is_detached: bool,
+        wait_for_slots_ms: float,
         python_files: tuple[str, ...],
         archives: tuple[str, ...],
         as_json: bool,
@@ -174,6 +202,7 @@ class _Runner:
         self._config = config
         self._place = place
         self._is_detached = is_detached
+        self._wait_for_slots_ms = wait_for_slots_ms
         self._python_files = python_files
         self._archives = archives
         self._as_json = as_json
@@ -227,7 +256,13 @@ class _Runner:
         """What runs the job where it is to run."""
         if self._place is None:
             return partial(run_job, graph, self._config)
-        return partial(run_on_cluster, graph, self._place, is_detached=self._is_detached)
+        return partial(
+            run_on_cluster,
+            graph,
+            self._place,
+            is_detached=self._is_detached,
+            wait_for_slots_ms=self._wait_for_slots_ms,
+        )
 
     def print_json(self) -> None:
         """With --json: what happened, as one document on standard output."""

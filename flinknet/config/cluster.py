@@ -252,6 +252,10 @@ class ClusterConfig:
     """Most of a remote traceback that travels to the user; its end is kept, because the cause is
     there."""
 
+    jobs_waiting_max: int = 20
+    """Jobs that wait for slots because their submissions ask for that (--wait-for-slots); the
+    coordinator keeps the graph of each, up to job_bytes_max."""
+
     jobs_retained: int = 20
     """Ended jobs whose story the coordinator keeps; the oldest is forgotten first."""
 
@@ -349,6 +353,7 @@ class ClusterConfig:
             ("stack_samples", 1),
             ("stack_depth_max", 1),
             ("stacks_distinct_max", 1),
+            ("jobs_waiting_max", 0),
             ("jobs_retained", 1),
             ("failed_names_remembered_max", 1),
             ("lost_workers_retained", 1),

@@ -164,7 +164,16 @@ def test_a_job_fails_is_interrupted_or_goes_on_alone(home: Path) -> None:
     full = flinknet("run", str(home / "endless.py"), "--cluster=default")
     assert full.returncode == 2
     assert "needs 2 slots" in full.stderr, "it is refused at once, with the numbers"
-    assert flinknet("cancel", job_id).stdout.strip() == "CANCELED"
+    waits = ("run", str(home / "sums.py"), "--cluster=default", "--wait-for-slots=60s")
+    with start_run(*waits[1:], cwd=home) as run:
+        run.wait_for_line("waits for slots")
+        gives_up = flinknet(*waits, "--wait-for-slots=100ms")
+        assert gives_up.returncode == 1
+        assert "it has waited for slots for 0.1 s" in gives_up.stderr
+        assert "waits for slots" in flinknet("jobs").stdout
+        assert flinknet("cancel", job_id).stdout.strip() == "CANCELED"
+        status, output = run.wait()
+    assert (status, SUMS_PRINTED in output) == (0, True), output
 
 
 def test_a_cluster_that_dies_says_so_and_can_be_started_again(home: Path) -> None:

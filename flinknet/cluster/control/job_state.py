@@ -2,7 +2,7 @@
 
 ::
 
-    CREATED     DEPLOY -> DEPLOYING
+    CREATED     DEPLOY -> DEPLOYING, FAIL -> FAILING, CANCEL -> CANCELLING
     DEPLOYING   OPEN -> RUNNING, FAIL -> FAILING, CANCEL -> CANCELLING
     RUNNING     FINISH -> FINISHING, FAIL -> FAILING, CANCEL -> CANCELLING
     FINISHING   FAIL -> FAILING, END -> FINISHED
@@ -10,7 +10,8 @@
     CANCELLING  END -> CANCELED
 
 ``coordinator/jobs/job_execution.py`` says when each event happens. RESTARTING is no state of an
-attempt: the job is RESTARTING between an attempt that has FAILED and the next one.
+attempt: the job is RESTARTING between an attempt that has FAILED and the next one. A job that is
+CREATED for longer than a moment waits for slots.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ _S, _E = JobState, JobEvent
 TRANSITIONS: Transitions[JobState, JobEvent] = Transitions(
     {
         (_S.CREATED, _E.DEPLOY): _S.DEPLOYING,
+        (_S.CREATED, _E.FAIL): _S.FAILING,
+        (_S.CREATED, _E.CANCEL): _S.CANCELLING,
         (_S.DEPLOYING, _E.OPEN): _S.RUNNING,
         (_S.DEPLOYING, _E.FAIL): _S.FAILING,
         (_S.DEPLOYING, _E.CANCEL): _S.CANCELLING,

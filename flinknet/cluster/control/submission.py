@@ -60,6 +60,8 @@ class Submission:
     """Sinks and functions that hear which of the job's checkpoints are complete."""
     wants_printed: bool = False
     """Whether the client asks for what functions print."""
+    wait_for_slots_ms: float = 0.0
+    """How long the job waits for slots if there are too few; 0 has it refused then."""
     software: str = SOFTWARE
     """The versions of the program that has pickled the graph."""
 
@@ -122,6 +124,7 @@ class Submission:
             "outputs": self.outputs,
             "software": self.software,
             "wants_printed": self.wants_printed,
+            "wait_for_slots_ms": self.wait_for_slots_ms,
         }
 
     @classmethod
@@ -153,6 +156,7 @@ class Submission:
             restore = _restore_settings(settings["restore"])
             outputs = tuple(CheckpointedOutput(*fields) for fields in settings["outputs"])
             wants_printed = bool(settings.get("wants_printed", False))
+            waits_ms = float(settings.get("wait_for_slots_ms", 0.0))
             software = str(settings.get("software", ""))
             ends = {end for edge in shape.edges for end in (edge.source, edge.target)}
             senders = {(edge.source, edge.operator) for edge in shape.edges}
@@ -164,7 +168,7 @@ class Submission:
         operators = {(v.id, index) for v in shape.vertices for index in range(len(v.operators))}
         if ids != list(range(len(ids))) or not (ends <= set(ids) and senders <= operators):
             raise ConfigurationError("the request's body is no job: its edges lead nowhere")
-        return cls(shape, graph, bool(commits), restore, outputs, wants_printed, software)
+        return cls(shape, graph, bool(commits), restore, outputs, wants_printed, waits_ms, software)
 
 
 def _parts_of(body: bytes) -> tuple[memoryview, bytes]:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from flinknet.cluster.control.credentials import without_token
 from flinknet.cluster.control.job_result import JobProgress, JobResult, VertexProgress
+from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.launch.fitting_table import FittingTable
 from flinknet.cluster.launch.process_output import is_shown, print_json_output
 from flinknet.config import ClusterConfig, FlinknetConfig
@@ -136,7 +137,7 @@ def result_table(result: JobResult) -> FittingTable:
 
 def _progress_table(progress: JobProgress, previous: JobProgress | None) -> FittingTable:
     table = FittingTable(
-        title=_text(f"{progress.name}: {progress.state}, {progress.seconds:.1f} s"),
+        title=_text(f"{progress.name}: {_state(progress)}, {progress.seconds:.1f} s"),
         names=("vertex", "subtasks"),
         numbers=(*_COUNTS, "busy", "backpressured"),
     )
@@ -164,12 +165,16 @@ def _progress_table(progress: JobProgress, previous: JobProgress | None) -> Fitt
     return table
 
 
+def _state(progress: JobProgress) -> str:
+    return "waits for slots" if progress.state == JobState.CREATED.value else progress.state
+
+
 def _progress_line(progress: JobProgress) -> str:
     vertices = "; ".join(
         f"{vertex.name}: {vertex.records_in:,} in, {vertex.records_out:,} out"
         for vertex in progress.vertices
     )
-    return f"{progress.name}: {progress.state}, {progress.seconds:.1f} s; {vertices}"
+    return f"{progress.name}: {_state(progress)}, {progress.seconds:.1f} s; {vertices}"
 
 
 def _text(text: str) -> Text:

@@ -51,10 +51,12 @@ def run_on_cluster(
     from_checkpoint: str | None = None,
     allow_non_restored_state: bool = False,
     is_detached: bool = False,
+    wait_for_slots_ms: float = 0.0,
 ) -> JobResult:
     """Run a job on a cluster that runs, and return its result; as ``run_job`` does.
 
-    With ``is_detached`` return when the job has been submitted; its result has no records then.
+    It waits for slots for ``wait_for_slots_ms`` if there are too few; 0 has it refused then. With
+    ``is_detached`` return when the job has been submitted; its result has no records then.
     Ctrl-C, SIGTERM and SIGHUP cancel the job, and leave the cluster as it is.
     """
     check_no_loop_runs()
@@ -67,7 +69,12 @@ def run_on_cluster(
     if from_checkpoint is not None:
         restore = RestoreSettings(absolute_place(from_checkpoint), allow_non_restored_state)
     send_by_value(own_modules())
-    submission = replace(Submission.of_graph(graph), restore=restore, wants_printed=not is_detached)
+    submission = replace(
+        Submission.of_graph(graph),
+        restore=restore,
+        wants_printed=not is_detached,
+        wait_for_slots_ms=wait_for_slots_ms,
+    )
     control = control or JobControl()
 
     def report(progress: JobProgress) -> None:

@@ -11,8 +11,9 @@ process.
   ``JobExecution`` of each knows how it stands.
 - A job is refused unless it fits the free slots, or those that are on their way back: of jobs that
   are ending, which takes no longer than their time-outs. For these the caller waits
-  (``may_fit_soon``); there is no queue. The slots stay occupied on a worker until it has released
-  the job.
+  (``may_fit_soon``). A submission may say that its job is to wait for slots: such jobs begin in the
+  order of their submission, and one that is not to wait may overtake them. The slots stay occupied
+  on a worker until it has released the job.
 - A message belongs to the attempt that it names. Of one that has ended, only that a worker has let
   go of it still matters; messages of a job or attempt that is not known here are dropped: they are
   late, not wrong.
@@ -207,10 +208,30 @@ class Dispatcher:
             wall=self._wall,
             restored=restored,
         )
-        self.begin_attempt(record, now)
+        if not (submission.wait_for_slots_ms and self._waiting()):
+            try:
+                self.begin_attempt(record, now)
+            except InsufficientSlotsError:
+                if not submission.wait_for_slots_ms:
+                    raise
+        if not record.attempts:
+            self._queue(record, now)
         self._jobs[record.job_id] = record
         self._forget_oldest()
         return record
+
+    def _waiting(self) -> list[JobRecord]:
+        return [record for record in self.jobs() if record.is_queued]
+
+    def _queue(self, record: JobRecord, now: float) -> None:
+        limit = self._config.jobs_waiting_max
+        if len(self._waiting()) >= limit:
+            raise InsufficientSlotsError(
+                f'job "{record.submission.name}" cannot wait for slots: {limit} jobs do already '
+                "(cluster.jobs_waiting_max)"
+            )
+        record.queue(now)
+        self._write_down(record)
 
     def begin_attempt(self, record: JobRecord, now: float) -> AttemptRecord:
         """Start the next attempt of a job whose present one has ended, or its first.
@@ -240,7 +261,7 @@ class Dispatcher:
         """Go on with a job of the coordinator before this one, whose last attempt had come to this
         state; of one that has ended keep the story."""
         self._jobs[record.job_id] = record
-        commands = record.resume_execution(state, cause, now)
+        commands = [] if record.is_queued else record.resume_execution(state, cause, now)
         self._phases[record.job_id] = record.phase
         self._carry_out(record, record.present, commands, now)
         self._forget_oldest()
@@ -289,7 +310,7 @@ class Dispatcher:
 
     def cancel(self, record: JobRecord, now: float) -> None:
         """Stop a job on request; nothing happens to one that has ended or is ending."""
-        if record.recovery.scope is Scope.JOB:
+        if record.recovery.scope is Scope.JOB and not record.is_queued:
             record.end(now, cancelled=True)
             self._write_down(record)
             return
@@ -299,7 +320,7 @@ class Dispatcher:
         """The coordinator ends, which is the cause of all that this breaks."""
         self._stopping = True
         for record in self.jobs():
-            if record.recovery.scope is Scope.JOB:
+            if record.recovery.scope is Scope.JOB and not record.is_queued:
                 record.end(now)
                 continue
             commands = record.execution.fail(cause, now)
@@ -586,9 +607,17 @@ class Dispatcher:
                 self._send(worker.worker_id, Stop("it has drained"))
 
     def _restart_jobs(self, now: float) -> None:
-        """Begin what is to begin again and whose time has come, as far as there are slots."""
+        """Begin what is to begin, or to begin again, and whose time has come, as far as there are
+        slots."""
+        lacks_slots = False
         for record in self.jobs():
             recovery = record.recovery
+            if record.is_queued:
+                # In their order; one that has waited too long behind another one fails, too.
+                if not lacks_slots or now >= (recovery.deadline or now):
+                    self._restart_job(record, now)
+                lacks_slots = lacks_slots or record.is_queued
+                continue
             if self.workers.registered():
                 recovery.get_worker(now)
             if not recovery.is_due(now) or self._waits_for_release(record):
@@ -605,14 +634,25 @@ class Dispatcher:
         failure = record.recovery.answer.failure
         try:
             attempt = self.begin_attempt(record, now)
-        except InsufficientSlotsError:
-            if record.recovery.lack_slots(now):
+        except InsufficientSlotsError as error:
+            is_overdue = record.recovery.lack_slots(now)
+            if is_overdue and record.is_queued:
+                self._give_up_waiting(record, error, now)
+            elif is_overdue:
                 record.end(now)
                 self._write_down(record)
             return
         if failure is not None:
             cause = FailureCause.of_coordinator(machine.process_id(), failure)
             self._carry_out(record, attempt, attempt.execution.fail(cause, now), now)
+
+    def _give_up_waiting(
+        self, record: JobRecord, error: InsufficientSlotsError, now: float
+    ) -> None:
+        waited_s = record.submission.wait_for_slots_ms / 1000
+        why = f"it has waited for slots for {waited_s:g} s: {error}"
+        cause = FailureCause.of_coordinator(machine.process_id(), why)
+        self._carry_out(record, record.present, record.execution.fail(cause, now), now)
 
     def _restart_regions(self, record: JobRecord, now: float) -> None:
         attempt, answer = record.present, record.recovery.answer

@@ -171,14 +171,17 @@ class JobBooks:
             for worker_id, keys in last["assignment"].items()
         }
         number = last["number"]
-        attempt = record.resume(
-            number,
-            Placement.of_assignment(submission.shape, stored.job_id, number, assignment),
-            _loss(state["pid"], submission),
-            begun_at=at(last["begun_s"]),
-            restored=_unpacked(last["restored"]),
-        )
         reached = JobState(last["state"])
+        if reached is JobState.CREATED:
+            attempt = record.queue(now)
+        else:
+            attempt = record.resume(
+                number,
+                Placement.of_assignment(submission.shape, stored.job_id, number, assignment),
+                _loss(state["pid"], submission),
+                begun_at=at(last["begun_s"]),
+                restored=_unpacked(last["restored"]),
+            )
         _give_results(record, attempt, reached, stored.results)
         for vertex, index, *counters in last["counters"]:
             attempt.counters[vertex, index] = IOMetrics(*counters)

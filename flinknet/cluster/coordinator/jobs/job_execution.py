@@ -5,10 +5,11 @@ Theory of operation
 The states are those of ``control/job_state.py`` and ``control/subtask_state.py``::
 
     CREATED -> DEPLOYING -> RUNNING -> FINISHING --> FINISHED
-                   |           |           |
-                   +-----------+-----------+> FAILING ----> FAILED      (a cause was settled)
-                   +-----------+-----> CANCELLING -> CANCELED    (the user asked)
+       |           |           |           |
+       +-----------+-----------+-----------+> FAILING ----> FAILED      (a cause was settled)
+       +-----------+-----------+-----> CANCELLING -> CANCELED    (the user asked)
 
+- CREATED: its subtasks are placed, or, of a job that waits for slots, they are NOWHERE.
 - DEPLOYING: every worker was told to open its subtasks; RUNNING once all have.
 - Each subtask is *pending* until it has finished, failed, or its worker has released the attempt or
   is lost; each worker *holds* its slots until it has released the attempt or is lost.
@@ -56,13 +57,16 @@ from flinknet.cluster.coordinator.jobs.pipelined_region import PipelinedRegion
 from flinknet.cluster.coordinator.jobs.region_failover import RegionFailover
 from flinknet.errors import JobFailedError, RemoteProtocolError
 
-__all__ = ["Commands", "JobExecution", "Part", "SubtaskKey"]
+__all__ = ["NOWHERE", "Commands", "JobExecution", "Part", "SubtaskKey"]
 
 SubtaskKey: TypeAlias = tuple[int, int]
 """(vertex, index)"""
 
 Part: TypeAlias = tuple[str, int]
 """(worker id, number under which it has subtasks of the job)"""
+
+NOWHERE = ""
+"""The worker of the subtasks of a job that waits for slots."""
 
 Commands: TypeAlias = list[tuple[str, Message]]
 """(worker id, message to send to it)"""
@@ -108,7 +112,7 @@ class JobExecution:
         self._failed: set[SubtaskKey] = set()
         """The subtasks that have failed since regions were given up last."""
         self._unopened: set[Part] = {
-            (worker, attempt) for worker, keys in assignment.items() if keys
+            (worker, attempt) for worker, keys in assignment.items() if keys and worker != NOWHERE
         }
         self._holders: set[Part] = set(self._unopened)
         self._commit_timeout = commit_timeout_s
@@ -121,7 +125,8 @@ class JobExecution:
     @property
     def workers(self) -> tuple[str, ...]:
         """The workers that have part in this attempt."""
-        return tuple(dict.fromkeys([*(worker for worker, _ in self._by_part), *self._helpers]))
+        placed = [worker for worker, _ in self._by_part if worker != NOWHERE]
+        return tuple(dict.fromkeys([*placed, *self._helpers]))
 
     @property
     def holders(self) -> tuple[str, ...]:
@@ -409,6 +414,7 @@ class JobExecution:
     def _cancel_pending(self, now: float) -> Commands:
         self.failover.end()
         self._deadline = now + self._cancel_timeout
+        self._move_all(self._subtasks_of(NOWHERE), SubtaskEvent.RELEASE)
         cancels: Commands = [
             (worker, Cancel(self.job_id, number))
             for (worker, number), keys in self._by_part.items()

@@ -34,7 +34,12 @@ from flinknet.cluster.coordinator.jobs.going_back import (
     continuation,
     refusal,
 )
-from flinknet.cluster.coordinator.jobs.job_execution import Commands, JobExecution, SubtaskKey
+from flinknet.cluster.coordinator.jobs.job_execution import (
+    NOWHERE,
+    Commands,
+    JobExecution,
+    SubtaskKey,
+)
 from flinknet.cluster.coordinator.jobs.pipelined_region import pipelined_regions
 from flinknet.cluster.coordinator.jobs.placement import Placement
 from flinknet.cluster.coordinator.jobs.recovery import Answer, Recovery, RecoveryState, Scope
@@ -130,8 +135,16 @@ class JobRecord:
         """Where the job stands: its present attempt, or in between two of them."""
         if self.recovery.is_cancelled:
             return JobState.CANCELED
+        if self.is_queued:
+            return self.execution.state
         waits = self.recovery.scope is Scope.JOB or self.execution.failover.given_up
         return JobState.RESTARTING if waits else self.execution.state
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether its first attempt waits for slots; until then ``present`` is one that has its
+        subtasks nowhere."""
+        return self.recovery.state is RecoveryState.QUEUED
 
     @property
     def ended_at(self) -> float | None:
@@ -170,6 +183,18 @@ class JobRecord:
         than to claim the checkpoints."""
         self._least_number = number
 
+    def queue(self, now: float) -> AttemptRecord:
+        """Have the first attempt wait for slots, for as long as the submission says."""
+        shape = self.submission.shape
+        keys = [(one.id, index) for one in shape.vertices for index in range(one.parallelism)]
+        placement = Placement.of_assignment(shape, self.job_id, -1, {NOWHERE: keys})
+        self.recovery.queue(now, self.submission.wait_for_slots_ms / 1000)
+        self._attempts.append(
+            AttemptRecord(self._execution(-1, placement), placement, now, None, *self.start)
+        )
+        self.note_state(now)
+        return self.present
+
     def begin_attempt(self, workers: Sequence[WorkerRecord], now: float) -> AttemptRecord:
         """Make the next attempt, on the free slots of these workers; its execution is not started.
 
@@ -178,12 +203,15 @@ class JobRecord:
         """
         if self.ended_at is not None:
             raise LocalProtocolError(f"job {self.job_id} has ended")
-        if self._attempts and not self.execution.state.is_terminal:
+        is_queued = self.is_queued
+        if self._attempts and not (is_queued or self.execution.state.is_terminal):
             raise LocalProtocolError(f"job {self.job_id} is still at attempt {self.present.number}")
         number = self.next_number
         placement = Placement.of_job(self.submission.shape, self.job_id, number, workers)
         execution = self._execution(number, placement)
         self.recovery.begin()
+        if is_queued:
+            self._attempts.clear()
         directory, finished = self.latest_checkpoint
         self._attempts.append(
             AttemptRecord(
@@ -372,7 +400,7 @@ class JobRecord:
 
     def _restart_at(self, now: float) -> float | None:
         """Return when the attempt after the present one may begin, None for never."""
-        if self.recovery.state is RecoveryState.GIVING_UP:
+        if self.recovery.state in (RecoveryState.GIVING_UP, RecoveryState.QUEUED):
             return None
         cause, lost = self.execution.cause, self.present.lost
         is_lost = lost is not None and cause is lost

@@ -1,4 +1,4 @@
-"""Where the recovery of a job, or of some regions of it, stands between a failure and a new start.
+"""Where a job, or some regions of it, stand between a failure, or a submission, and a new start.
 
 Theory of operation
 -------------------
@@ -8,6 +8,8 @@ time; if all of its attempt fails while regions recover, the scope widens (SPREA
 
     RUNNING            BEGIN -> RUNNING, RESUME -> RESUMED, FAIL -> BACKING_OFF
     RUNNING            FAIL_REGIONS -> BACKING_OFF, GIVE_UP -> GIVING_UP, END -> ENDED
+    RUNNING            QUEUE -> QUEUED
+    QUEUED             BEGIN -> RUNNING, LACK_SLOTS -> QUEUED, END -> ENDED
     RESUMED            GET_WORKER -> RUNNING, FAIL -> AWAITING_WORKERS, END -> ENDED
     AWAITING_WORKERS   GET_WORKER -> BACKING_OFF, END -> ENDED
     BACKING_OFF        SEEK -> SEEKING, BEGIN -> RUNNING, LACK_SLOTS -> WAITING_FOR_SLOTS
@@ -24,6 +26,8 @@ time; if all of its attempt fails while regions recover, the scope widens (SPREA
     WAITING_FOR_SLOTS  GIVE_UP -> GIVING_UP, END -> ENDED
     GIVING_UP          END -> ENDED
 
+- A job that is to wait for slots from its submission on is QUEUED before its first attempt, for as
+  long as its submission says.
 - A job without a checkpoint to seek goes from BACKING_OFF straight to BEGIN.
 - RUNNING also covers an attempt that is failing: only its end says if another one follows.
 - An answer to a search is judged for the outputs that begin again. It therefore never serves a
@@ -59,6 +63,7 @@ class RecoveryEvent(Enum):
     """What happens to a job's recovery."""
 
     BEGIN = "an attempt begins, or the regions begin again"
+    QUEUE = "the free slots do not suffice for the first attempt, which may wait for them"
     RESUME = "the job is taken over from the coordinator before this one"
     GET_WORKER = "a worker is registered"
     FAIL = "the attempt has failed, and another one may follow"
@@ -75,6 +80,7 @@ class RecoveryState(Enum):
     """Where a job's recovery stands."""
 
     RUNNING = "nothing is to begin again"
+    QUEUED = "the first attempt waits for slots"
     RESUMED = "the attempt is the previous coordinator's, and no worker has registered yet"
     AWAITING_WORKERS = "that attempt has failed, and no worker has registered yet"
     BACKING_OFF = "something begins again later"
@@ -91,6 +97,10 @@ _S, _E = RecoveryState, RecoveryEvent
 TRANSITIONS: Transitions[RecoveryState, RecoveryEvent] = Transitions(
     {
         (_S.RUNNING, _E.BEGIN): _S.RUNNING,
+        (_S.RUNNING, _E.QUEUE): _S.QUEUED,
+        (_S.QUEUED, _E.BEGIN): _S.RUNNING,
+        (_S.QUEUED, _E.LACK_SLOTS): _S.QUEUED,
+        (_S.QUEUED, _E.END): _S.ENDED,
         (_S.RUNNING, _E.RESUME): _S.RESUMED,
         (_S.RUNNING, _E.FAIL): _S.BACKING_OFF,
         (_S.RUNNING, _E.FAIL_REGIONS): _S.BACKING_OFF,
@@ -157,6 +167,8 @@ class _Restart:
     scope: Scope
     at: float
     answer: Answer = Answer()
+    patience_s: float | None = None
+    """How long it waits for slots; None for as long as every restart does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +179,10 @@ class _End:
     is_cancelled: bool
 
 
-_TIMED = (RecoveryState.BACKING_OFF, RecoveryState.READY, RecoveryState.WAITING_FOR_SLOTS)
-"""The states in which a restart begins, or goes one step further, as soon as it is time."""
+_WAITS_FOR_SLOTS = (RecoveryState.QUEUED, RecoveryState.WAITING_FOR_SLOTS)
+
+_TIMED = (RecoveryState.BACKING_OFF, RecoveryState.READY, *_WAITS_FOR_SLOTS)
+"""The states in which a start begins, or goes one step further, as soon as it is time."""
 
 
 class Recovery:
@@ -209,15 +223,23 @@ class Recovery:
         """When to look again at the latest; None for as long as nothing else happens."""
         if self.state not in _TIMED:
             return None
-        if self.state is RecoveryState.WAITING_FOR_SLOTS:
-            return self._restart.at + self._slots_timeout_s
+        if self.state in _WAITS_FOR_SLOTS:
+            return self._slots_deadline(self._restart)
         return self._restart.at
 
     def is_due(self, now: float) -> bool:
         """Whether the restart may go one step further."""
         return self.state in _TIMED and now >= self._restart.at
 
+    def _slots_deadline(self, restart: _Restart) -> float:
+        patience_s = restart.patience_s
+        return restart.at + (self._slots_timeout_s if patience_s is None else patience_s)
+
     # -- events
+
+    def queue(self, now: float, patience_s: float) -> None:
+        """The first attempt is to wait for slots, for so long at most."""
+        self._become(RecoveryEvent.QUEUE, _Restart(Scope.JOB, now, patience_s=patience_s))
 
     def resume(self) -> None:
         """The job is taken over from the coordinator before this one."""
@@ -262,7 +284,7 @@ class Recovery:
         """The free slots do not suffice; return whether they have not for too long."""
         restart = self._restart
         self._become(RecoveryEvent.LACK_SLOTS, restart)
-        return now >= restart.at + self._slots_timeout_s
+        return now >= self._slots_deadline(restart)
 
     def begin(self) -> None:
         """The next attempt, or the first one, begins, or the regions begin again. If the answer of

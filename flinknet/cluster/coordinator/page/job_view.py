@@ -37,7 +37,7 @@ def job_view(record: JobRecord, live: Live, now: float) -> dict[str, Any]:
     return {
         "id": record.job_id,
         "name": record.submission.name,
-        "state": record.state.value,
+        "state": "WAITING FOR SLOTS" if record.is_queued else record.state.value,
         "is_over": record.ended_at is not None,
         "attempt": record.present.number,
         "attempts": len(record.attempts),

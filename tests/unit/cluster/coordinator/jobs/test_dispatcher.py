@@ -60,6 +60,7 @@ CONFIG = ClusterConfig(
     cancel_timeout_ms=5_000.0,
     collect_bytes_max=1024,
     jobs_retained=2,
+    jobs_waiting_max=2,
     lost_workers_retained=5,
     attempts_retained=2,
     restart_slots_timeout_ms=20_000.0,
@@ -100,14 +101,15 @@ class Cluster:
     def seek(self, record: JobRecord) -> None:
         raise AssertionError("jobs without checkpoints continue from none")
 
-    def submit(self, parallelism: int = 2) -> JobRecord:
+    def submit(self, parallelism: int = 2, waits_s: float = 0.0) -> JobRecord:
         # Over the wire, so that the dispatcher has what it really gets: a shape without functions.
         graph = replace(
             keyed_graph(parallelism=parallelism),
             restart=self.restart,
             checkpointing=self.checkpointing,
         )
-        body = Submission.of_graph(graph).to_bytes()
+        submission = replace(Submission.of_graph(graph), wait_for_slots_ms=1000 * waits_s)
+        body = submission.to_bytes()
         return self.dispatcher.submit(Submission.from_bytes(body), self.now)
 
     def running(self, parallelism: int = 2) -> JobRecord:
@@ -216,6 +218,64 @@ def test_a_job_that_does_not_fit_is_refused_and_leaves_nothing(cluster: Cluster)
     with pytest.raises(InsufficientSlotsError, match=r"needs 2 slots.*has 1"):
         cluster.submit(parallelism=2)
     assert len(cluster.dispatcher.jobs()) == 1
+
+
+def test_jobs_wait_for_slots_in_order_of_their_submission(cluster: Cluster) -> None:
+    first = cluster.running(parallelism=4)
+    wide = cluster.submit(parallelism=3, waits_s=60.0)
+    narrow = cluster.submit(parallelism=1, waits_s=60.0)
+    assert [one.state for one in (wide, narrow)] == [JobState.CREATED] * 2
+    status = wide.status(cluster.now)
+    assert (status["state"], status["workers"], status["holders"]) == ("CREATED", [], [])
+    assert cluster.sent == [], "no worker hears of them"
+    for subtask in first.execution.subtask_states():
+        result = {**RESULT, "collected": b""}
+        cluster.dispatcher.take_result(first, first.present, subtask, result, cluster.now)
+    cluster.say("worker-0", Released(first.job_id, 0))
+    assert cluster.free_slots() == [2, 0]
+    assert narrow.state is JobState.CREATED, "it would fit, and does not overtake"
+    with pytest.raises(InsufficientSlotsError, match=r"needs 3 slots.*has 2"):
+        cluster.submit(parallelism=3)
+    cluster.say("worker-1", Released(first.job_id, 0))
+    assert [one.state for one in (wide, narrow)] == [JobState.DEPLOYING] * 2
+    assert (wide.present.number, len(wide.attempts)) == (0, 1)
+    cluster.open(wide)
+    cluster.finish(wide)
+    assert wide.state is JobState.FINISHED
+
+
+def test_a_job_that_has_waited_too_long_fails_with_the_numbers(cluster: Cluster) -> None:
+    cluster.restart = FixedDelayRestart(3, 0.0)
+    cluster.running(parallelism=4)
+    waiting = cluster.submit(parallelism=3, waits_s=60.0)
+    behind = cluster.submit(parallelism=3, waits_s=10.0)
+    cluster.pass_time(59.9)
+    assert (waiting.state, behind.state) == (JobState.CREATED, JobState.FAILED)
+    cluster.pass_time(60.1)
+    assert waiting.state is JobState.FAILED
+    cause = waiting.execution.cause
+    assert cause is not None
+    assert "has waited for slots for 60 s" in cause.message
+    assert "needs 3 slots" in cause.message
+    assert waiting.submission.graph == b""
+
+
+def test_a_job_that_waits_is_cancelled_or_ends_with_the_coordinator(cluster: Cluster) -> None:
+    cluster.running(parallelism=4)
+    cancelled = cluster.submit(parallelism=3, waits_s=60.0)
+    ended = cluster.submit(parallelism=3, waits_s=60.0)
+    cluster.dispatcher.cancel(cancelled, cluster.now)
+    assert cancelled.state is JobState.CANCELED
+    cluster.dispatcher.stop(FailureCause.of_coordinator(1, "stops"), cluster.now)
+    assert ended.state is JobState.FAILED
+
+
+def test_only_so_many_jobs_wait(cluster: Cluster) -> None:
+    cluster.running(parallelism=4)
+    for _ in range(CONFIG.jobs_waiting_max):
+        cluster.submit(parallelism=1, waits_s=60.0)
+    with pytest.raises(InsufficientSlotsError, match="2 jobs do already"):
+        cluster.submit(parallelism=1, waits_s=60.0)
 
 
 def shape(parallelism: int) -> Submission:
@@ -1151,7 +1211,7 @@ def test_malformed_answers_about_checkpoints_break_the_protocol(
 class Parted(Checkpointed):
     """A cluster whose jobs are two pipelines: each has a slice in both slots of the job."""
 
-    def submit(self, parallelism: int = 2) -> JobRecord:
+    def submit(self, parallelism: int = 2, waits_s: float = 0.0) -> JobRecord:
         graph = replace(
             two_pipelines(parallelism), restart=self.restart, checkpointing=self.checkpointing
         )

@@ -385,6 +385,25 @@ def test_the_savepoint_with_which_a_job_was_to_end_is_remembered(
     assert life.job().present.restored_from == "/saved/job/savepoint-1-attempt-0"
 
 
+def test_a_job_that_waits_for_slots_still_does(
+    first: Life, lives: list[Life], tmp_path: Path
+) -> None:
+    graph = replace(keyed_graph(parallelism=5), restart=NO_RESTART)
+    submission = replace(Submission.of_graph(graph), wait_for_slots_ms=60_000.0)
+    body = replace(submission, graph=b"graph").to_bytes()
+    first.dispatcher.submit(Submission.from_bytes(body), first.now, job_id="0" * 32)
+    cancelled = first.dispatcher.submit(Submission.from_bytes(body), first.now, job_id="1" * 32)
+    first.dispatcher.cancel(cancelled, first.now)
+    first.store.close()
+    second = Life(tmp_path)
+    lives.append(second)
+    record, ended = second.dispatcher.jobs()
+    assert (record.state, ended.state) == (JobState.CREATED, JobState.CANCELED)
+    second.join("a", "b", slots=3)
+    assert record.state is JobState.DEPLOYING
+    assert (record.present.number, len(record.attempts)) == (0, 1)
+
+
 def test_a_job_is_submitted_once(first: Life) -> None:
     record = first.submit(job_id="5" * 32)
     assert record.job_id == "5" * 32

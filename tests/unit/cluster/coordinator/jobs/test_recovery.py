@@ -24,6 +24,7 @@ SLOTS_TIMEOUT_S = 20.0
 
 DO: dict[RecoveryEvent, Callable[[Recovery], object]] = {
     RecoveryEvent.BEGIN: Recovery.begin,
+    RecoveryEvent.QUEUE: lambda one: one.queue(1.0, 60.0),
     RecoveryEvent.RESUME: Recovery.resume,
     RecoveryEvent.GET_WORKER: lambda one: one.get_worker(6.0),
     RecoveryEvent.FAIL: lambda one: one.fail(3.0),
@@ -40,6 +41,7 @@ SILENT = {RecoveryEvent.SPREAD, RecoveryEvent.GET_WORKER}
 """The dispatcher says this of every job; it concerns only some."""
 
 PENDING = {
+    RecoveryState.QUEUED,
     RecoveryState.AWAITING_WORKERS,
     RecoveryState.BACKING_OFF,
     RecoveryState.SEEKING,
@@ -119,6 +121,14 @@ def test_a_restart_comes_at_the_latest_of_its_times() -> None:
     assert one.lack_slots(27.0)
     one.fail_regions(30.0)
     assert one.deadline == 30.0, "it has not waited for slots since"
+
+
+def test_a_first_attempt_waits_as_long_as_its_submission_says() -> None:
+    one = after(RecoveryEvent.QUEUE)
+    assert (one.deadline, one.is_due(1.0)) == (61.0, True)
+    assert not one.lack_slots(60.9)
+    assert (one.state, one.deadline) == (RecoveryState.QUEUED, 61.0)
+    assert one.lack_slots(61.0)
 
 
 def test_slots_are_waited_for_from_the_answer_on() -> None:
