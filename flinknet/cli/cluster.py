@@ -54,13 +54,12 @@ def start(
     """
     directory = ClusterDirectory(name)
     started = start_cluster(directory, config, workers, slots)
-    page = page_address(started.address)
     if as_json:
-        told = {"name": name, "address": started.address, "page": page}
+        told = {"name": name, "address": started.address, "page": started.page}
         print(json.dumps({**told, "directory": str(directory.path)}, indent=2))
         return
     print(f"cluster {name} runs at {started.address}")
-    print(f"page:  {page} (its token is in {directory.path / 'token'})")
+    print(f"page:  {started.page} (its token is in {directory.path / 'token'})")
     print(f"logs:  {directory.log}, {directory.output}")
 
 
@@ -76,7 +75,8 @@ def status(name: ClusterName = DEFAULT_NAME, *, as_json: AsJson = False) -> None
         raise typer.Exit(EXIT_DEAD)
     cluster = named_cluster(name)
     told = asyncio.run(_read(cluster))
-    told = {"name": name, "state": "running", "address": cluster.address, **told}
+    page = page_address(cluster.address, tls=cluster.config.cluster.tls.is_on)
+    told = {"name": name, "state": "running", "address": cluster.address, "page": page, **told}
     if as_json:
         print(json.dumps(told, indent=2))
     else:
@@ -123,7 +123,7 @@ def _print_running(told: dict[str, Any]) -> None:
     console = table_console()
     there = [one for one in told["workers"] if one["loss"] is None]
     print(f"cluster {told['name']} runs at {told['address']}")
-    print(f"page: {page_address(told['address'])}")
+    print(f"page: {told['page']}")
     print(f"{len(there)} workers, {told['slots']} slots, {told['free_slots']} of them free")
     if told["workers"]:
         table = FittingTable(names=("worker", "state", "address"), numbers=("pid", "slots", "free"))

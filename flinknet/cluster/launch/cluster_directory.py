@@ -39,6 +39,8 @@ class RunningCluster:
     """The supervisor's."""
     address: str
     """``"host:port"`` of the control plane."""
+    page: str
+    """The address of the page, without the token."""
     config: str
     """The configuration file that it was started with; empty for none."""
 

@@ -86,7 +86,7 @@ def run_on_cluster(
         config = cluster.config.cluster
         async with CoordinatorClient(cluster.address, cluster.token, config) as client:
             if on_page is not None:
-                on_page(page_address(cluster.address))
+                on_page(page_address(cluster.address, tls=config.tls.is_on))
             if is_detached:
                 job_id = await client.submit(submission, control.job_id)
                 return _submitted(await client.progress(job_id))

@@ -57,8 +57,9 @@ async def supervise(
             on_printed=printed.write,
         ) as cluster:
             pid = machine.process_id()
-            directory.write_running(RunningCluster(pid, cluster.address, config_file))
-            _tell(ready, address=cluster.address, page=cluster.page)
+            running = RunningCluster(pid, cluster.address, cluster.page, config_file)
+            directory.write_running(running)
+            _tell(ready, address=running.address, page=running.page)
             await cluster.until_broken()
     except asyncio.CancelledError:
         log.write(f"{LAUNCHER} | the cluster has been stopped")

@@ -24,7 +24,7 @@ def test_the_configuration_goes_before_the_default_cluster(
     directory = ClusterDirectory("default")
     lock = directory.lock()
     directory.keep_token(TOKEN)
-    directory.write_running(RunningCluster(1, "127.0.0.1:1", ""))
+    directory.write_running(RunningCluster(1, "127.0.0.1:1", "http://127.0.0.1:1/", ""))
     assert running_cluster(None, None).address == "127.0.0.1:1"
     monkeypatch.setenv("FLINKNET_CLUSTER_COORDINATOR_PORT", "2")
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)

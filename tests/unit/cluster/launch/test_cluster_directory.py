@@ -11,7 +11,7 @@ import pytest
 from flinknet.cluster.launch.cluster_directory import ClusterDirectory, RunningCluster
 from flinknet.errors import ConfigurationError
 
-RUNNING = RunningCluster(4711, "127.0.0.1:8081", "")
+RUNNING = RunningCluster(4711, "127.0.0.1:8081", "http://127.0.0.1:8081/", "")
 
 
 @pytest.fixture

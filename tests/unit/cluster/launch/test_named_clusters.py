@@ -82,7 +82,7 @@ def test_a_cluster_of_this_machine_needs_no_entry(environ: Mapping[str, str]) ->
         named_cluster("here", environ=environ)
     lock = directory.lock()
     directory.keep_token(TOKEN)
-    directory.write_running(RunningCluster(1, "127.0.0.1:8081", ""))
+    directory.write_running(RunningCluster(1, "127.0.0.1:8081", "http://127.0.0.1:8081/", ""))
     found = named_cluster("here", environ=environ)
     assert (found.address, found.token) == ("127.0.0.1:8081", TOKEN)
     os.close(lock)
