@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 
 from flinknet.errors import ConfigurationError, JobError, SerializationError
 from flinknet.graph.pickler import dumps
 from flinknet.metrics.io_metrics import IO_METRICS
-from flinknet.runtime.subtask import SubtaskResult
 from flinknet.texts import text_of
+
+if TYPE_CHECKING:
+    # A client only reads results: it does without what runs a subtask, which takes long to import.
+    from flinknet.runtime.subtask import SubtaskResult
 
 __all__ = [
     "check_collected_bytes",
