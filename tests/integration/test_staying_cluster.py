@@ -180,8 +180,12 @@ def test_a_cluster_that_dies_says_so_and_can_be_started_again(home: Path) -> Non
     told("cluster", "start", "demo", "--workers=1")
     pid = supervisor(home, "demo")
     processes = descendants(pid)
-    os.kill(pid, signal.SIGKILL)
-    wait_until_gone(processes)
+    with start_run(str(home / "endless.py"), "--cluster=demo", cwd=home) as endless:
+        endless.wait_for_line("RUNNING")
+        os.kill(pid, signal.SIGKILL)
+        wait_until_gone(processes)
+        ended, output = endless.wait()
+    assert (ended, "has been stopped, or has died" in output) == (1, True), output
     status = flinknet("cluster", "status", "demo")
     assert status.returncode == 1
     assert "cluster demo is dead" in status.stdout

@@ -40,6 +40,13 @@ class NamedCluster:
     address: str
     token: str = field(repr=False)
     config: FlinknetConfig
+    directory: ClusterDirectory | None = None
+    """That of a cluster of this machine, of which is known whether it lives."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is known that the cluster has been stopped, or has died."""
+        return self.directory is not None and not self.directory.is_locked()
 
 
 def named_cluster(
@@ -58,7 +65,8 @@ def named_cluster(
     if running is None or not directory.is_locked():
         raise ConfigurationError(_absence(directory, entries, has_died=running is not None))
     loaded = _config(config, running.config, environ)
-    return NamedCluster(name, running.address, checked_token(directory.token()), loaded)
+    token = checked_token(directory.token())
+    return NamedCluster(name, running.address, token, loaded, directory)
 
 
 def _of_entry(

@@ -7,8 +7,10 @@ effect: the cluster has its own. Modules of the program's own directory travel b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
 from flinknet.checkpoint.location import absolute_place
@@ -31,12 +33,15 @@ from flinknet.cluster.launch.process_output import (
     print_printed,
 )
 from flinknet.cluster.launch.submitted_job import execute_job
-from flinknet.errors import LocalProtocolError
+from flinknet.errors import JobError, LocalProtocolError
 from flinknet.graph.graph import JobGraph
 from flinknet.graph.own_modules import own_modules
 from flinknet.graph.pickler import send_by_value
 
 __all__ = ["run_on_cluster"]
+
+_LOOK_S = 1.0
+"""Between two looks whether a cluster of this machine still lives."""
 
 
 def run_on_cluster(
@@ -92,11 +97,29 @@ def run_on_cluster(
                 return _submitted(await client.progress(job_id))
             control.attach(_Remote(client))
             show = interruption.begin_at_broken_pipe(on_printed)
+            guard = partial(_unless_gone, cluster)
             return await execute_job(
-                client, submission, control.job_id, config, report, on_printed=show
+                client, submission, control.job_id, config, report, guard, on_printed=show
             )
 
     return run_interruptible(execute, control)
+
+
+async def _unless_gone(cluster: NamedCluster, call: Coroutine[Any, Any, Any]) -> Any:
+    """Await a call, or raise JobError as soon as it is known that nothing will answer it."""
+    task = asyncio.ensure_future(call)
+    try:
+        while not task.done():
+            await asyncio.wait((task,), timeout=_LOOK_S)
+            if not task.done() and cluster.is_gone:
+                raise JobError(
+                    f"the cluster {cluster.name} has been stopped, or has died: `flinknet cluster "
+                    f"status {cluster.name}` says which"
+                )
+        return await task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 class _Remote:
