@@ -26,6 +26,7 @@ from flinknet.config.network import (
     WireLimits,
     check_buffer_timeout,
 )
+from flinknet.config.spark import SparkConfig
 from flinknet.config.state import StateConfig
 from flinknet.config.tls import TlsConfig
 
@@ -45,6 +46,7 @@ __all__ = [
     "LatencyGranularity",
     "MetricsConfig",
     "NetworkConfig",
+    "SparkConfig",
     "StateConfig",
     "TlsConfig",
     "WireLimits",
@@ -61,6 +63,7 @@ class FlinknetConfig:
     checkpointing: CheckpointingConfig = field(default_factory=CheckpointingConfig)
     state: StateConfig = field(default_factory=StateConfig)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
+    spark: SparkConfig = field(default_factory=SparkConfig)
 
     def __post_init__(self) -> None:
         check_fields(self)

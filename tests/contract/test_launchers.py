@@ -9,10 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
+import flinknet.spark
 from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE, new_token
 from flinknet.cluster.control.exit_status import ExitStatus
@@ -28,6 +29,7 @@ from flinknet.datastream import (
     RuntimeContext,
     StreamExecutionEnvironment,
 )
+from flinknet.demo.spark_session import spark_session
 from flinknet.errors import JobError
 from tests.contract.cluster_processes import kill_process, processes_of
 
@@ -86,9 +88,21 @@ class Launched:
                 await asyncio.sleep(LOOK_S)
 
 
-@pytest.fixture(params=LAUNCHERS)
-def name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+SPARK = pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.xdist_group("spark launcher")])
+MASTER = "local-cluster[2,1,1024]"
+
+
+@pytest.fixture(params=[SPARK if name == "spark" else name for name in LAUNCHERS], scope="module")
+def name(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A launcher's name; for Spark's there is a session with two executors."""
+    if request.param != "spark":
+        yield request.param
+        return
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
+    with spark_session(log, MASTER) as session:
+        flinknet.spark.use(session)
+        yield request.param
+        flinknet.spark.use(None)
 
 
 Launch = Callable[..., Launched]
@@ -214,10 +228,11 @@ async def test_stop_ends_one_that_does_not_hear_and_kill_hurries_it(launch: Laun
 PROGRAM = """\
 import asyncio, json, os, sys
 from flinknet.cluster.launch.registry import launcher_named
-from flinknet.config import ClusterConfig, FlinknetConfig
+from flinknet.config import ClusterConfig, FlinknetConfig, SparkConfig
 
 async def main(name, token):
-    config, news = FlinknetConfig(cluster=ClusterConfig(workers=1)), asyncio.Queue()
+    spark = SparkConfig(master="local-cluster[1,1,1024]")
+    config, news = FlinknetConfig(cluster=ClusterConfig(workers=1), spark=spark), asyncio.Queue()
     launcher = launcher_named(name)(config, token, print, print)
     await launcher.start_coordinator(news.put_nowait)
     await launcher.start_workers(1, json.loads(await news.get())["address"])

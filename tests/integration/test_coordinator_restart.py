@@ -199,7 +199,7 @@ async def test_one_that_dies_again_and_again_ends_the_cluster(tmp_path: Path) ->
     config = replace(config, cluster=replace(config.cluster, coordinator_restarts=1))
     run = Run(config)
     async with run.cluster as cluster:
-        kept = cluster._launcher._jobs
+        kept = cluster._launcher._children._jobs
         assert kept is not None
         jobs = kept.path
         assert list(jobs.iterdir())

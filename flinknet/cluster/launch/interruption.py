@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from flinknet import machine
@@ -35,7 +36,8 @@ def run_interruptible(
         return await work(interruption)
 
     try:
-        return asyncio.run(begin())
+        with _plain_interrupts():
+            return asyncio.run(begin())
     except asyncio.CancelledError:
         if interruption.cause is None:
             raise
@@ -89,6 +91,22 @@ class Interruption:
     def _begin(self, cause: BaseException) -> None:
         self.cause = self.cause or cause
         self._task.cancel()
+
+
+@contextmanager
+def _plain_interrupts() -> Iterator[None]:
+    """Put PySpark's handler of Ctrl-C aside, which cancels all jobs of Spark, the workers among
+    them, before the flinknet job can end; asyncio takes the place of Python's own."""
+    handler = signal.getsignal(signal.SIGINT)
+    is_sparks = str(getattr(handler, "__module__", "")).startswith("pyspark.")
+    if not is_sparks or machine.current_thread() is not machine.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _loop_is_running() -> bool:

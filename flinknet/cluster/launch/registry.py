@@ -16,16 +16,26 @@ from collections.abc import Mapping
 
 from flinknet.cluster.launch.local.launcher import LocalLauncher
 from flinknet.cluster.launch.protocol import MakeLauncher
+from flinknet.cluster.launch.spark.launcher import SparkLauncher
+from flinknet.cluster.launch.spark.session import is_used
+from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError
 
-__all__ = ["LAUNCHERS", "launcher_named"]
+__all__ = ["LAUNCHERS", "launcher_named", "launcher_of"]
 
 GROUP = "flinknet.launchers"
 
 LAUNCHERS: Mapping[str, MakeLauncher] = {
     "local": LocalLauncher,
+    "spark": SparkLauncher,
 }
 """Those of this package."""
+
+
+def launcher_of(cluster: ClusterConfig) -> MakeLauncher:
+    """Return what makes the launcher of a program's clusters: Spark's if the program has said which
+    session is to be used (``flinknet.spark.use``), else the one that the configuration names."""
+    return LAUNCHERS["spark"] if is_used() else launcher_named(cluster.launcher)
 
 
 def launcher_named(name: str) -> MakeLauncher:

@@ -23,7 +23,7 @@ from flinknet.cluster.launch.process_output import (
     output_printer,
     print_printed,
 )
-from flinknet.cluster.launch.registry import launcher_named
+from flinknet.cluster.launch.registry import launcher_of
 from flinknet.config import FlinknetConfig
 from flinknet.config.loading import with_flink_options
 from flinknet.graph.graph import JobGraph
@@ -45,7 +45,8 @@ def run_job(
 ) -> JobResult:
     """Run a job on a cluster of its own and return its result; see ``Cluster.execute``.
 
-    ``cluster.launcher`` names the launcher that starts the cluster's processes.
+    ``cluster.launcher`` names the launcher that starts the cluster's processes, unless the program
+    has said which Spark session is to do so.
 
     Options of the cluster that the program sets (``JobGraph.cluster_options``) replace those of
     ``config``.
@@ -60,7 +61,7 @@ def run_job(
     """
     check_no_loop_runs()
     config = with_flink_options(config or FlinknetConfig(), dict(graph.cluster_options))
-    make_launcher = launcher_named(config.cluster.launcher)
+    make_launcher = launcher_of(config.cluster)
     config, notice = fit_job(graph, config)
     if on_output is None:
         on_output = output_printer(config.cluster)

@@ -53,14 +53,14 @@ def config_of(launcher: str) -> FlinknetConfig:
 
 
 def test_a_name_of_this_package_cannot_be_taken(installed: None) -> None:
-    assert LAUNCHERS.keys() == {"local"}
+    assert LAUNCHERS.keys() == {"local", "spark"}
     assert launcher_named("local") is LocalLauncher
 
 
 def test_an_unknown_name_is_refused_with_those_that_are_known(installed: None) -> None:
     with pytest.raises(
         ConfigurationError,
-        match=r'cluster.launcher is "remote".*one of broken, local, module, other,',
+        match=r'cluster.launcher is "remote".*one of broken, local, module, other, spark,',
     ):
         launcher_named("remote")
     with pytest.raises(ConfigurationError, match='"remote"'):

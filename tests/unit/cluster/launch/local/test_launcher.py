@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import json
 import os
@@ -106,22 +105,6 @@ async def test_plain_python_is_asked_for_in_all_processes(monkeypatch: pytest.Mo
         await launcher.stop()
 
 
-async def test_jobs_are_kept_for_as_long_as_the_launcher_lives(tmp_path: Path) -> None:
-    """In a directory of its own, unless the configuration names one."""
-    variable = "FLINKNET_CLUSTER_STATE_DIRECTORY="
-    for named in ("", str(tmp_path)):
-        config = FlinknetConfig(cluster=ClusterConfig(state_directory=named))
-        launcher, events = LocalLauncher(config, new_token(), ignore), Events()
-        try:
-            await launcher.start_coordinator(events.put_nowait)
-            await events.expect("listening")
-            environment = shown(launcher.pids()[COORDINATOR], "environ").split("\0")
-            kept = [Path(one.removeprefix(variable)) for one in environment if variable in one]
-        finally:
-            await launcher.stop()
-        assert [place.exists() for place in kept] == [bool(named)]
-
-
 async def test_the_next_coordinator_ends_the_groups_of_the_workers_that_run() -> None:
     """It is told of them. When the launcher is gone, nothing that user code has started is left."""
     program = """\
@@ -152,13 +135,3 @@ asyncio.run(main())
     pids = json.loads(said.stdout.splitlines()[-1])
     while any(map(is_running, pids.values())):
         await asyncio.sleep(0)
-
-
-@pytest.mark.parametrize(
-    "options", [[], ["-O", "-O", "-b", "-Werror::UserWarning", "-Wignore:a text"]]
-)
-def test_a_worker_gets_the_options_of_the_program(options: list[str]) -> None:
-    shown = "from flinknet.cluster.launch.local.launcher import _interpreter_flags as f; print(f())"
-    said = subprocess.check_output([sys.executable, *options, "-c", shown], text=True)
-    implied = ["-Wdefault::BytesWarning"] if "-b" in options else []
-    assert sorted(ast.literal_eval(said)) == sorted(options + implied)

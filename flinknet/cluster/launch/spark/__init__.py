@@ -1,0 +1,1 @@
+"""The launcher whose workers are the tasks of one barrier stage of Spark."""

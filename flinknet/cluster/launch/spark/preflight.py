@@ -1,0 +1,95 @@
+"""Checks before any process is started that a Spark session can have the cluster."""
+
+from __future__ import annotations
+
+import socket
+
+from flinknet import machine
+from flinknet.cluster.control.event_loop import loop_factory
+from flinknet.cluster.launch.spark.session import is_local
+from flinknet.cluster.launch.spark.stage import Spark
+from flinknet.config import FlinknetConfig
+from flinknet.errors import ConfigurationError, InsufficientSlotsError
+from flinknet.net.address import is_loopback
+
+__all__ = ["bound_host", "check_spark", "too_few_slots", "unprotected"]
+
+_DYNAMIC = "spark.dynamicAllocation.enabled"
+
+
+def check_spark(spark: Spark, config: FlinknetConfig) -> None:
+    """Raise ConfigurationError if the session cannot have the cluster; waits for executors that are
+    still to register."""
+    if spark.is_gone():
+        raise ConfigurationError(
+            "the Spark session is stopped: give flinknet.spark.use() one that runs"
+        )
+    loop_factory(config.cluster)
+    if spark.setting(_DYNAMIC, "false").lower() == "true":
+        raise ConfigurationError(
+            f"Spark runs no barrier stage with dynamic allocation (SPARK-24942), and workers are "
+            f"the tasks of one: start the session with {_DYNAMIC}=false and a fixed number of "
+            "executors (spark.executor.instances)"
+        )
+    deadline = machine.monotonic() + config.spark.slots_timeout_ms / 1000
+    while (slots := spark.slots()) < config.cluster.workers:
+        if machine.monotonic() >= deadline:
+            raise InsufficientSlotsError(too_few_slots(spark, config, slots))
+        machine.sleep(config.spark.slots_look_ms / 1000)
+
+
+def too_few_slots(spark: Spark, config: FlinknetConfig, slots: int) -> str:
+    """Return what to say, and what to do, about too few slots."""
+    wanted, master = config.cluster.workers, spark.master()
+    if master.startswith("local-cluster"):
+        more = f'the master "local-cluster[{wanted},1,1024]"'
+    elif is_local(master):
+        more = f'the master "local[{wanted}]"'
+    else:
+        more = "more executors or cores (spark.executor.instances, spark.executor.cores)"
+    return (
+        f"the cluster has {wanted} workers, each in a task of Spark, but Spark ({master}) runs "
+        f"{slots} tasks at once: use --workers {max(slots, 1)} (cluster.workers), or start the "
+        f"session with {more}"
+    )
+
+
+def bound_host(spark: Spark, config: FlinknetConfig) -> str:
+    """Return the address of this machine that executors reach: loopback where they are here."""
+    host, master = config.cluster.host, spark.master()
+    if not is_loopback(host) or is_local(master):
+        return host
+    if spark.is_connect:
+        return _way_to(spark.session.client.host, host)
+    driver = spark.setting("spark.driver.host", host)
+    try:
+        return socket.gethostbyname(driver)
+    except OSError as error:
+        raise ConfigurationError(
+            f"spark.driver.host is {driver}, which has no address ({error}): set it, or "
+            "cluster.host, to the address of this machine that executors reach"
+        ) from error
+
+
+def unprotected(spark: Spark) -> str:
+    """Return a warning if Spark carries the cluster token in clear, else nothing."""
+    wanted = ("spark.authenticate", "spark.network.crypto.enabled")
+    off = [name for name in wanted if spark.setting(name, "false").lower() != "true"]
+    if not off or spark.is_connect:
+        return ""
+    return (
+        f"Spark carries the cluster's token to its executors in tasks that others on the network "
+        f"can read: start the session with {' and '.join(f'{name}=true' for name in off)}"
+    )
+
+
+def _way_to(server: str, host: str) -> str:
+    """Return the address of this machine from which a server is reached."""
+    try:
+        kind, _, _, _, address = socket.getaddrinfo(server, 1, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(kind, socket.SOCK_DGRAM) as probe:
+            probe.connect(address)  # sends nothing
+            found = str(probe.getsockname()[0])
+    except OSError:
+        return host
+    return host if is_loopback(found) else found

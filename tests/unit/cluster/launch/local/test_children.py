@@ -1,0 +1,48 @@
+"""Children of the launcher: what they get, and what is kept for as long as they live."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flinknet.cluster.control.credentials import new_token
+from flinknet.cluster.launch.local.children import Children
+from flinknet.cluster.launch.process_output import COORDINATOR
+from flinknet.config import ClusterConfig, FlinknetConfig
+
+
+def read(place: Path) -> str:
+    return place.read_text()
+
+
+async def test_jobs_are_kept_for_as_long_as_they_live(tmp_path: Path) -> None:
+    """In a directory of its own, unless the configuration names one."""
+    variable = "FLINKNET_CLUSTER_STATE_DIRECTORY="
+    for named in ("", str(tmp_path)):
+        config = FlinknetConfig(cluster=ClusterConfig(state_directory=named))
+        news: asyncio.Queue[str] = asyncio.Queue()
+        children = Children(config, new_token(), lambda *written: None, lambda end: None)
+        try:
+            await children.start_coordinator(news.put_nowait)
+            await news.get()
+            place = Path(f"/proc/{children.pids()[COORDINATOR]}/environ")
+            environment = read(place).split("\0")
+            kept = [Path(one.removeprefix(variable)) for one in environment if variable in one]
+        finally:
+            await children.stop()
+        assert [place.exists() for place in kept] == [bool(named)]
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["-O", "-O", "-b", "-Werror::UserWarning", "-Wignore:a text"]]
+)
+def test_a_worker_gets_the_options_of_the_program(options: list[str]) -> None:
+    shown = "from flinknet.cluster.launch.local.children import interpreter_flags as f; print(f())"
+    said = subprocess.check_output([sys.executable, *options, "-c", shown], text=True)
+    implied = ["-Wdefault::BytesWarning"] if "-b" in options else []
+    assert sorted(ast.literal_eval(said)) == sorted(options + implied)

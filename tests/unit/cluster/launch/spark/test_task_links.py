@@ -1,0 +1,74 @@
+"""Links to tasks: who is let in. What goes over them is in `test_agent.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from flinknet.cluster.launch.spark.agent import proof
+from flinknet.cluster.launch.spark.task_links import TaskLink, TaskLinks
+
+SECRET = b"a secret"
+GREETING = {"stage": 1, "rank": 0, "nonce": "abc"}
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"",
+        b"\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"[]\n",
+        b'{"nonce": 1}\n{}\n',
+        json.dumps(GREETING).encode() + b'\n{"proof": ""}\n',
+        json.dumps(GREETING).encode() + b'\n{"proof": "\xc3\xa4"}\n',
+        b"x" * 2_000_000,
+    ],
+)
+async def test_a_stranger_is_not_let_in(greeting: bytes) -> None:
+    let_in: list[TaskLink] = []
+    links = TaskLinks(SECRET, lambda link: True, lambda *news: None, let_in.append)
+    host, port = await links.listen("127.0.0.1")
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(greeting)
+        writer.write_eof()
+        answer = await reader.read()
+        assert SECRET not in answer
+    except ConnectionError:
+        pass  # It was not read to its end.
+    finally:
+        writer.transport.abort()
+        await links.close()
+    assert let_in == []
+
+
+async def test_a_task_proves_the_secret_and_its_end_is_told() -> None:
+    taken: asyncio.Queue[TaskLink] = asyncio.Queue()
+    lost: asyncio.Queue[TaskLink] = asyncio.Queue()
+    heard: asyncio.Queue[object] = asyncio.Queue()
+
+    def take(link: TaskLink) -> bool:
+        taken.put_nowait(link)
+        return True
+
+    links = TaskLinks(SECRET, take, lambda link, news: heard.put_nowait(news), lost.put_nowait)
+    host, port = await links.listen("127.0.0.1")
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.write(json.dumps(GREETING).encode() + b"\n")
+    answer = json.loads(await reader.readline())
+    assert answer["proof"] == proof(SECRET, "launcher", "abc")
+    shown = {"proof": proof(SECRET, "task", answer["nonce"]), "host": "there"}
+    writer.write(json.dumps(shown).encode() + b'\n{"event": "said"}\n')
+    link = await taken.get()
+    assert (link.stage, link.rank, link.facts) == (1, 0, {"host": "there"})
+    assert await heard.get() == {"event": "said"}
+    link.command("start", worker="worker-0")
+    assert json.loads(await reader.readline()) == {"do": "start", "worker": "worker-0"}
+    writer.transport.abort()
+    assert await lost.get() is link
+    assert link.lost.is_set()
+    link.command("end")  # to one that is lost
+    await links.close()
