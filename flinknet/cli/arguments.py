@@ -13,6 +13,7 @@ import typer
 
 from flinknet.config import FlinknetConfig
 from flinknet.config.loading import load_settings
+from flinknet.errors import ConfigurationError
 from flinknet.texts import printable
 
 __all__ = [
@@ -24,6 +25,8 @@ __all__ = [
     "JobArguments",
     "JobFile",
     "LogLevel",
+    "Master",
+    "On",
     "OptionalJob",
     "RunningCluster",
     "SavedJob",
@@ -82,6 +85,18 @@ LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"] | None,
     typer.Option(help="From which level on what user code logs is shown; debug: flinknet's, too."),
 ]
+On = Annotated[
+    str | None,
+    typer.Option(metavar="LAUNCHER", help="Where the cluster runs: local, or spark."),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MASTER",
+        help="With --on spark, its master: local[4], local-cluster[2,1,1024], spark://HOST:7077, "
+        "yarn, k8s://..., or sc://HOST of Spark Connect.",
+    ),
+]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
@@ -128,11 +143,20 @@ def cluster_config(
     slots: int | None,
     event_loop: str | None,
     log_level: str | None = None,
+    launcher: str | None = None,
+    master: str | None = None,
 ) -> FlinknetConfig:
     flags = {
         "cluster.workers": workers,
         "cluster.slots_per_worker": slots,
         "cluster.event_loop": event_loop,
         "cluster.log_level": log_level,
+        "cluster.launcher": launcher,
+        "spark.master": master,
     }
-    return load_settings(config, os.environ, flags).config
+    loaded = load_settings(config, os.environ, flags).config
+    if master is not None and loaded.cluster.launcher != "spark":
+        raise ConfigurationError(
+            f"--master {master} is for a cluster on Spark: write --on spark --master {master}"
+        )
+    return loaded

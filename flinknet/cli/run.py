@@ -22,6 +22,8 @@ from flinknet.cli.arguments import (
     JobArguments,
     JobFile,
     LogLevel,
+    Master,
+    On,
     RunningCluster,
     Slots,
     Workers,
@@ -92,6 +94,8 @@ def run(
     wait_for_slots: WaitForSlots = None,
     py_files: PyFiles = None,
     archives: Archives = None,
+    on: On = None,
+    master: Master = None,
     workers: Workers = None,
     slots: Slots = None,
     event_loop: EventLoop = None,
@@ -104,10 +108,12 @@ def run(
     """Run a job file on a cluster of its own, or on one that runs already.
 
     Without --cluster each execute() of the file has a cluster of its own, on this machine unless
-    cluster.launcher says otherwise. Exit status: 0 all jobs finished, or were submitted, 1 a job
+    --on (cluster.launcher) says otherwise. Exit status: 0 all jobs finished, or were submitted, 1 a job
     failed, 2 refused before anything was started, 130 Ctrl-C, which cancels the job.
     """
     of_own = {
+        "--on": on,
+        "--master": master,
         "--workers": workers,
         "--slots": slots,
         "--event-loop": event_loop,
@@ -115,7 +121,7 @@ def run(
     }
     of_running = [("--detach", detach), ("--wait-for-slots", wait_for_slots is not None)]
     place = _place(cluster, of_own, config, [name for name, given in of_running if given])
-    loaded = cluster_config(config, workers, slots, event_loop, log_level)
+    loaded = cluster_config(config, workers, slots, event_loop, log_level, on, master)
     runner = _Runner(
         loaded if place is None else place.config,
         place,

@@ -150,5 +150,5 @@ def described(error: Exception | None) -> str:
             break
     else:
         text = text.strip().partition("\n")[0]
-    text = " ".join(text.split())
+    text = " ".join(text.split()).partition(" Consider setting ")[0]
     return text if len(text) <= _CAUSE_CHARACTERS_MAX else f"{text[:_CAUSE_CHARACTERS_MAX]} ..."
