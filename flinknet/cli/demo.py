@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from flinknet.config.loading import load_settings
+from flinknet.cli.arguments import Master, On, cluster_config
 from flinknet.demo.demo import run_demo
 from flinknet.demo.figure import draw
 from flinknet.demo.progress import DemoProgress
@@ -31,6 +30,8 @@ def demo(
     scale: Annotated[
         int, typer.Option(help=f"Copies of the {FLIGHTS:,} flights; 9 are 3 million records.")
     ] = 9,
+    on: On = None,
+    master: Master = None,
     workers: Annotated[int, typer.Option(help="Worker processes.")] = 2,
     slots: Annotated[int, typer.Option(help="Slots of each worker.")] = 2,
     sources: Annotated[
@@ -49,11 +50,11 @@ def demo(
 ) -> None:
     """Exchange real flights between worker processes; Spark prepares them and checks the answer.
 
+    With --on spark the workers run in the executors of the same session.
     Exit code 1 if a single aggregate differs from Spark's.
     """
     parameters = DemoParameters(output, scale, sources, workers, slots, load, limit, kill)
-    flags = {"cluster.workers": workers, "cluster.slots_per_worker": slots}
-    config = load_settings(None, os.environ, flags).config
+    config = cluster_config(None, workers, slots, None, None, on, master)
     console = Console(stderr=as_json)
     result = run_demo(parameters, config, DemoProgress(console))
     print_report(result, console)

@@ -108,8 +108,8 @@ def run(
     """Run a job file on a cluster of its own, or on one that runs already.
 
     Without --cluster each execute() of the file has a cluster of its own, on this machine unless
-    --on (cluster.launcher) says otherwise. Exit status: 0 all jobs finished, or were submitted, 1 a job
-    failed, 2 refused before anything was started, 130 Ctrl-C, which cancels the job.
+    --on (cluster.launcher) says otherwise. Exit status: 0 all jobs finished, or were submitted, 1 a
+    job failed, 2 refused before anything was started, 130 Ctrl-C, which cancels the job.
     """
     of_own = {
         "--on": on,

@@ -24,7 +24,7 @@ class SparkConfig:
     libraries that it needs: some 20 MB, once for each session. With "auto" where they have none, or
     one that does not fit."""
 
-    slots_timeout_ms: float = 5_000.0
+    slots_timeout_ms: float = 10_000.0
     """How long to wait for executors that have so many slots as there are workers, before the
     cluster is refused: those of a new session register a little later than it is there."""
 

@@ -1,8 +1,9 @@
 """The demo from end to end: Spark prepares, workers exchange, Spark evaluates and verifies.
 
-Runs of one job on one cluster. The saturation run goes as fast as it can and measures throughput,
-and so does one in columns. The open-loop run sends by a schedule, at a share of the first one's
-throughput, and measures latency. Spark's JVM is idle while they run.
+Runs of one job on one cluster, whose workers are children of this process, or are in tasks of the
+same Spark session. The saturation run goes as fast as it can and measures throughput, and so does
+one in columns. The open-loop run sends by a schedule, at a share of the first one's throughput, and
+measures latency. Spark's JVM is idle while they run.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flinknet.cluster import JobProgress, LocalCluster
-from flinknet.cluster.launch.spark.session import find_java
-from flinknet.config import FlinknetConfig
+from flinknet.cluster import JobProgress
+from flinknet.cluster.launch.cluster import Cluster
+from flinknet.cluster.launch.registry import LAUNCHERS
+from flinknet.cluster.launch.spark.preflight import wait_for_slots
+from flinknet.cluster.launch.spark.session import find_java, is_local, use
+from flinknet.cluster.launch.spark.stage import Spark
+from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.demo.analysis import RunFacts, RunFigures, analyse
 from flinknet.demo.flight_totals import AGGREGATES
 from flinknet.demo.flights_job import FlightsJob
@@ -35,7 +40,7 @@ from flinknet.demo.result import (
 from flinknet.demo.spark_session import require_extra, spark_session
 from flinknet.demo.verification import expected_aggregates, verify
 from flinknet.demo.workload import Workload, claim_directory, load_workload, prepare_workload
-from flinknet.errors import JobFailedError
+from flinknet.errors import ConfigurationError, InsufficientSlotsError, JobFailedError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,13 +71,18 @@ def run_demo(
     """
     require_extra()
     find_java()
+    master = _master(config)
     output = parameters.output
     claim_directory(output)
     for name in (SATURATION, COLUMNS, OPEN_LOOP, KILLED):
         shutil.rmtree(output / name, ignore_errors=True)
     with ExitStack() as stack:
         with progress.phase("Spark starts"):
-            spark = stack.enter_context(spark_session(output / "spark.log"))
+            spark = stack.enter_context(spark_session(output / "spark.log", master))
+        if _is_on_spark(config.cluster):
+            _check_slots(spark, config)
+            use(spark)
+            stack.callback(use, None)
         workload = _workload(spark, parameters, progress)
         exchange = asyncio.run(_exchange(spark, workload, parameters, config, progress))
         with progress.phase("Spark evaluates the open-loop run"):
@@ -94,6 +104,35 @@ def run_demo(
     )
 
 
+def _is_on_spark(cluster: ClusterConfig) -> bool:
+    return cluster.launcher == "spark"
+
+
+def _master(config: FlinknetConfig) -> str:
+    """Return the session's master. Executors that have workers have slots for evaluations, too."""
+    if not _is_on_spark(config.cluster):
+        return "local[2]"
+    master = config.spark.master or f"local-cluster[{config.cluster.workers},2,1024]"
+    if not is_local(master):
+        raise ConfigurationError(
+            f"the demo reads files and compares clocks of one machine, and the master {master} may "
+            "have others: choose local[4] or local-cluster[2,2,1024], or run a job of yours there "
+            "with flinknet run --on spark"
+        )
+    return master
+
+
+def _check_slots(spark: SparkSession, config: FlinknetConfig) -> None:
+    wanted = config.cluster.workers + 1
+    slots = wait_for_slots(Spark(spark), config.spark, wanted)
+    if slots < wanted:
+        raise InsufficientSlotsError(
+            f"the demo needs {wanted} slots of Spark, one for each of {wanted - 1} workers "
+            f"and one to evaluate their runs meanwhile, but there are {slots}: use --master "
+            f"local[{wanted}]"
+        )
+
+
 def _workload(spark: SparkSession, parameters: DemoParameters, progress: DemoProgress) -> Workload:
     wanted = parameters.workload
     prepared = load_workload(parameters.output, wanted)
@@ -112,7 +151,8 @@ async def _exchange(
     progress: DemoProgress,
 ) -> _Exchange:
     files, keyed, output = workload.source_files(), parameters.parallelism, parameters.output
-    async with LocalCluster(config) as cluster:
+    launcher = "spark" if _is_on_spark(config.cluster) else "local"
+    async with Cluster(config, LAUNCHERS[launcher]) as cluster:
         progress.say(f"To be watched at {cluster.page}")
         with progress.phase("Saturation run"):
             job = FlightsJob(files, keyed, output / SATURATION)
@@ -133,12 +173,14 @@ async def _exchange(
             rate = min(offered, workload.parameters.records / RUN_S)
             with progress.phase("Run with a worker killed", f"{rate:,.0f} records/s"):
                 job = FlightsJob(files, keyed, output / KILLED, rate, CHECKPOINT_INTERVAL_MS)
-                kill = await _run_and_kill(cluster, job, progress)
+                kill = await _run_and_kill(cluster, config, job, progress)
     return _Exchange(figures, in_columns, offered, facts, kill)
 
 
-async def _run_and_kill(cluster: LocalCluster, job: FlightsJob, progress: DemoProgress) -> Kill:
-    killer = WorkerKiller(cluster, job, progress)
+async def _run_and_kill(
+    cluster: Cluster, config: FlinknetConfig, job: FlightsJob, progress: DemoProgress
+) -> Kill:
+    killer = WorkerKiller(cluster, config.cluster, job, progress)
     killing = asyncio.create_task(killer.kill())
     try:
         await cluster.execute(job.graph(), on_progress=killer.see)
@@ -152,7 +194,7 @@ async def _run_and_kill(cluster: LocalCluster, job: FlightsJob, progress: DemoPr
 
 
 async def _run(
-    cluster: LocalCluster, job: FlightsJob, workload: Workload, progress: DemoProgress
+    cluster: Cluster, job: FlightsJob, workload: Workload, progress: DemoProgress
 ) -> RunFacts:
     total = workload.parameters.records
 

@@ -11,8 +11,10 @@ from flinknet import machine
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.metadata import CheckpointDirectory
 from flinknet.checkpoint.store import CheckpointStore
-from flinknet.cluster import JobProgress, LocalCluster
-from flinknet.config import CheckpointingConfig
+from flinknet.cluster import JobProgress
+from flinknet.cluster.control.client import CoordinatorClient
+from flinknet.cluster.launch.cluster import Cluster
+from flinknet.config import CheckpointingConfig, ClusterConfig
 from flinknet.demo.flights_job import FlightsJob
 from flinknet.demo.progress import DemoProgress
 from flinknet.errors import JobFailedError
@@ -44,8 +46,11 @@ class Kill:
 class WorkerKiller:
     """Kills a worker of one job after its first checkpoint; ``see`` hears of the job's progress."""
 
-    def __init__(self, cluster: LocalCluster, job: FlightsJob, progress: DemoProgress) -> None:
+    def __init__(
+        self, cluster: Cluster, config: ClusterConfig, job: FlightsJob, progress: DemoProgress
+    ) -> None:
         self._cluster = cluster
+        self._config = config
         self._job = job
         self._progress = progress
         self._seen: asyncio.Queue[JobProgress] = asyncio.Queue()
@@ -63,8 +68,8 @@ class WorkerKiller:
         while not await store.completed():
             seen = await self._seen.get()
         await asyncio.sleep(machine.uniform(0, DELAY_S_MAX))
-        pids = self._cluster.pids()
-        worker = machine.choice([name for name in pids if name.startswith("worker")])
+        pids = await self._workers()
+        worker = machine.choice(list(pids))
         while not self._seen.empty():
             seen = self._seen.get_nowait()
         os.kill(pids[worker], signal.SIGKILL)
@@ -77,6 +82,14 @@ class WorkerKiller:
         restored_from = await last_of_first_attempt(store)
         self._progress.say(f"attempt {seen.attempt} goes on from {restored_from}")
         return Kill(worker, pids[worker], str(restored_from), seen.attempt + 1)
+
+    async def _workers(self) -> dict[str, int]:
+        """The process id of each worker, by name; all run on this machine."""
+        async with CoordinatorClient(
+            self._cluster.address, self._cluster.token, self._config, is_there=True
+        ) as client:
+            rows = (await client.read("/api/v1/workers"))["workers"]
+        return {row["worker_id"]: row["pid"] for row in rows if row["state"] == "REGISTERED"}
 
 
 async def last_of_first_attempt(store: CheckpointStore) -> CheckpointDirectory:

@@ -1,4 +1,4 @@
-"""Kills what a job on Spark runs in: executors, their Python workers, and flinknet's own workers."""
+"""Kills what a job on Spark runs in: executors, their Python workers, flinknet's own workers."""
 
 from __future__ import annotations
 

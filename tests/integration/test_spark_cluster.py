@@ -1,5 +1,5 @@
-"""Jobs whose workers are tasks of Spark, on real executors: the answer is exact, whatever is killed,
-and nothing is left running."""
+"""Jobs whose workers are in tasks of Spark, on real executors: the answer is exact, whatever is
+killed, and nothing is left running."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import flinknet.spark
 from flinknet.cluster import run_job
-from flinknet.config import ClusterConfig, FlinknetConfig
+from flinknet.config import FlinknetConfig
 from flinknet.datastream import GeneratorSource
 from flinknet.demo.flight_totals import AGGREGATES
 from flinknet.demo.flights_job import FlightsJob

@@ -54,6 +54,14 @@ def test_a_place_that_cannot_be_used_is_refused(
     assert "a file" in refused(tmp_path / "a file")
 
 
+def test_a_master_with_other_machines_is_refused(tmp_path: Path) -> None:
+    options = ["--on=spark", "--master=spark://there:7077", f"--output={tmp_path / 'demo'}"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["demo", *options])
+    assert ended.value.code == 2
+    assert not (tmp_path / "demo").exists()
+
+
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_a_wrong_aggregate_is_printed_and_is_exit_code_1(
@@ -81,7 +89,9 @@ def test_a_wrong_aggregate_is_printed_and_is_exit_code_1(
 
     monkeypatch.setattr(flights_job, "FlightTotals", Wrong)
     monkeypatch.setattr(flights_job, "ColumnTotals", WrongColumns)
-    monkeypatch.setattr("flinknet.demo.demo.spark_session", lambda log_file: nullcontext(spark))
+    monkeypatch.setattr(
+        "flinknet.demo.demo.spark_session", lambda log_file, master: nullcontext(spark)
+    )
     shutil.copytree(workload.directory.parent, tmp_path / "wrong")
     sizes = {"scale": SMALL.scale, "sources": SMALL.sources, "limit": SMALL.limit}
     options = [f"--{name}={size}" for name, size in sizes.items()]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import socket
+from urllib.parse import urlsplit
 
 from flinknet import machine
 from flinknet.cluster.control.event_loop import loop_factory
 from flinknet.cluster.launch.spark.session import is_local
 from flinknet.cluster.launch.spark.stage import Spark
-from flinknet.config import FlinknetConfig
+from flinknet.config import FlinknetConfig, SparkConfig
 from flinknet.errors import ConfigurationError, InsufficientSlotsError
 from flinknet.net.address import is_loopback
 
-__all__ = ["bound_host", "check_spark", "too_few_slots", "unprotected"]
+__all__ = ["bound_host", "check_spark", "too_few_slots", "unprotected", "wait_for_slots"]
 
 _DYNAMIC = "spark.dynamicAllocation.enabled"
 
@@ -31,11 +32,17 @@ def check_spark(spark: Spark, config: FlinknetConfig) -> None:
             f"the tasks of one: start the session with {_DYNAMIC}=false and a fixed number of "
             "executors (spark.executor.instances)"
         )
-    deadline = machine.monotonic() + config.spark.slots_timeout_ms / 1000
-    while (slots := spark.slots()) < config.cluster.workers:
-        if machine.monotonic() >= deadline:
-            raise InsufficientSlotsError(too_few_slots(spark, config, slots))
-        machine.sleep(config.spark.slots_look_ms / 1000)
+    slots = wait_for_slots(spark, config.spark, config.cluster.workers)
+    if slots < config.cluster.workers:
+        raise InsufficientSlotsError(too_few_slots(spark, config, slots))
+
+
+def wait_for_slots(spark: Spark, config: SparkConfig, wanted: int) -> int:
+    """Return how many slots there are, once there are so many, or none come for some time."""
+    deadline = machine.monotonic() + config.slots_timeout_ms / 1000
+    while (slots := spark.slots()) < wanted and machine.monotonic() < deadline:
+        machine.sleep(config.slots_look_ms / 1000)
+    return slots
 
 
 def too_few_slots(spark: Spark, config: FlinknetConfig, slots: int) -> str:
@@ -61,6 +68,8 @@ def bound_host(spark: Spark, config: FlinknetConfig) -> str:
         return host
     if spark.is_connect:
         return _way_to(spark.session.client.host, host)
+    if is_loopback(urlsplit(master).hostname or ""):
+        return host
     driver = spark.setting("spark.driver.host", host)
     try:
         return socket.gethostbyname(driver)
