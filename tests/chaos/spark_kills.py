@@ -63,7 +63,10 @@ class SparkKills:
         checkpointing = CheckpointingConfig(directory=str(self.job.folder / "checkpoints"))
         config = FlinknetConfig(
             network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
-            cluster=ClusterConfig(progress_interval_ms=50.0, cancel_timeout_ms=1_500.0),
+            # One slot each, so that the job needs all workers.
+            cluster=ClusterConfig(
+                slots_per_worker=1, progress_interval_ms=50.0, cancel_timeout_ms=1_500.0
+            ),
             checkpointing=checkpointing,
         )
         job_id = machine.unique_id()

@@ -42,10 +42,15 @@ def test_programs_print_what_the_page_says(tmp_path: Path, name: str) -> None:
     run = subprocess.run(
         [sys.executable, found["name"]],
         cwd=tmp_path,
-        env={**os.environ, "FLINKNET_CLUSTER_WORKERS": "1", "PYTHONPATH": str(ROOT)},
+        env={
+            **os.environ,
+            "FLINKNET_CLUSTER_WORKERS": "1",
+            "PYTHONPATH": str(ROOT),
+            "PYSPARK_PYTHON": sys.executable,
+        },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         check=False,
     )
     assert run.returncode == 0, run.stderr

@@ -454,7 +454,7 @@ class SparkLauncher:
                 self._report(worker, f"was lost with its task of Spark{cause}", is_known=False)
                 continue
             await _happens(worker.ended, self._config.cluster.stop_timeout_ms / 1000)
-            how = f"was ended with its stage of Spark, which has lost task {task.rank}"
+            how = f"was ended with its stage of Spark, which has lost task {task.rank}{cause}"
             self._report(worker, how, is_known=False)
 
     def _report(self, worker: _Worker, how: str, *, is_known: bool = True) -> None:
