@@ -280,8 +280,8 @@ class ClusterConfig:
 
     launcher: str = "local"
     """Name of the launcher that starts the processes of a program's own cluster. "local" starts
-    them on this machine, "spark" the workers in executors of Spark. A package may install others, as
-    entry points of the group flinknet.launchers."""
+    them on this machine, "spark" the workers in executors of Spark. A package may install others,
+    as entry points of the group flinknet.launchers."""
 
     tls: TlsConfig = field(default_factory=TlsConfig)
 

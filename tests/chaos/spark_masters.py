@@ -116,7 +116,8 @@ def _running(log: Path, python: Path, program: str, *arguments: str, until: str)
     try:
         deadline = time.monotonic() + PATIENCE_S
         while until not in (said := log.read_text()):
-            assert process.poll() is None and time.monotonic() < deadline, said[-2_000:]
+            assert process.poll() is None, said[-2_000:]
+            assert time.monotonic() < deadline, said[-2_000:]
             time.sleep(LOOK_S)
         yield
     finally:

@@ -449,6 +449,9 @@ class SparkLauncher:
         # Spark may know why, and the coordinator waits so long for the cause of a loss.
         await _happens(stage.ended, self._config.cluster.cause_grace_ms / 2000)
         cause = f": {described(stage.error)}" if stage.error is not None else ""
+        spark, _ = self._open()
+        if await asyncio.to_thread(spark.is_gone):
+            cause = ": the session was stopped"
         for worker in workers:
             if worker.link is task:
                 self._report(worker, f"was lost with its task of Spark{cause}", is_known=False)

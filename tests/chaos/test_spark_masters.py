@@ -1,5 +1,5 @@
-"""``flinknet run --on spark`` on a standalone cluster whose executors have no flinknet, by a server of
-Spark Connect, as a user runs it."""
+"""``flinknet run --on spark`` on a standalone cluster whose executors have no flinknet, by a server
+of Spark Connect, as a user runs it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ from tests.integration.cluster_runs import ENDLESS_JOB, start_run
 
 pytest.importorskip("grpc_status", reason="Spark Connect needs pyspark[connect]")
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(300),
-    pytest.mark.xdist_group("spark launcher"),
-]
+pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(300)]
 
 JOB = """
 import sys
