@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from flinknet.config.checks import check_fields, require_at_least, require_positive
+from flinknet.config.checks import check_fields, require_at_least, require_port, require_positive
 
 __all__ = ["SparkConfig"]
 
@@ -24,6 +24,10 @@ class SparkConfig:
     libraries that it needs: some 20 MB, once for each session. With "auto" where they have none, or
     one that does not fit."""
 
+    tasks_port: int = 0
+    """Port of the program to which tasks connect; 0 takes a free one. For networks that let few
+    ports through, with cluster.coordinator_port, cluster.data_port and cluster.metrics_port."""
+
     slots_timeout_ms: float = 10_000.0
     """How long to wait for executors that have so many slots as there are workers, before the
     cluster is refused: those of a new session register a little later than it is there."""
@@ -39,5 +43,6 @@ class SparkConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        require_port(self.tasks_port, "tasks_port")
         require_positive(self, "tasks_timeout_ms", "slots_look_ms")
         require_at_least(self, 0, "slots_timeout_ms")

@@ -15,6 +15,7 @@ from flinknet.errors import ConfigurationError
     ("options", "message"),
     [
         ({"ship": "sometimes"}, "ship is 'sometimes': choose"),
+        ({"tasks_port": 70_000}, "tasks_port is 70000"),
         ({"tasks_timeout_ms": 0.0}, "tasks_timeout_ms is 0"),
         ({"slots_look_ms": 0.0}, "slots_look_ms is 0"),
         ({"slots_timeout_ms": -1.0}, "slots_timeout_ms is -1"),

@@ -21,6 +21,7 @@ A session that was stopped is never launched on again: the cluster is lost then.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import hmac
 import logging
 import os
@@ -30,6 +31,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 from flinknet import machine
 from flinknet.cluster.launch.local.child_process import describe_exit
@@ -80,8 +82,11 @@ that."""
 _MISFITS_OF_PYTHON = ("[PYTHON_VERSION_MISMATCH]", "No module named", "PACKAGE_NOT_INSTALLED")
 """In Spark's reason why a stage has failed: its executors have to be set up differently."""
 
-_shipped: dict[int, tuple[LockedDirectory, str]] = {}
-"""What each session has been given; of a session that is used for many clusters once."""
+_shipped: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""The name of what each session has been given, once for all clusters that run on it."""
+
+_warned: WeakSet[Any] = WeakSet()
+"""Sessions whose settings have been warned of."""
 
 
 @dataclass(slots=True)
@@ -147,8 +152,10 @@ class SparkLauncher:
         """Raise ConfigurationError if the session cannot have the cluster."""
         spark, _ = self._open()
         check_spark(spark, self._config)
-        if not is_loopback(self._config.cluster.host) and (warning := unprotected(spark)):
-            self._on_output(LAUNCHER, warning)
+        if not is_loopback(self._config.cluster.host) and spark.session not in _warned:
+            _warned.add(spark.session)
+            if warning := unprotected(spark):
+                self._on_output(LAUNCHER, warning)
 
     async def start_coordinator(
         self, on_news: Callable[[str], None], port: int | None = None
@@ -240,7 +247,7 @@ class SparkLauncher:
             deadline = machine.monotonic() + within_s
             while True:
                 try:
-                    await self._launch(deadline)
+                    await self._launch(within_s, deadline)
                     return
                 except _TooFewSlotsError as error:
                     self._raise_if_gone()
@@ -252,12 +259,14 @@ class SparkLauncher:
                         raise
                 await asyncio.sleep(self._config.spark.slots_look_ms / 1000)
 
-    async def _launch(self, deadline: float) -> None:
+    async def _launch(self, within_s: float, deadline: float) -> None:
         spark, _ = self._open()
         if self._links is None:
             secret = hmac.digest(self._token.encode(), LINK_LABEL, "sha256")
             self._links = TaskLinks(secret, self._linked, self._hear, self._lost)
-            self._address = await self._links.listen(self._config.cluster.host)
+            self._address = await self._links.listen(
+                self._config.cluster.host, self._config.spark.tasks_port
+            )
         await self._end_doomed()
         self._raise_if_gone()
         slots = await asyncio.to_thread(spark.slots)
@@ -265,7 +274,7 @@ class SparkLauncher:
             raise _TooFewSlotsError(too_few_slots(spark, self._config, slots))
         if self._config.spark.ship == "always":
             await asyncio.to_thread(self._ship, spark)
-        await self._launch_stage(spark, deadline)
+        await self._launch_stage(spark, within_s, deadline)
         reason = self._misfit()
         if not reason:
             return
@@ -277,7 +286,7 @@ class SparkLauncher:
                 raise ConfigurationError(await self._refusal(f"{reason}, and {other}"))
         await self._end_stage()
         await asyncio.to_thread(self._ship, spark)
-        await self._launch_stage(spark, deadline)
+        await self._launch_stage(spark, within_s, deadline)
         if reason := self._misfit():
             raise ConfigurationError(await self._refusal(reason))
 
@@ -289,7 +298,7 @@ class SparkLauncher:
             '(spark.ship = "auto") from a program with the same Python and platform'
         )
 
-    async def _launch_stage(self, spark: Spark, deadline: float) -> None:
+    async def _launch_stage(self, spark: Spark, within_s: float, deadline: float) -> None:
         """Launch a stage and wait until all its tasks are linked."""
         self._stages += 1
         self._tasks.clear()
@@ -331,9 +340,8 @@ class SparkLauncher:
             await self._end_stage()
             raise JobError(
                 f"Spark ({spark.master()}) has started {there} of {self._count} tasks for workers "
-                f"in {self._config.spark.tasks_timeout_ms:.0f} ms: other jobs may have its slots, "
-                "or its executors start slowly; raise spark.tasks_timeout_ms and "
-                "cluster.start_timeout_ms, or free some"
+                f"in {within_s:.0f} s: other jobs may have its slots, or its executors start "
+                "slowly; free some, or raise spark.tasks_timeout_ms and cluster.start_timeout_ms"
             )
         await self._end_stage()
         cause = described(stage.error)
@@ -375,7 +383,7 @@ class SparkLauncher:
 
     def _shipped_name(self) -> str:
         assert self._spark is not None
-        return _shipped[id(self._spark.session)][1] if id(self._spark.session) in _shipped else ""
+        return _shipped.get(self._spark.session, "")
 
     def _ship(self, spark: Spark) -> None:
         if self._shipped_name():
@@ -383,11 +391,12 @@ class SparkLauncher:
         base = Path(temporary_directory())
         remove_leftovers(_ARCHIVES, base)
         directory = LockedDirectory(_ARCHIVES, base)
+        atexit.register(directory.close)  # executors that come later ask for it
         name = f"flinknet-{machine.unique_id()}"
         path = directory.path / "flinknet.zip"
         write_archive(path)
         spark.add_archive(str(path), name)
-        _shipped[id(spark.session)] = directory, name
+        _shipped[spark.session] = name
 
     # -- links
 

@@ -84,7 +84,7 @@ def unprotected(spark: Spark) -> str:
     """Return a warning if Spark carries the cluster token in clear, else nothing."""
     wanted = ("spark.authenticate", "spark.network.crypto.enabled")
     off = [name for name in wanted if spark.setting(name, "false").lower() != "true"]
-    if not off or spark.is_connect:
+    if not off:
         return ""
     return (
         f"Spark carries the cluster's token to its executors in tasks that others on the network "

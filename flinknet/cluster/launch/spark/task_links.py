@@ -19,6 +19,7 @@ from typing import Any
 
 from flinknet import machine
 from flinknet.cluster.launch.spark.agent import proof
+from flinknet.errors import ConfigurationError
 
 __all__ = ["LINK_LABEL", "TaskLink", "TaskLinks"]
 
@@ -77,9 +78,18 @@ class TaskLinks:
         self._serving: set[asyncio.Task[None]] = set()
         self._unproven = 0
 
-    async def listen(self, host: str) -> tuple[str, int]:
-        """Begin to listen at a free port, and return where."""
-        self._server = await asyncio.start_server(self._accept, host, 0, limit=_LINE_BYTES_MAX)
+    async def listen(self, host: str, port: int = 0) -> tuple[str, int]:
+        """Begin to listen at a port, or at a free one, and return where. ConfigurationError if the
+        port is taken."""
+        try:
+            self._server = await asyncio.start_server(
+                self._accept, host, port, limit=_LINE_BYTES_MAX
+            )
+        except OSError as error:
+            raise ConfigurationError(
+                f"port {port} of {host} cannot be used ({error.strerror}): stop what listens "
+                "there, or choose another spark.tasks_port, or 0 for a free port"
+            ) from error
         address = self._server.sockets[0].getsockname()
         return address[0], address[1]
 

@@ -9,6 +9,7 @@ import pytest
 
 from flinknet.cluster.launch.spark.agent import proof
 from flinknet.cluster.launch.spark.task_links import TaskLink, TaskLinks
+from flinknet.errors import ConfigurationError
 
 SECRET = b"a secret"
 GREETING = {"stage": 1, "rank": 0, "nonce": "abc"}
@@ -43,6 +44,18 @@ async def test_a_stranger_is_not_let_in(greeting: bytes) -> None:
         writer.transport.abort()
         await links.close()
     assert let_in == []
+
+
+async def test_a_port_that_is_taken_is_refused_with_the_option() -> None:
+    first, second = (
+        TaskLinks(SECRET, lambda link: True, lambda *news: None, lambda link: None)
+        for _ in range(2)
+    )
+    host, port = await first.listen("127.0.0.1")
+    with pytest.raises(ConfigurationError, match=f"port {port} of 127.0.0.1 .*spark.tasks_port"):
+        await second.listen(host, port)
+    await first.close()
+    await second.close()
 
 
 async def test_a_task_proves_the_secret_and_its_end_is_told() -> None:
