@@ -29,6 +29,7 @@ import runpy
 import secrets
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import sysconfig
@@ -54,6 +55,7 @@ def make_task(settings: Mapping[str, Any]) -> Callable[[Iterator[Any]], Iterator
 
     - ``stage``: the launcher's number of the stage;
     - ``address``: host and port of the launcher, and ``secret``, in hexadecimal digits;
+    - ``tls``: None, or the files of a cluster with TLS on each machine, and the launcher's name;
     - ``shipped``: the name of an archive that has flinknet, or empty;
     - ``home`` and ``path``: the place of flinknet in the program, and its import path;
     - ``directory``: the working directory of workers, or empty for that of the executor;
@@ -99,7 +101,8 @@ class _Agent:
     def run(self) -> None:
         host, port = self._settings["address"]
         with (
-            socket.create_connection((host, port), _CONNECT_S) as self._socket,
+            socket.create_connection((host, port), _CONNECT_S) as plain,
+            _secured(plain, self._settings["tls"]) as self._socket,
             self._socket.makefile("rb") as self._commands,
         ):
             self._shake_hands()
@@ -172,6 +175,22 @@ class _Agent:
         except OSError as error:
             self.tell(name, "said", line=f"{sys.executable} cannot be started: {error}")
             self.tell(name, "exited", status=127)
+
+
+def _secured(plain: socket.socket, tls: Mapping[str, Any] | None) -> socket.socket:
+    """Return the connection, over TLS if the cluster has it; OSError if the launcher is another."""
+    if tls is None:
+        return plain
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_verify_locations(cafile=tls["authority"])
+    context.load_cert_chain(tls["certificate"], tls["private_key"])
+    connection = context.wrap_socket(plain, server_hostname=tls["name"])
+    shown = connection.getpeercert(binary_form=True) or b""
+    if tls["pinned"] and hashlib.sha256(shown).hexdigest() not in tls["pinned"]:
+        connection.close()
+        raise ConnectionError("the launcher's certificate is not a pinned one")
+    return connection
 
 
 class _Worker:

@@ -61,12 +61,13 @@ from flinknet.cluster.launch.spark.shipping import (
 )
 from flinknet.cluster.launch.spark.stage import Spark, Stage, described
 from flinknet.cluster.launch.spark.task_links import LINK_LABEL, TaskLink, TaskLinks
-from flinknet.config import FlinknetConfig, SparkConfig
+from flinknet.config import FlinknetConfig, SparkConfig, TlsConfig
 from flinknet.config.loading import options
 from flinknet.config.locked_directory import LockedDirectory, remove_leftovers
 from flinknet.config.temporary_directory import temporary_directory
 from flinknet.errors import ConfigurationError, FlinknetError, JobError
-from flinknet.net.address import is_loopback
+from flinknet.net.address import host_of, is_loopback
+from flinknet.net.tls import tls_of
 
 __all__ = ["SparkLauncher"]
 
@@ -263,10 +264,11 @@ class SparkLauncher:
         spark, _ = self._open()
         if self._links is None:
             secret = hmac.digest(self._token.encode(), LINK_LABEL, "sha256")
-            self._links = TaskLinks(secret, self._linked, self._hear, self._lost)
-            self._address = await self._links.listen(
-                self._config.cluster.host, self._config.spark.tasks_port
-            )
+            cluster = self._config.cluster
+            tls = tls_of(cluster.tls)
+            self._links = TaskLinks(secret, self._linked, self._hear, self._lost, tls)
+            host, port = await self._links.listen(cluster.host, self._config.spark.tasks_port)
+            self._address = host_of(cluster.advertised_host) or host, port
         await self._end_doomed()
         self._raise_if_gone()
         slots = await asyncio.to_thread(spark.slots)
@@ -310,6 +312,7 @@ class SparkLauncher:
                 "stage": self._stages,
                 "address": self._address,
                 "secret": self._links.secret.hex(),
+                "tls": _files_of(self._config.cluster.tls, self._address[0]),
                 "shipped": self._shipped_name(),
                 "home": HOME,
                 "path": import_path(),
@@ -493,7 +496,11 @@ class SparkLauncher:
             f"--data-port={cluster.data_port and cluster.data_port + rank}",
             f"--metrics-port={cluster.metrics_port and cluster.metrics_port + rank}",
         ]
-        variables = {options()["cluster.host"].variable: task.facts["address"]}
+        variables = {
+            options()["cluster.host"].variable: task.facts["address"],
+            # The program's own.
+            options()["cluster.advertised_host"].variable: "",
+        }
         task.command("start", worker=name, arguments=arguments, variables=variables)
         return name
 
@@ -515,6 +522,19 @@ class SparkLauncher:
             if not worker.ended.is_set():
                 worker.link.command("signal", signal=signal.SIGKILL)
         await self._end_stage()
+
+
+def _files_of(tls: TlsConfig, host: str) -> dict[str, object] | None:
+    """Return what a task needs to know for a connection over TLS."""
+    if not tls.is_on:
+        return None
+    return {
+        "certificate": str(Path(tls.certificate).absolute()),
+        "private_key": str(Path(tls.private_key).absolute()),
+        "authority": str(Path(tls.authority).absolute()),
+        "pinned": sorted(tls.fingerprints),
+        "name": tls.coordinator_name or host,
+    }
 
 
 def _pass_on(worker: str, on_line: Callable[..., None], *arguments: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from flinknet import machine
@@ -12,6 +12,7 @@ from flinknet.cluster.launch.spark.stage import Spark
 from flinknet.config import FlinknetConfig, SparkConfig
 from flinknet.errors import ConfigurationError, InsufficientSlotsError
 from flinknet.net.address import is_loopback
+from flinknet.net.tls import tls_of
 
 __all__ = ["bound_host", "check_spark", "too_few_slots", "unprotected", "wait_for_slots"]
 
@@ -26,6 +27,7 @@ def check_spark(spark: Spark, config: FlinknetConfig) -> None:
             "the Spark session is stopped: give flinknet.spark.use() one that runs"
         )
     loop_factory(config.cluster)
+    tls_of(config.cluster.tls)
     if spark.setting(_DYNAMIC, "false").lower() == "true":
         raise ConfigurationError(
             f"Spark runs no barrier stage with dynamic allocation (SPARK-24942), and workers are "
@@ -67,17 +69,13 @@ def bound_host(spark: Spark, config: FlinknetConfig) -> str:
     if not is_loopback(host) or is_local(master):
         return host
     if spark.is_connect:
-        return _way_to(spark.session.client.host, host)
+        with suppress(OSError):  # which is Spark's to say
+            found = machine.address_towards(spark.session.client.host, 1)
+            return host if is_loopback(found) else found
+        return host
     if is_loopback(urlsplit(master).hostname or ""):
         return host
-    driver = spark.setting("spark.driver.host", host)
-    try:
-        return socket.gethostbyname(driver)
-    except OSError as error:
-        raise ConfigurationError(
-            f"spark.driver.host is {driver}, which has no address ({error}): set it, or "
-            "cluster.host, to the address of this machine that executors reach"
-        ) from error
+    return spark.setting("spark.driver.host", host).strip("[]")
 
 
 def unprotected(spark: Spark) -> str:
@@ -90,15 +88,3 @@ def unprotected(spark: Spark) -> str:
         f"Spark carries the cluster's token to its executors in tasks that others on the network "
         f"can read: start the session with {' and '.join(f'{name}=true' for name in off)}"
     )
-
-
-def _way_to(server: str, host: str) -> str:
-    """Return the address of this machine from which a server is reached."""
-    try:
-        kind, _, _, _, address = socket.getaddrinfo(server, 1, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(kind, socket.SOCK_DGRAM) as probe:
-            probe.connect(address)  # sends nothing
-            found = str(probe.getsockname()[0])
-    except OSError:
-        return host
-    return host if is_loopback(found) else found

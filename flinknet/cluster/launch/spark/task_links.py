@@ -19,7 +19,8 @@ from typing import Any
 
 from flinknet import machine
 from flinknet.cluster.launch.spark.agent import proof
-from flinknet.errors import ConfigurationError
+from flinknet.errors import ConfigurationError, HandshakeError
+from flinknet.net.tls import Tls
 
 __all__ = ["LINK_LABEL", "TaskLink", "TaskLinks"]
 
@@ -68,8 +69,10 @@ class TaskLinks:
         on_link: Callable[[TaskLink], bool],
         on_news: OnNews,
         on_lost: Callable[[TaskLink], None],
+        tls: Tls | None = None,
     ) -> None:
         """``on_link`` says whether the task is one that is expected."""
+        self._tls = tls
         self.secret = secret
         self._on_link = on_link
         self._on_news = on_news
@@ -83,7 +86,11 @@ class TaskLinks:
         port is taken."""
         try:
             self._server = await asyncio.start_server(
-                self._accept, host, port, limit=_LINE_BYTES_MAX
+                self._accept,
+                host,
+                port,
+                limit=_LINE_BYTES_MAX,
+                ssl=None if self._tls is None else self._tls.server(),
             )
         except OSError as error:
             raise ConfigurationError(
@@ -116,7 +123,7 @@ class TaskLinks:
             if link is not None and self._on_link(link):
                 while line := await reader.readline():
                     self._on_news(link, json.loads(line))
-        except (OSError, ValueError, LookupError, TypeError, TimeoutError):
+        except (OSError, ValueError, LookupError, TypeError, TimeoutError, HandshakeError):
             pass  # It has ended, or is none of ours.
         finally:
             writer.transport.abort()
@@ -127,6 +134,8 @@ class TaskLinks:
     async def _prove(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> TaskLink | None:
+        if self._tls is not None:
+            self._tls.check_pinned(writer.get_extra_info("ssl_object"))
         self._unproven += 1
         try:
             async with asyncio.timeout(_PROOF_S):

@@ -18,6 +18,8 @@ from flinknet.cluster.launch.spark.agent import run_agent
 from flinknet.cluster.launch.spark.shipping import LIBRARIES, misfit
 from flinknet.cluster.launch.spark.task_links import TaskLink, TaskLinks
 from flinknet.config import FlinknetConfig
+from flinknet.net.tls import Tls
+from tests.certificates import an_authority
 from tests.contract.cluster_processes import processes_of
 
 SECRET = b"a secret"
@@ -26,14 +28,15 @@ SECRET = b"a secret"
 class Launching:
     """The launcher's side of one task, which runs in a thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: Tls | None = None) -> None:
         self.token = new_token()
-        self.links = TaskLinks(SECRET, self.take, self.hear, lambda link: None)
+        self.links = TaskLinks(SECRET, self.take, self.hear, lambda link: None, tls)
         self.linked: asyncio.Queue[TaskLink] = asyncio.Queue()
         self.news: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         self.settings: dict[str, Any] = {
             "stage": 1,
             "secret": SECRET.hex(),
+            "tls": None,
             "shipped": "",
             "home": HOME,
             "path": [],
@@ -154,6 +157,25 @@ async def test_it_tells_what_flinknet_it_has_found(launching: Launching, tmp_pat
     assert link.facts["found"]["version"] == ""
     link.command("end")
     await task
+
+
+async def test_with_tls_both_sides_show_a_certificate_of_the_clusters_authority() -> None:
+    authority = an_authority()
+    authority.issue("launcher", "127.0.0.1")
+    authority.issue("task")
+    launching = Launching(authority.tls("launcher"))
+    certificate, key, ca = map(str, authority.files("task"))
+    tls = {"certificate": certificate, "private_key": key, "authority": ca, "pinned": []}
+    launching.settings["tls"] = {**tls, "name": "127.0.0.1"}
+    link, task = await launching.start()
+    link.command("end")
+    await task
+    for wrong in (None, {**tls, "name": "another"}, {**launching.settings["tls"], "pinned": ["0"]}):
+        launching.settings["tls"] = wrong
+        with pytest.raises(OSError):  # noqa: PT011 - of SSL, or of the connection
+            await asyncio.to_thread(run_agent, launching.settings, 3, "")
+    assert launching.linked.empty()
+    await launching.links.close()
 
 
 async def test_a_task_that_meets_another_than_its_launcher_says_so(launching: Launching) -> None:
