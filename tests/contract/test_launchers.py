@@ -231,7 +231,7 @@ from flinknet.cluster.launch.registry import launcher_named
 from flinknet.config import ClusterConfig, FlinknetConfig, SparkConfig
 
 async def main(name, token):
-    spark = SparkConfig(master="local-cluster[1,1,1024]")
+    spark = SparkConfig(master="local[1]")
     config, news = FlinknetConfig(cluster=ClusterConfig(workers=1), spark=spark), asyncio.Queue()
     launcher = launcher_named(name)(config, token, print, print)
     await launcher.start_coordinator(news.put_nowait)

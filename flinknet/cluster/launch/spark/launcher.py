@@ -134,6 +134,7 @@ class SparkLauncher:
         self._links: TaskLinks | None = None
         self._address = ("", 0)
         self._count = 0
+        self._first_stage: asyncio.Task[None] | None = None
         self._stage: Stage | None = None
         self._tasks: dict[int, TaskLink] = {}
         """Of the present stage, by rank."""
@@ -161,15 +162,24 @@ class SparkLauncher:
     async def start_coordinator(
         self, on_news: Callable[[str], None], port: int | None = None
     ) -> None:
-        """Start a coordinator beside this process; ``on_news`` gets the lines that it prints."""
+        """Start a coordinator beside this process; ``on_news`` gets the lines that it prints.
+
+        The first stage starts at the same time: its tasks need no coordinator."""
         _, children = self._open()
+        if self._first_stage is None:
+            within_s = self._config.spark.tasks_timeout_ms / 1000
+            self._count = self._config.cluster.workers
+            self._first_stage = asyncio.create_task(self._have_stage(within_s, is_first=True))
         await children.start_coordinator(on_news, port)
 
     async def start_workers(self, count: int, coordinator: str) -> Sequence[str]:
         """Start workers that join the coordinator at ``"host:port"``, in the tasks of a stage."""
-        self._count = count
-        within_s = self._config.spark.tasks_timeout_ms / 1000
-        await self._have_stage(within_s, is_first=True)
+        if self._first_stage is not None:
+            await self._first_stage
+        if self._stage is None or count != self._count:
+            await self._end_stage()
+            self._count = count
+            await self._have_stage(self._config.spark.tasks_timeout_ms / 1000, is_first=True)
         return [self._start_worker(rank, 0, coordinator) for rank in range(count)]
 
     async def replace_worker(self, lost: str, coordinator: str) -> str:
@@ -201,9 +211,10 @@ class SparkLauncher:
     async def stop(self) -> None:
         """Stop every process, and wait for the end of the stage; the session goes on."""
         self._stopping = True
-        for report in self._reports:
-            report.cancel()
-        await asyncio.gather(*self._reports, return_exceptions=True)
+        ending = [*self._reports, *([self._first_stage] if self._first_stage is not None else [])]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
         stopping: list[Coroutine[Any, Any, None]] = [self._stop_workers()]
         if self._children is not None:
             stopping.append(self._children.stop())
@@ -248,6 +259,9 @@ class SparkLauncher:
             deadline = machine.monotonic() + within_s
             while True:
                 try:
+                    # With Connect a look is a job, and ``check`` has had one.
+                    if not is_first or not self._open()[0].is_connect:
+                        await self._look_for_slots()
                     await self._launch(within_s, deadline)
                     return
                 except _TooFewSlotsError as error:
@@ -260,6 +274,14 @@ class SparkLauncher:
                         raise
                 await asyncio.sleep(self._config.spark.slots_look_ms / 1000)
 
+    async def _look_for_slots(self) -> None:
+        spark, _ = self._open()
+        await self._end_doomed()
+        self._raise_if_gone()
+        slots = await asyncio.to_thread(spark.slots)
+        if slots < self._count:
+            raise _TooFewSlotsError(too_few_slots(spark, self._config, slots))
+
     async def _launch(self, within_s: float, deadline: float) -> None:
         spark, _ = self._open()
         if self._links is None:
@@ -269,11 +291,6 @@ class SparkLauncher:
             self._links = TaskLinks(secret, self._linked, self._hear, self._lost, tls)
             host, port = await self._links.listen(cluster.host, self._config.spark.tasks_port)
             self._address = host_of(cluster.advertised_host) or host, port
-        await self._end_doomed()
-        self._raise_if_gone()
-        slots = await asyncio.to_thread(spark.slots)
-        if slots < self._count:
-            raise _TooFewSlotsError(too_few_slots(spark, self._config, slots))
         if self._config.spark.ship == "always":
             await asyncio.to_thread(self._ship, spark)
         await self._launch_stage(spark, within_s, deadline)
