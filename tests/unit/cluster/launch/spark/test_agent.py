@@ -17,12 +17,13 @@ from flinknet.cluster.launch.local.children import HOME, START, process_variable
 from flinknet.cluster.launch.spark.agent import run_agent
 from flinknet.cluster.launch.spark.shipping import LIBRARIES, misfit
 from flinknet.cluster.launch.spark.task_links import TaskLink, TaskLinks
-from flinknet.config import FlinknetConfig
+from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.net.tls import Tls
 from tests.certificates import an_authority
 from tests.contract.cluster_processes import processes_of
 
 SECRET = b"a secret"
+CONFIG = FlinknetConfig(cluster=ClusterConfig(coordinator_wait_ms=0.0))
 
 
 class Launching:
@@ -43,7 +44,7 @@ class Launching:
             "directory": "",
             "start": START,
             "flags": [],
-            "variables": process_variables(FlinknetConfig(), self.token),
+            "variables": process_variables(CONFIG, self.token),
             "libraries": [*LIBRARIES, "no_such_library"],
         }
 
