@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from types import FrameType
 
 import pytest
 
 from flinknet.cluster.launch.interruption import (
     Interruption,
+    _plain_interrupts,
     check_no_loop_runs,
     run_interruptible,
 )
@@ -54,3 +56,21 @@ def test_a_reader_that_has_left_ends_the_work() -> None:
 async def test_a_running_loop_is_not_blocked() -> None:
     with pytest.raises(ConfigurationError, match="execute_async"):
         check_no_loop_runs()
+
+
+@pytest.mark.parametrize("module", ["pyspark.core.context", "of_the_program"])
+def test_only_sparks_handler_of_interrupts_is_put_aside(module: str) -> None:
+    """It cancels the workers before their job; a program's own is its own matter."""
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        pass
+
+    handler.__module__ = module
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with _plain_interrupts():
+            is_kept = signal.getsignal(signal.SIGINT) is handler
+        assert is_kept == (module == "of_the_program")
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
