@@ -20,7 +20,13 @@ from flinknet.cluster import JobProgress, JobResult
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.launch.cluster import Cluster
 from flinknet.cluster.launch.spark.launcher import SparkLauncher
-from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.config import (
+    CheckpointingConfig,
+    ClusterConfig,
+    FlinknetConfig,
+    NetworkConfig,
+    SparkConfig,
+)
 from tests.chaos.audited_flights import AuditedFlights
 from tests.contract.cluster_processes import processes_of
 
@@ -65,8 +71,13 @@ class SparkKills:
             network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
             # One slot each, so that the job needs all workers.
             cluster=ClusterConfig(
-                slots_per_worker=1, progress_interval_ms=50.0, cancel_timeout_ms=1_500.0
+                slots_per_worker=1,
+                progress_interval_ms=50.0,
+                cancel_timeout_ms=1_500.0,
+                start_timeout_ms=PATIENCE_S * 1000,
+                restart_slots_timeout_ms=PATIENCE_S * 1000,
             ),
+            spark=SparkConfig(tasks_timeout_ms=PATIENCE_S * 1000),
             checkpointing=checkpointing,
         )
         job_id = machine.unique_id()

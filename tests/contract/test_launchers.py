@@ -21,7 +21,7 @@ from flinknet.cluster.launch.cluster import Cluster
 from flinknet.cluster.launch.process_output import COORDINATOR
 from flinknet.cluster.launch.protocol import Launcher
 from flinknet.cluster.launch.registry import LAUNCHERS
-from flinknet.config import ClusterConfig, FlinknetConfig
+from flinknet.config import ClusterConfig, FlinknetConfig, SparkConfig
 from flinknet.datastream import (
     CollectSink,
     MapFunction,
@@ -42,7 +42,10 @@ class Launched:
 
     def __init__(self, name: str, **cluster: object) -> None:
         options = {"workers": 1, "stop_timeout_ms": 500.0, **cluster}
-        self.config = FlinknetConfig(cluster=ClusterConfig(**options))  # type: ignore[arg-type]
+        self.config = FlinknetConfig(
+            cluster=ClusterConfig(**options),  # type: ignore[arg-type]
+            spark=SparkConfig(tasks_timeout_ms=100_000.0),
+        )
         self.token = new_token()
         self.written: list[tuple[str, str]] = []
         self.printed: list[str] = []
@@ -231,7 +234,7 @@ from flinknet.cluster.launch.registry import launcher_named
 from flinknet.config import ClusterConfig, FlinknetConfig, SparkConfig
 
 async def main(name, token):
-    spark = SparkConfig(master="local[1]")
+    spark = SparkConfig(master="local[1]", tasks_timeout_ms=100_000.0)
     config, news = FlinknetConfig(cluster=ClusterConfig(workers=1), spark=spark), asyncio.Queue()
     launcher = launcher_named(name)(config, token, print, print)
     await launcher.start_coordinator(news.put_nowait)
@@ -286,7 +289,7 @@ async def test_a_job_goes_on_when_its_worker_is_lost(name: str) -> None:
     numbers = environment.from_collection(range(10)).map(KillOnce())
     numbers.sink_to(CollectSink()).name("all")
     printed: list[str] = []
-    config = FlinknetConfig(cluster=ClusterConfig(workers=1))
+    config = FlinknetConfig(cluster=ClusterConfig(workers=1, start_timeout_ms=100_000.0))
     async with Cluster(config, LAUNCHERS[name], on_printed=printed.append) as cluster:
         result = await cluster.execute(environment.job_graph("restarted"))
         token = cluster.token

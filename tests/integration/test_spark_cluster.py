@@ -12,7 +12,7 @@ import pytest
 
 import flinknet.spark
 from flinknet.cluster import run_job
-from flinknet.config import FlinknetConfig
+from flinknet.config import ClusterConfig, FlinknetConfig, SparkConfig
 from flinknet.datastream import GeneratorSource
 from flinknet.demo.flight_totals import AGGREGATES
 from flinknet.demo.flights_job import FlightsJob
@@ -33,6 +33,11 @@ pytestmark = [
 
 MASTER = "local-cluster[2,1,1024]"
 RECORDS = 40_000
+PATIENT = FlinknetConfig(
+    cluster=ClusterConfig(start_timeout_ms=120_000.0),
+    spark=SparkConfig(tasks_timeout_ms=110_000.0),
+)
+"""Executors that other tests leave no processor for start slowly."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +55,7 @@ def test_the_demos_job_runs_in_executors_and_spark_confirms_its_answer(
     workload = prepare_workload(spark, tmp_path / "flights", WorkloadParameters(2, 2, 5_000))
     job = FlightsJob(workload.source_files(), 4, tmp_path / "results")
     written: list[tuple[str, str]] = []
-    result = run_job(job.graph(), FlinknetConfig(), on_output=lambda *line: written.append(line))
+    result = run_job(job.graph(), PATIENT, on_output=lambda *line: written.append(line))
     assert {row["worker_id"] for row in result.vertices} == {"worker-0", "worker-1"}
     expected = expected_aggregates(spark, workload)
     verification = verify(spark, expected, tmp_path / "results" / AGGREGATES)

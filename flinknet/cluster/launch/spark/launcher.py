@@ -357,7 +357,8 @@ class SparkLauncher:
             return
         there = len(self._tasks)
         if not stage.ended.is_set():
-            await self._end_stage()
+            # Its end is waited for later: the error should come before that of the whole start.
+            self._doom_stage()
             raise JobError(
                 f"Spark ({spark.master()}) has started {there} of {self._count} tasks for workers "
                 f"in {within_s:.0f} s: other jobs may have its slots, or its executors start "
@@ -372,12 +373,15 @@ class SparkLauncher:
 
     async def _end_stage(self) -> None:
         """End the present stage, which has no workers."""
+        self._doom_stage()
+        await self._end_doomed()
+
+    def _doom_stage(self) -> None:
         if self._stage is not None:
             self._doomed.append(self._stage)
         self._stage = None
         for task in self._tasks.values():
             task.command("end")
-        await self._end_doomed()
 
     async def _end_doomed(self) -> None:
         """Wait until stages that have lost a task have ended; have Spark kill what does not end."""
