@@ -393,9 +393,8 @@ async def test_a_replayed_handshake_proves_nothing(tmp_path: Path) -> None:
             async with honest as environment:
                 location = PartitionLocation(f"127.0.0.1:{port}", "p", 0)
                 gate = environment.create_input_gate([location])
-                with pytest.raises(FlinknetError):
-                    async for _ in environment.create_record_reader(gate):
-                        pass
+                while len(heard) < 2:
+                    await asyncio.sleep(LOOK_S)
                 gate.release()
         assert len(heard) >= 2, "an opening and a hello"
         before = await refused_by(client, "worker-0")
