@@ -24,7 +24,8 @@ class TlsConfig:
     certificate: str = ""
     """PEM file with this process's certificate, and behind it those between it and the authority.
     The certificate of a worker has the worker's id among its DNS names; ``*`` in such a name stands
-    for any letters but a dot. Flink: security.ssl.internal.keystore."""
+    for any letters: "worker-*" has the workers of a launched cluster, worker-0.1, which takes the
+    place of worker-0, among them. Flink: security.ssl.internal.keystore."""
 
     private_key: str = ""
     """PEM file with the key of the certificate, without a password. Its owner alone may read it

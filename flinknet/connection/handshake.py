@@ -394,10 +394,9 @@ def judge(
 
 
 def stands_for(name: str, worker_id: str) -> bool:
-    """Return whether a name of a certificate stands for a worker: ``*`` for any letters but a
-    dot."""
+    """Return whether a name of a certificate stands for a worker; ``*`` is for any letters."""
     parts = (re.escape(part) for part in name.split("*"))
-    return re.fullmatch("[^.]*".join(parts), worker_id) is not None
+    return re.fullmatch(".*".join(parts), worker_id, re.DOTALL) is not None
 
 
 def _is_address(text: str) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import ssl
 import sys
 import time
@@ -15,7 +17,12 @@ from flinknet.cluster import LocalCluster
 from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.control.credentials import Role, authorization_headers, role_token
 from flinknet.config import ClusterConfig, FlinknetConfig, TlsConfig
-from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
+from flinknet.datastream import (
+    CollectSink,
+    GeneratorSource,
+    RestartStrategies,
+    StreamExecutionEnvironment,
+)
 from flinknet.errors import ConfigurationError, RemoteTransportError
 from flinknet.graph.graph import JobGraph
 from tests.certificates import Authority
@@ -77,6 +84,30 @@ async def test_a_job_runs_over_tls_while_user_code_holds_a_worker_up(authority: 
             for context in (https(authority, None), ssl.create_default_context()):
                 with pytest.raises(aiohttp.ClientError):
                     await session.get(f"https://{cluster.address}/v1/overview", ssl=context)
+
+
+async def test_a_worker_in_the_place_of_a_lost_one_is_let_in(
+    authority: Authority, tmp_path: Path
+) -> None:
+    """Its id, worker-0.1, is one of "worker-*"."""
+    killed = tmp_path / "killed"
+
+    def kill_once(record: tuple[int, int]) -> tuple[int, int]:
+        if record[1] == 500 and not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return record
+
+    environment = StreamExecutionEnvironment().set_parallelism(4)
+    environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(1, 0.0))
+    numbers = environment.from_source(GeneratorSource(lambda n: (n % 10, n), 1000)).map(kill_once)
+    totals = numbers.key_by(lambda record: record[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+    totals.sink_to(CollectSink())
+    async with LocalCluster(config_of(tls_of(authority))) as cluster:
+        result = await cluster.execute(environment.job_graph("killed"))
+        [records] = result.collected.values()
+        assert dict(sorted(records)) == {d: sum(range(d, 1000, 10)) for d in range(10)}
+        assert any("." in worker for worker in result.workers)
 
 
 async def test_roles_get_what_they_need_and_no_more(authority: Authority) -> None:
