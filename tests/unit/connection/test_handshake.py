@@ -549,9 +549,7 @@ def test_a_peer_that_accepts_with_the_certificate_of_another_is_given_up() -> No
         ("", "worker-0", False),
     ],
 )
-def test_a_star_in_a_name_stands_for_any_letters(
-    name: str, worker_id: str, stands: bool
-) -> None:
+def test_a_star_in_a_name_stands_for_any_letters(name: str, worker_id: str, stands: bool) -> None:
     assert stands_for(name, worker_id) is stands
 
 
