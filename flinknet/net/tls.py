@@ -43,6 +43,11 @@ _ENTRANCE_READ_BYTES = 640
 _EARLY_BYTES_MAX = 4096
 """What may come before the next turn of the event loop: no peer says more before it is answered."""
 
+_ANOTHER_USER = 0o077
+"""Bits of a mode that give a file to another user than its owner."""
+_OTHERS_WRITE_OR_READ = 0o037
+"""The same without the right of the group to read."""
+
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNSUPPORTED_PROTOCOL"})
 """Reasons of OpenSSL for a peer whose bytes are no TLS 1.3."""
 
@@ -217,12 +222,17 @@ class _Contexts(NamedTuple):
 
 
 def check_private(path: Path, what: str) -> None:
-    """Raise ConfigurationError if another user may read or write a file that must be secret."""
+    """Raise ConfigurationError if another user may read or write a file that must be secret.
+
+    The group may read a file of root's: systemd and Kubernetes give a service its secrets so.
+    """
     try:
-        mode = path.stat().st_mode & 0o777
+        status = path.stat()
     except OSError as error:
         raise ConfigurationError(f"{what} {path} cannot be read: {error.strerror}") from error
-    if mode & 0o077:
+    mode = status.st_mode & 0o777
+    given_by_root = status.st_uid == 0 and os.geteuid() != 0
+    if mode & (_OTHERS_WRITE_OR_READ if given_by_root else _ANOTHER_USER):
         raise ConfigurationError(
             f"{what} {path} has mode {mode:04o}, so that other users may read it: chmod 600 {path}"
         )

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import os
 import ssl
+from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -247,6 +250,39 @@ def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Pat
         TlsFiles(certificate, key, ca)
     with pytest.raises(ConfigurationError, match="cannot be read"):
         check_private(tmp_path / "none", "the key")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to a group of another")
+@pytest.mark.parametrize(
+    ("owner", "mode", "is_private"),
+    [
+        (0, 0o440, True),
+        (0, 0o640, True),
+        (0, 0o460, False),
+        (0, 0o444, False),
+        (1234, 0o440, False),
+    ],
+)
+def test_the_group_may_read_a_secret_that_root_has_given_it(
+    request: pytest.FixtureRequest, owner: int, mode: int, is_private: bool
+) -> None:
+    """Kubernetes with an fsGroup, and systemd with LoadCredential, leave it so: mode 0440."""
+    directory = TemporaryDirectory()  # tmp_path is in one that root alone may enter
+    request.addfinalizer(directory.cleanup)
+    Path(directory.name).chmod(0o755)
+    secret = Path(directory.name) / "token"
+    secret.write_text("secret")
+    secret.chmod(mode)
+    os.chown(secret, owner, 1234)
+    os.seteuid(1234)
+    try:
+        with nullcontext() if is_private else pytest.raises(ConfigurationError, match="chmod"):
+            check_private(secret, "the token")
+    finally:
+        os.seteuid(0)
+    if owner == 0 and is_private:  # for root itself the group is another user
+        with pytest.raises(ConfigurationError, match="chmod"):
+            check_private(secret, "the token")
 
 
 def test_contexts_that_let_anything_in_are_refused(authority: Authority) -> None:
