@@ -15,6 +15,7 @@ from flinknet.config.loading import Option, Origin, load_settings, options, with
 from flinknet.errors import ConfigurationError
 
 EXAMPLE = Path(__file__).parents[3] / "deploy" / "cluster.toml"
+SECURITY = Path(__file__).parents[3] / "SECURITY.md"
 
 
 @pytest.fixture
@@ -427,3 +428,26 @@ def test_the_example_explains_every_option_and_says_its_default() -> None:
 def test_sections_of_the_example_are_those_of_the_configuration() -> None:
     sections = re.findall(r"^\[(\w+)\]", EXAMPLE.read_text(), flags=re.MULTILINE)
     assert sections == [field.name for field in fields(FlinknetConfig)]
+
+
+# -- SECURITY.md
+
+
+def test_the_limits_of_the_security_page_are_those_of_the_configuration() -> None:
+    """A row has as many numbers as options, in the same order; "15 s each" counts once."""
+    text = SECURITY.read_text()
+    rows = re.findall(r"^\|[^|]+\|([^|]+)\|((?: *`[a-z_.]+`,?)+) *\|$", text, re.MULTILINE)
+    assert len(rows) > 15
+    for values, names in rows:
+        written = re.findall(r"[0-9][0-9,]*(?: (?:B|KiB|MiB|s)\b)?", values)
+        named = re.findall(r"`([a-z_.]+)`", names)
+        assert len(written) == len(named), values
+        for value, name in zip(written, named, strict=True):
+            option = options()[name]
+            assert option.parse(value.replace(",", "")) == option.default, name
+
+
+def test_options_that_the_security_page_names_are_there() -> None:
+    named = re.findall(r"`((?:cluster|network)\.[a-z_.]+)`", SECURITY.read_text())
+    sections = {"cluster.tls"}
+    assert [name for name in named if name not in options() and name not in sections] == []
