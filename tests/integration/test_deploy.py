@@ -30,7 +30,7 @@ import yaml
 
 from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.control.submission import Submission
-from flinknet.config import ClusterConfig, TlsConfig
+from flinknet.config import ClusterConfig
 from flinknet.config.loading import NOT_OPTIONS, load_settings, options
 from tests.certificates import Authority
 from tests.integration.test_local_cluster import sums
@@ -292,12 +292,11 @@ def of_compose() -> list[Started]:
     for name, service in compose()["services"].items():
         if service["image"] != "flinknet":
             continue
-        secrets = {
-            f"/run/secrets/{one if isinstance(one, str) else one['target']}": (
-                one if isinstance(one, str) else one["source"]
-            )
-            for one in service["secrets"]
-        }
+        secrets = {}
+        for one in service["secrets"]:
+            source, target = (one, one) if isinstance(one, str) else (one["source"], one["target"])
+            file = compose()["secrets"][source]["file"]
+            secrets[f"/run/secrets/{target}"] = file.partition("}/")[2]
         environment = {key: str(value) for key, value in service["environment"].items()}
         found.append(Started(name, tuple(service["command"]), environment, secrets))
     return found
@@ -374,22 +373,12 @@ def of_systemd(folder: Path) -> list[Started]:
 class Machines:
     """Runs the processes of manifests, each at an address of loopback of its own."""
 
-    def __init__(self, folder: Path, worker_ids: list[str]) -> None:
+    def __init__(self, folder: Path, secrets: Path) -> None:
         self.folder = folder
+        self._secrets = secrets
         self._stack = AsyncExitStack()
         # Other tests may run beside this one, with the same ports.
         self._network = f"127.{1 + os.getpid() // 250 % 250}.{os.getpid() % 250}"
-        authority = Authority(folder / "certs")
-        authority.issue("coordinator", "coordinator.example.org", "flinknet-coordinator")
-        for number, name in enumerate(worker_ids, 1):
-            authority.issue(name)
-            for kind in ("pem", "key"):
-                made = authority.directory / f"{name}.{kind}"
-                if name != f"worker-{number}":
-                    shutil.copy(made, authority.directory / f"worker-{number}.{kind}")
-        (authority.directory / "token").write_text(f"{TOKEN}\n")
-        (authority.directory / "token").chmod(0o600)
-        self.certificates = authority.directory
 
     async def __aenter__(self) -> Self:
         return self
@@ -407,7 +396,7 @@ class Machines:
     def placed(self, process: Started, number: int) -> Started:
         """Return a process with the addresses and files that it has here."""
         own = self.host(number)
-        files = {path: str(self.certificates / file) for path, file in process.secrets.items()}
+        files = {path: str(self._secrets / file) for path, file in process.secrets.items()}
         directories = {"/var/lib": str(self.folder)}
         names = {"python": sys.executable, "/opt/flinknet/bin/python": sys.executable}
         first, *others = process.command
@@ -458,7 +447,9 @@ async def _end(process: Process) -> None:
     await process.wait()
 
 
-async def run_cluster(machines: Machines, processes: list[Started], coordinator_name: str) -> None:
+async def run_cluster(
+    machines: Machines, processes: list[Started], coordinator_name: str, token: str = TOKEN
+) -> None:
     """Start all, run a job, and stop each by SIGTERM."""
     placed = [machines.placed(process, number) for number, process in enumerate(processes)]
     async with asyncio.timeout(PATIENCE_S):
@@ -470,16 +461,9 @@ async def run_cluster(machines: Machines, processes: list[Started], coordinator_
             assert said, machines.log(placed[0])
             assert json.loads(said)["event"] == event
         await _check_health(placed[0], machines)
-        tls = TlsConfig()
-        if coordinator_name:
-            folder = machines.certificates
-            tls = TlsConfig(
-                str(folder / "worker-1.pem"),
-                str(folder / "worker-1.key"),
-                str(folder / "ca.pem"),
-                coordinator_name=coordinator_name,
-            )
-        async with CoordinatorClient(machines.address, TOKEN, ClusterConfig(tls=tls)) as client:
+        # A worker's, with which a client is let in, too.
+        tls = replace(placed[1].cluster.tls, coordinator_name=coordinator_name)
+        async with CoordinatorClient(machines.address, token, ClusterConfig(tls=tls)) as client:
             job_id = await client.submit(Submission.of_graph(sums(1000)))
             [records] = (await client.follow(job_id, interval_ms=1_000)).collected.values()
             totals = {digit: sum(range(digit, 1000, 10)) for digit in range(10)}
@@ -494,7 +478,7 @@ async def run_cluster(machines: Machines, processes: list[Started], coordinator_
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0, machines.log(one)
     for one in placed:
-        assert TOKEN not in machines.log(one)
+        assert token not in machines.log(one)
 
 
 async def _check_health(coordinator: Started, machines: Machines) -> None:
@@ -523,16 +507,86 @@ def _tls_variables(coordinator: Started) -> dict[str, str]:
     }
 
 
+def made_secrets(folder: Path, worker_ids: tuple[str, ...]) -> Path:
+    """Make a token, and the certificates of a coordinator and of workers, named by number."""
+    authority = Authority(folder / "certs")
+    authority.issue("coordinator", "coordinator.example.org", "flinknet-coordinator")
+    for number, name in enumerate(worker_ids, 1):
+        authority.issue(name)
+        for made in authority.files(name)[:2]:
+            made.rename(authority.directory / f"worker-{number}{made.suffix}")
+    token = authority.directory / "token"
+    token.write_text(f"{TOKEN}\n")
+    token.chmod(0o600)
+    return authority.directory
+
+
+def secrets_of_the_readme(folder: Path) -> Path:
+    """Make those of compose by the commands that README.md prints."""
+    text = (DEPLOY / "README.md").read_text()
+    [commands] = re.findall(r"```\n(mkdir -m 0700 secrets\n.*?)```", text, re.DOTALL)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {"PATH": path, "PYTHONPATH": str(ROOT)}
+    run("bash", "-ec", commands, cwd=folder, env=environment)
+    return folder / "secrets"
+
+
 async def test_the_processes_of_compose_run_a_job_over_tls(tmp_path: Path) -> None:
-    async with Machines(tmp_path, ["worker-1", "worker-2"]) as machines:
-        await run_cluster(machines, of_compose(), "coordinator")
+    secrets = await asyncio.to_thread(secrets_of_the_readme, tmp_path)
+    token = (secrets / "token").read_text().strip()
+    async with Machines(tmp_path, secrets) as machines:
+        await run_cluster(machines, of_compose(), "coordinator", token)
 
 
 async def test_the_processes_of_kubernetes_run_a_job(tmp_path: Path) -> None:
-    async with Machines(tmp_path, ["flinknet-worker-0", "flinknet-worker-1"]) as machines:
+    secrets = made_secrets(tmp_path, ())
+    async with Machines(tmp_path, secrets) as machines:
         await run_cluster(machines, of_kubernetes("token"), "")
 
 
 async def test_the_units_of_systemd_run_a_job_over_tls(tmp_path: Path) -> None:
-    async with Machines(tmp_path, ["worker-1", "worker-2"]) as machines:
+    secrets = made_secrets(tmp_path, ("worker-1", "worker-2"))
+    async with Machines(tmp_path, secrets) as machines:
         await run_cluster(machines, of_systemd(tmp_path), "coordinator.example.org")
+
+
+def test_the_build_stage_makes_a_wheel_of_what_the_image_copies(tmp_path: Path) -> None:
+    """As plain Python: the compiler is for another test. A secret beside the files stays out."""
+    text = (DEPLOY / "container" / "Containerfile").read_text()
+    [build] = re.findall(r" AS build\n(.*?)\nFROM ", text, re.DOTALL)
+    source, wheels, site = tmp_path / "source", tmp_path / "wheels", tmp_path / "site"
+    source.mkdir()
+    left_out = shutil.ignore_patterns("*.so", "*.c", "__pycache__", "*.token")
+    for copied in re.findall(r"^COPY (.*)$", build, re.MULTILINE):
+        *names, target = copied.split()
+        for name in names:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, source / target, ignore=left_out)
+            else:
+                shutil.copy(ROOT / name, source / target)
+    for secret in ("flinknet.token", "secrets/token"):
+        (source / "deploy" / secret).parent.mkdir(exist_ok=True)
+        (source / "deploy" / secret).write_text(TOKEN)
+    [command] = re.findall(r"^RUN (python -m pip wheel .*)$", build, re.MULTILINE)
+    here = {"python": sys.executable, "/wheels": str(wheels)}
+    words = [here.get(word, word) for word in command.split()]
+    environment = {**os.environ, "FLINKNET_PURE": "1"}
+    run(*words, "--no-build-isolation", cwd=source, env=environment)
+    [wheel] = wheels.glob("flinknet-*.whl")
+    shutil.unpack_archive(wheel, site, "zip")
+    packed = (site / "flinknet" / "deploy").rglob("*token")
+    assert [path for path in packed if path.is_file()] == []
+    assert (site / "flinknet" / "deploy" / "kubernetes" / "base" / "worker.yaml").is_file()
+    program = "import flinknet.cluster.worker.worker as it; print(it.__file__)"
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(site)}
+    said = run(sys.executable, "-P", "-c", program, cwd=tmp_path, env=environment)
+    assert said.startswith(str(site))
+
+
+def test_the_script_for_spark_says_how_it_is_called(tmp_path: Path) -> None:
+    script = DEPLOY / "spark" / "submit.sh"
+    environment = {"PATH": os.environ["PATH"], "FLINKNET": "echo", "WORKERS": "3"}
+    said = run(script, "yarn", "a job.py", "--slots", "4", env=environment)
+    assert said == "run a job.py --on spark --master yarn --workers 3 --slots 4\n"
+    refused = subprocess.run([script, "yarn"], capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stderr[:6]) == (2, "usage:")
