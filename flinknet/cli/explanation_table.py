@@ -31,6 +31,7 @@ _MEMORY = (
 _LIMITS = {
     "network_memory": "network_memory_bytes",
     "sockets": "segment_bytes",
+    "tls": "outbox_bytes_max",
     "receive_buffers": "receive_buffer_bytes",
     "control_messages": "wire.control_bytes_max",
     "requests": "wire.channels_per_worker_max",

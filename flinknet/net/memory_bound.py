@@ -63,6 +63,12 @@ _CONNECTION_OBJECTS_BYTES = 16 * KIB
 _RELEASED_PARTITION_BYTES = 4 * KIB
 """The id of a partition that is gone, why, and who may know."""
 _HANDSHAKE_OBJECTS_BYTES = 8 * KIB
+_TLS_OBJECTS_BYTES = 64 * KIB
+"""OpenSSL's state of a connection, with the peer's certificates."""
+_TLS_READ_BYTES = 256 * KIB
+"""What an event loop reads of a socket at once."""
+_TLS_READ_COPIES = 2
+_TLS_WRITE_COPIES = 3
 _SERIALISER_BYTES = 256 * KIB
 """What msgpack allocates at once for a packer."""
 
@@ -156,6 +162,9 @@ class MemoryBound(NamedTuple):
     copies of flushed parts of buffers that are on their way into the socket."""
     receive_buffers: int
     """One per connection, for what a socket has read and the decoder has not."""
+    tls: int
+    """With TLS: what is read and not decrypted, written and not sent, and the state of
+    handshakes."""
     control_messages: int
     """Those that peers do not read."""
     requests: int
@@ -185,7 +194,7 @@ class MemoryBound(NamedTuple):
         return sum(self)
 
 
-def memory_bound(config: NetworkConfig, shape: ExchangeShape) -> MemoryBound:
+def memory_bound(config: NetworkConfig, shape: ExchangeShape, *, tls: bool = False) -> MemoryBound:
     """Compute the bound for a worker of this configuration that exchanges this much."""
     wire = config.wire
     segments_per_write = min(_BUFFERS_PER_WRITE_MAX, config.segments)
@@ -196,6 +205,7 @@ def memory_bound(config: NetworkConfig, shape: ExchangeShape) -> MemoryBound:
         network_memory=config.network_memory_bytes,
         sockets=shape.connections * segments_per_write * config.segment_bytes,
         receive_buffers=shape.connections * config.receive_buffer_bytes,
+        tls=_tls(config, shape.connections) if tls else 0,
         control_messages=_control_messages(wire, shape.connections),
         requests=_requests(wire, shape.connections),
         handshakes=2 * wire.pending_handshakes_max * handshake_bytes,
@@ -211,6 +221,13 @@ def memory_bound(config: NetworkConfig, shape: ExchangeShape) -> MemoryBound:
         remembered_keys=shape.keyed_partitions * config.remembered_keys_bytes,
         objects=_objects(config, shape),
     )
+
+
+def _tls(config: NetworkConfig, connections: int) -> int:
+    """What goes out is there in one piece, encrypted, and encrypted in the socket's queue."""
+    each = _TLS_READ_COPIES * _TLS_READ_BYTES + _TLS_WRITE_COPIES * config.outbox_bytes_max
+    strangers = 2 * config.wire.pending_handshakes_max
+    return connections * each + (connections + strangers) * _TLS_OBJECTS_BYTES
 
 
 def _control_messages(wire: WireLimits, connections: int) -> int:

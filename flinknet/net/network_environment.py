@@ -636,7 +636,7 @@ class NetworkEnvironment:
         """Return the most that this exchange, as it is now, can hold beyond a fresh process."""
         connections = len(self._peers.links())
         shape = ExchangeShape.of(connections, self._registry.partitions(), self._requests.gates)
-        return memory_bound(self.config, shape)
+        return memory_bound(self.config, shape, tls=self._tls is not None)
 
     def network_statistics(self) -> NetworkStatistics:
         """Return the present counts of memory and peers; partitions and gates know their own."""

@@ -89,7 +89,9 @@ class JobMemory:
     def bounds(self) -> dict[str, MemoryBound]:
         """The most that the exchange of each worker can hold."""
         return {
-            worker.worker_id: memory_bound(self.config.network, worker.shape)
+            worker.worker_id: memory_bound(
+                self.config.network, worker.shape, tls=self.config.cluster.tls.is_on
+            )
             for worker in self.workers
         }
 

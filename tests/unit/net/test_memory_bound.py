@@ -87,6 +87,14 @@ def test_a_part_grows_with_what_it_is_made_of(shape: ExchangeShape, parts: dict[
         assert getattr(bound, part) == getattr(nothing, part)
 
 
+def test_tls_takes_memory_for_each_connection_and_each_stranger() -> None:
+    plain = memory_bound(CONFIG, NOTHING._replace(connections=2))
+    bound = memory_bound(CONFIG, NOTHING._replace(connections=2), tls=True)
+    each = 2 * 256 * 1024 + 3 * CONFIG.outbox_bytes_max
+    assert bound.tls == 2 * each + (2 + 512) * 64 * 1024
+    assert bound == plain._replace(tls=bound.tls)
+
+
 def test_readers_are_bounded_for_the_worker_however_many_peers_it_has() -> None:
     few, many = (
         memory_bound(CONFIG, NOTHING._replace(connections=connections)).requests
