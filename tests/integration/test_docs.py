@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,9 @@ PROGRAM = re.compile(
     re.DOTALL,
 )
 PRINTED = re.compile(r"```text\n(.*?)```", re.DOTALL)
+
+SCRIPT = re.compile(r"```sh\n# (?P<host>[\w.]+)\n(?P<commands>.*?)```", re.DOTALL)
+FILE = re.compile(r"```(?:toml|python)\n(?P<content># (?P<name>[\w.]+)\n.*?)```", re.DOTALL)
 
 PROGRAMS = {
     f"{page.relative_to(DOCS)}:{found['name']}": found
@@ -56,6 +61,86 @@ def test_programs_print_what_the_page_says(tmp_path: Path, name: str) -> None:
     assert run.returncode == 0, run.stderr
     assert run.stdout == printed[1]
 
+
+SCP = """#!/bin/sh
+# Copies to the folder of a host, instead of to the host.
+for last; do :; done
+host=${last%%:*}
+while [ $# -gt 1 ]; do cp "$1" "$HOSTS/$host/${last#*:}"; shift; done
+"""
+
+
+def test_a_cluster_over_three_hosts_starts_as_the_page_says(tmp_path: Path) -> None:
+    """Each host is a folder, and an address of loopback. The commands of "here" run in their order;
+    when the first one needs the cluster, those of the hosts have been started."""
+    page = (DOCS / "how-to" / "more-machines.md").read_text()
+    network = f"127.{1 + os.getpid() // 250 % 250}.{os.getpid() % 250}"
+    hosts = {f"{name}.example.org": f"{network}.{number}" for number, name in enumerate(HOSTS, 1)}
+    for name, address in hosts.items():
+        page = page.replace(name, address)
+        (tmp_path / address).mkdir()
+    here = tmp_path / "here"
+    here.mkdir()
+    for file in FILE.finditer(page):
+        (here / file["name"]).write_text(file["content"])
+    (tmp_path / "scp").write_text(SCP)
+    (tmp_path / "scp").chmod(0o755)
+    programs = (str(tmp_path), str(Path(sys.executable).parent), os.environ["PATH"])
+    environment = {"HOSTS": str(tmp_path), "PATH": os.pathsep.join(programs)}
+    environment |= {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "COLUMNS": "120"}
+    scripts = [(one["host"], one["commands"]) for one in SCRIPT.finditer(page)]
+    assert [host for host, _ in scripts] == ["here", "here", *hosts.values(), "here", "here"]
+
+    def run(commands: str) -> str:
+        done = subprocess.run(
+            ["bash", "-ec", commands],
+            cwd=here,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    certificates, copies, *services, job, renewal = scripts
+    run(certificates[1])
+    run(copies[1])
+    with ExitStack() as stack:
+        running: list[subprocess.Popen[bytes]] = []
+        for address, commands in services:
+            config = tmp_path / address / "cluster.toml"
+            # Every address of this machine would be those of the other hosts, too.
+            config.write_text(config.read_text().replace("0.0.0.0", address))
+            *before, last = commands.strip().splitlines()
+            log = stack.enter_context((tmp_path / f"{address}.log").open("w"))
+            process = subprocess.Popen(
+                ["bash", "-ec", "\n".join((*before, f"exec {last}"))],
+                cwd=tmp_path / address,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if not running else log,
+                stderr=log,
+            )
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            running.append(process)
+        coordinator, *workers = running
+        assert coordinator.stdout is not None
+        stack.enter_context(coordinator.stdout)
+        events = [json.loads(coordinator.stdout.readline())["event"] for _ in range(2)]
+        assert events == ["listening", "ready"]
+        printed = PRINTED.search(page)
+        assert printed is not None
+        assert set(printed[1].splitlines()) <= set(run(job[1]).splitlines())
+        assert "worker-any.pem" in run(renewal[1])
+        for process in (*workers, coordinator):
+            process.terminate()
+            assert process.wait(60) == 0
+
+
+HOSTS = ("one", "two", "three")
 
 SPARK = """
 import threading
