@@ -69,6 +69,13 @@ class HttpClient:
             "; if it does so each time, it may not accept this side's certificate: its log says why"
         )
 
+    @staticmethod
+    def reason(error: aiohttp.ClientError) -> str:
+        """Return why a coordinator was not reached, without the library's objects in the text."""
+        if isinstance(error, aiohttp.ClientSSLError):
+            return str(error)
+        return (isinstance(error, aiohttp.ClientConnectorError) and error.strerror) or str(error)
+
     def _security(self) -> dict[str, Any]:
         # Anew for each request, because certificates may have been renewed.
         if self._tls is None:

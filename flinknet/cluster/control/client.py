@@ -281,8 +281,9 @@ class CoordinatorClient:
                 is_over = loop.time() - lost_at >= self._return_s
                 if not self._has_answered or (is_heard and once) or is_over:
                     hint = self._http.hint_of_hang_up() if is_heard else ""
+                    reason = self._http.reason(error)
                     raise RemoteTransportError(
-                        f"the coordinator at {self._coordinator} cannot be reached: {error}{hint}"
+                        f"the coordinator at {self._coordinator} cannot be reached: {reason}{hint}"
                     ) from error
                 await asyncio.sleep(backoff.next_pause())
             else:

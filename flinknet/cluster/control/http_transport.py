@@ -76,10 +76,10 @@ class HttpTransport:
                 "check the cluster token"
             ) from error
         except aiohttp.ClientError as error:
-            hint = self._http.hint_of_hang_up()
             is_there = not isinstance(error, aiohttp.ClientConnectorError)
+            hint = self._http.hint_of_hang_up() if is_there else ""
             raise RemoteTransportError(
-                f"no coordinator at {self.address}: {error}{hint if is_there else ''}"
+                f"no coordinator at {self.address}: {self._http.reason(error)}{hint}"
             ) from error
 
     async def deployment(self, job_id: str, attempt: int, worker_id: str) -> bytes:

@@ -70,3 +70,15 @@ async def test_what_may_be_wrong_is_hinted_at(authority: Authority) -> None:
             assert hint in client.hint_of_hang_up()
             with pytest.raises(aiohttp.ClientError):
                 await status_of(tls, port)
+
+
+async def test_the_reason_of_a_failed_connection_names_no_object_of_the_library(
+    authority: Authority,
+) -> None:
+    """Neither the context of TLS nor its default."""
+    async with await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0) as gone:
+        port = gone.sockets[0].getsockname()[1]
+    for tls in (authority.tls("client"), None):
+        with pytest.raises(aiohttp.ClientConnectorError) as raised:
+            await status_of(tls, port)
+        assert HttpClient.reason(raised.value) == f"Connect call failed ('127.0.0.1', {port})"
