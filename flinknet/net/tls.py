@@ -321,6 +321,12 @@ class Entrance(asyncio.BufferedProtocol):
             self._securing = self._loop.create_task(self._secure(), name="flinknet TLS handshake")
 
     def connection_lost(self, exc: Exception | None) -> None:
+        # Here from the socket itself: TLS has not begun, and would wait for a lost one for ever.
+        if self._securing is not None:
+            self._securing.cancel()
+        self._end(exc)
+
+    def _end(self, exc: Exception | None) -> None:
         if not self._is_over:
             self._is_over = True
             self._inner.connection_lost(exc)
@@ -352,10 +358,10 @@ class Entrance(asyncio.BufferedProtocol):
         try:
             secured = await starting
         except OSError as error:
-            self.connection_lost(error)
+            self._end(error)
             return
         if self._is_over or secured is None or secured.is_closing():
-            self.connection_lost(None)  # asyncio does not say so of one that was aborted meanwhile
+            self._end(None)  # asyncio does not say so of one that was aborted meanwhile
             return
         self._is_over = True
         self._let_in(secured)
@@ -363,7 +369,7 @@ class Entrance(asyncio.BufferedProtocol):
     def _give_to_tls(self) -> None:
         protocol = self._plain.get_protocol()
         early, self._early = self._early, bytearray()
-        if early and protocol is not self:
+        if early and protocol is not self and not self._plain.is_closing():
             _give(cast(asyncio.BufferedProtocol, protocol), early)  # of asyncio, or of uvloop
 
     def _let_in(self, secured: asyncio.Transport) -> None:

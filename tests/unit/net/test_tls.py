@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import logging
 import os
+import socket
 import ssl
+import struct
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+import uvloop
 
 from flinknet import NetworkEnvironment, PartitionLocation
 from flinknet.config import NetworkConfig, WireLimits
@@ -193,6 +197,33 @@ async def test_peers_that_are_slow_in_tls_count_as_in_handshake(authority: Autho
             assert await reader.read() == b""
             writer.close()
         assert {one.reason for one in peers(accepting).refused} <= {"full", "silent"}
+
+
+@pytest.mark.parametrize("event_loop", ["uvloop", "asyncio"])
+def test_a_peer_that_is_gone_at_once_leaves_nothing(event_loop: str, authority: Authority) -> None:
+    """A balancer that looks whether the port is open does so, before TLS has begun."""
+    said = [b"", b"\x16", b"GET / HTTP/1.1\r\n\r\n", b"x" * 8192]
+    ends = [struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)]  # by a reset, and in order
+    faults: list[object] = []
+
+    async def come_and_go() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: faults.append(context))
+        async with environment(authority.tls("worker-0")) as accepting:
+            before = asyncio.all_tasks()
+            for first, linger in itertools.product(said, ends):
+                with socket.create_connection(split_address(accepting.address)) as stranger:
+                    stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                    stranger.sendall(first)
+                await asyncio.sleep(0)
+            await exchange(accepting, accepting)  # all have been accepted by now
+            await until(lambda: not peers(accepting).pending)
+            await until(lambda: asyncio.all_tasks() <= before)
+
+    new_loop = asyncio.new_event_loop if event_loop == "asyncio" else uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(come_and_go())
+    assert not faults
 
 
 # -- certificates ----------------------------------------------------------------------------------
