@@ -18,17 +18,20 @@ unpacks to is counted while it is written, not believed.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import importlib
 import importlib.util
+import lzma
 import os
 import shutil
 import struct
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+import zlib
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path, PurePosixPath
@@ -52,6 +55,18 @@ _LENGTH = struct.Struct(">I")
 _COPY_BYTES = 64 * 1024
 _PYTHON = (".py", ".zip", ".whl")
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    ValueError,
+    RuntimeError,  # it is encrypted, or compressed in another way
+    OSError,  # a file has the name of a directory, or the disk is full
+)
+"""What an archive may raise that cannot be unpacked."""
 
 Kind = Literal["python", "archive"]
 
@@ -169,6 +184,21 @@ class FilesInUse:
                 if file.kind == "archive"
             }
 
+    async def take_in_thread(self, files: Sequence[JobFile]) -> dict[str, Path]:
+        """``take``, which may unpack for long. If this call is cancelled the thread goes on; what
+        it takes then is given back at once."""
+        taking = asyncio.ensure_future(asyncio.to_thread(self.take, files))
+
+        def give_back(done: asyncio.Future[dict[str, Path]]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                self.give_back(files)
+
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            taking.add_done_callback(give_back)
+            raise
+
     def give_back(self, files: Sequence[JobFile]) -> None:
         """Remove what no other job uses, and forget what was imported from it."""
         with self._lock:
@@ -186,6 +216,18 @@ class FilesInUse:
     def used(self, files: Sequence[JobFile]) -> Iterator[None]:
         """Have the files there for as long as the block lasts."""
         archives = self.take(files)
+        with self._found(files, archives):
+            yield
+
+    @asynccontextmanager
+    async def used_in_task(self, files: Sequence[JobFile]) -> AsyncIterator[None]:
+        """``used``, without holding up the event loop."""
+        archives = await self.take_in_thread(files)
+        with self._found(files, archives):
+            yield
+
+    @contextmanager
+    def _found(self, files: Sequence[JobFile], archives: Mapping[str, Path]) -> Iterator[None]:
         token = ARCHIVES.set({**ARCHIVES.get(), **archives})
         try:
             yield
@@ -194,6 +236,8 @@ class FilesInUse:
             self.give_back(files)
 
     def _unpack(self, file: JobFile, budget: _Budget) -> _Unpacked:
+        if PurePosixPath(file.name).name != file.name:
+            raise ConfigurationError(f"{file.name!r} is no name of a file")
         if self._base is None:
             base = Path(temporary_directory())
             remove_leftovers(_PREFIX, base)
@@ -246,7 +290,7 @@ class _Budget:
                 self._unpack_tar(file, directory)
             else:
                 self._unpack_zip(file, directory)
-        except (zipfile.BadZipFile, tarfile.TarError, EOFError, ValueError) as error:
+        except _UNREADABLE as error:
             raise ConfigurationError(f"{file.name} cannot be unpacked: {error}") from error
 
     def write(self, file: JobFile, place: Path, source: IO[bytes]) -> None:
@@ -258,7 +302,7 @@ class _Budget:
                 f"{self._count_max}, in {file.name}: bring fewer, or raise that option"
             )
         place.parent.mkdir(parents=True, exist_ok=True)
-        with place.open("xb") as copy:
+        with place.open("wb") as copy:  # of members of one name the last counts
             while data := source.read(_COPY_BYTES):
                 self._bytes -= len(data)
                 if self._bytes < 0:

@@ -421,7 +421,7 @@ class JobAttempt:
         in them."""
         files, graph = unpack_job(job)
         if files:
-            archives = await asyncio.to_thread(self._files_in_use.take, files)
+            archives = await self._files_in_use.take_in_thread(files)
             self._files = files
             ARCHIVES.set(archives)
         return graph

@@ -56,7 +56,7 @@ async def _settle(request: Settle, link: ControlLink, files_in_use: FilesInUse) 
     job, committables = await link.fetch_committables(request.job_id, request.attempt)
     prepared = merge_by_sink(committables)
     files, graph_bytes = unpack_job(job)
-    with files_in_use.used(files):
+    async with files_in_use.used_in_task(files):
         await _settle_graph(request, graph_bytes, prepared)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import io
 import sys
@@ -48,6 +49,12 @@ def tarred(name: str, kind: bytes = tarfile.REGTYPE) -> bytes:
     return file.getvalue()
 
 
+def damaged(archive: bytes) -> bytes:
+    """Return an archive whose first member cannot be decompressed."""
+    begin = 30 + 1  # its header, and a name of one letter
+    return archive[:begin] + b"\xff" * 4 + archive[begin + 4 :]
+
+
 def python(name: str, content: bytes) -> JobFile:
     return JobFile("python", name, "", content)
 
@@ -87,6 +94,35 @@ def test_a_wheel_and_a_zip_are_packages(in_use: FilesInUse) -> None:
         assert importlib.import_module("brought_pkg").Y == 3
 
 
+async def test_what_is_taken_for_a_task_that_is_cancelled_is_given_back(
+    in_use: FilesInUse,
+) -> None:
+    """A job may be cancelled while its files are unpacked, which a thread does to its end."""
+    with in_use._lock:
+        taking = asyncio.create_task(in_use.take_in_thread((module("X = 1"),)))
+        await asyncio.sleep(0)
+        taking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await taking
+    await asyncio.get_running_loop().shutdown_default_executor()
+    await asyncio.sleep(0)
+    with in_use.used((module("X = 2"),)):
+        assert importlib.import_module("brought").X == 2, "nothing of the first is left"
+
+
+def test_of_members_of_one_name_the_last_counts(in_use: FilesInUse) -> None:
+    """As `tar --append` and `zip --grow` leave them."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for content in (b"old", b"new"):
+            member = tarfile.TarInfo("x")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    files = (JobFile("archive", "a.tar", "data", file.getvalue()),)
+    assert (in_use.take(files)["data"] / "x").read_text() == "new"
+    in_use.give_back(files)
+
+
 def test_an_archive_has_a_directory_of_its_name(in_use: FilesInUse) -> None:
     archive = JobFile("archive", "a.zip", "data", zipped({"deep/text": "hello"}))
     assert (in_use.take((archive,))["data"] / "deep" / "text").read_text() == "hello"
@@ -110,6 +146,19 @@ REFUSED: Mapping[str, tuple[Callable[[], JobFile], str]] = {
         "neither a file nor a directory",
     ),
     "a device": (lambda: JobFile("archive", "a.tgz", "a", tarred("x", tarfile.CHRTYPE)), "neither"),
+    "a module elsewhere": (lambda: python("../x.py", b""), "'../x.py' is no name of a file"),
+    "a file in a file": (
+        lambda: JobFile("archive", "a.zip", "a", zipped({"x": "", "x/y": ""})),
+        "a.zip cannot be unpacked",
+    ),
+    "a long name": (
+        lambda: JobFile("archive", "a.zip", "a", zipped({"x" * 300: ""})),
+        "a.zip cannot be unpacked",
+    ),
+    "damage": (
+        lambda: JobFile("archive", "a.zip", "a", damaged(zipped({"x": "0" * 1000}))),
+        "a.zip cannot be unpacked",
+    ),
     "no archive": (lambda: python("a.whl", b"hello"), "a.whl cannot be unpacked"),
     "a library": (lambda: python("hypothesis.py", b""), "hypothesis, which is installed already"),
 }
