@@ -32,7 +32,7 @@ from flinknet.config import NetworkConfig
 from flinknet.connection.link import Link, LinkState
 from flinknet.connection.session import Session
 from flinknet.errors import RemoteProtocolError, RemoteTransportError
-from flinknet.net.acknowledgements import unacknowledged_s
+from flinknet.net.acknowledgements import Acknowledgements
 from flinknet.net.busy_poll import BusyPoll
 from flinknet.net.farewell import Farewell
 from flinknet.net.rest_queue import Rest, RestQueue
@@ -90,6 +90,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._rest: asyncio.Handle | Rest | None = None
         self._rests = sender.rests
         self._reading_paused = False
+        self._acknowledgements = Acknowledgements()
         self._heartbeat_s = config.heartbeat_interval_ms / 1000
         self._heartbeat_timer = loop.call_later(self._heartbeat_s, self._tick)
 
@@ -158,7 +159,8 @@ class LinkProtocol(asyncio.BufferedProtocol):
     def _look_for_machine(self) -> None:
         """Lose the session if the machine of the peer cannot be reached."""
         timeout_s = self._config.unreachable_timeout_ms / 1000
-        silent_s = unacknowledged_s(self._transport.get_extra_info("socket"))
+        connection = self._transport.get_extra_info("socket")
+        silent_s = self._acknowledgements.silent_s(connection, self._loop.time())
         if timeout_s and silent_s >= timeout_s and self.link.state is not LinkState.LOST:
             self.link.lost(
                 RemoteTransportError(

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from flinknet.net.acknowledgements import unacknowledged_s
+from flinknet.net.acknowledgements import Acknowledgements, unacknowledged_s
 from tests.unit.net.deaf_socket import cut
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
 
 LONG_S = 0.5
+
+_DETACH_FILTER = 27
 
 
 @pytest.fixture
@@ -70,6 +72,41 @@ def test_a_peer_that_does_not_read_is_there(pair: tuple[socket.socket, socket.so
     while time.monotonic() < end:
         assert unacknowledged_s(near) < LONG_S
         time.sleep(0.05)
+
+
+def test_what_was_sent_just_now_is_not_held_against_a_peer_that_was_idle(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    """Both processes may have been held up, and the network takes its time."""
+    near, far = pair
+    looked_at = Acknowledgements()
+    near.send(b"before")
+    assert far.recv(6) == b"before"
+    time.sleep(LONG_S)
+    cut(far)
+    near.send(b"behind")
+    assert unacknowledged_s(near) >= LONG_S
+    assert looked_at.silent_s(near, time.monotonic()) == 0.0
+    assert looked_at.silent_s(near, time.monotonic()) >= LONG_S, "it was due before, too"
+
+
+def test_what_was_acknowledged_since_the_look_before_counts(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    near, far = pair
+    looked_at = Acknowledgements()
+    cut(far)
+    near.send(b"first")
+    while not unacknowledged_s(near):
+        time.sleep(0.001)
+    assert looked_at.silent_s(near, time.monotonic()) == 0.0
+    far.setsockopt(socket.SOL_SOCKET, _DETACH_FILTER, 0)
+    assert far.recv(5) == b"first"
+    time.sleep(LONG_S)
+    cut(far)
+    near.send(b"second")
+    assert unacknowledged_s(near) >= LONG_S
+    assert looked_at.silent_s(near, time.monotonic()) == 0.0
 
 
 def test_what_has_no_acknowledgements_says_nothing() -> None:
