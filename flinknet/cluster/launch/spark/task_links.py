@@ -33,6 +33,18 @@ _PROOF_S = 10.0
 _UNPROVEN_MAX = 1024
 """Connections that have not shown the secret yet: as many as a cluster may have workers."""
 
+_NOT_OURS = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    TimeoutError,
+    HandshakeError,
+)
+"""What a connection raises that has ended, or says something else than tasks do."""
+
 OnNews = Callable[["TaskLink", Mapping[str, Any]], None]
 
 
@@ -123,8 +135,8 @@ class TaskLinks:
             if link is not None and self._on_link(link):
                 while line := await reader.readline():
                     self._on_news(link, json.loads(line))
-        except (OSError, ValueError, LookupError, TypeError, TimeoutError, HandshakeError):
-            pass  # It has ended, or is none of ours.
+        except _NOT_OURS:
+            pass
         finally:
             writer.transport.abort()
             if link is not None:
