@@ -54,10 +54,9 @@ def check_role(headers: Mapping[str, str], token: str, needed: Role) -> None:
     if shown is None:
         raise web.HTTPUnauthorized(text="the cluster token is missing or wrong")
     if shown < needed:
-        raise web.HTTPForbidden(
-            text=f"the token is one for {shown.name}, and this needs one for {needed.name}: "
-            f"`flinknet token {needed.name.lower()}` makes it of the cluster token"
-        )
+        how = f"one for {needed.name}: `flinknet token {needed.name.lower()}` makes it"
+        wanted = "the cluster token itself" if needed is Role.WORKER else how
+        raise web.HTTPForbidden(text=f"the token is one for {shown.name}, and this needs {wanted}")
 
 
 class HttpServer:

@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from flinknet.cluster.control.http_server import HttpServer
+from flinknet.cluster.control.credentials import Role, authorization_headers, role_token
+from flinknet.cluster.control.http_server import HttpServer, check_role
 from flinknet.cluster.control.submission import Submission
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError
@@ -223,3 +224,15 @@ async def test_an_error_of_this_process_is_in_the_log(caplog: pytest.LogCaptureF
     finally:
         await server.close()
     assert "ZeroDivisionError: ours" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("needed", "suffices"),
+    [(Role.SUBMIT, "`flinknet token submit` makes it"), (Role.WORKER, "the cluster token itself")],
+)
+def test_the_token_of_a_lower_role_is_told_which_one_suffices(needed: Role, suffices: str) -> None:
+    token = "a-token-of-enough-letters"
+    shown = authorization_headers(role_token(token, Role.READ))
+    with pytest.raises(web.HTTPForbidden) as refused:
+        check_role(shown, token, needed)
+    assert suffices in (refused.value.text or "")
