@@ -273,8 +273,9 @@ def _write(
 
 
 def _replace(path: Path, content: bytes, mode: int) -> None:
-    half = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    # A file or a link of another user could be in the place of a name that can be guessed.
+    half = path.with_name(f".{path.name}.{machine.token_hex(8)}")
+    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as writing:
         writing.write(content)
     half.replace(path)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from flinknet.cli.certs import init
 from flinknet.cli.main import main
 from tests.certificates import Authority
 
@@ -52,6 +53,21 @@ def test_an_authority_makes_certificates(
     keys = sorted(place.glob("*.key"))
     assert [key.name for key in keys] == ["ca.key", "coordinator.key", "worker-any.key"]
     assert {key.stat().st_mode & 0o777 for key in keys} == {0o600}
+
+
+def test_no_key_is_written_to_what_another_user_has_put_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory may be one that others can write to; even a name that is guessed is refused."""
+    monkeypatch.setattr("flinknet.machine.token_hex", lambda count: "guessed")
+    place = tmp_path / "certs"
+    place.mkdir()
+    stolen = tmp_path / "stolen"
+    stolen.touch(mode=0o666)
+    (place / ".ca.key.guessed").symlink_to(stolen)
+    with pytest.raises(FileExistsError):
+        init(place)
+    assert stolen.read_bytes() == b""
 
 
 def test_those_that_expire_soon_are_renewed(
