@@ -171,7 +171,7 @@ class CoordinatorClient:
                 on_printed(missed(answer["start"] - number))
             for line in answer["lines"]:
                 on_printed(line)
-            number = max(number, answer["start"]) + len(answer["lines"])
+            number = answer["start"] + len(answer["lines"])
             if not answer["lines"]:
                 if has_ended:
                     return

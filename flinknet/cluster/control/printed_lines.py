@@ -42,8 +42,10 @@ class PrintedLines:
 
     def after(self, number: int) -> tuple[int, list[str]]:
         """Return the lines from that number on, and the number of the first of them, which is a
-        later one if some are forgotten."""
+        later one if some are forgotten. A number beyond the next line's is one of a coordinator
+        before this one: then all lines are new."""
         with self._lock:
+            number = number if number <= self._end else 0
             start = min(max(number, self._end - len(self._lines)), self._end)
             skipped = start - (self._end - len(self._lines))
             return start, list(self._lines)[skipped:]
