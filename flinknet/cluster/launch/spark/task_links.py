@@ -103,6 +103,7 @@ class TaskLinks:
                 port,
                 limit=_LINE_BYTES_MAX,
                 ssl=None if self._tls is None else self._tls.server(),
+                ssl_handshake_timeout=None if self._tls is None else _PROOF_S,
             )
         except OSError as error:
             raise ConfigurationError(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+from pathlib import Path
 
 import pytest
 
+from flinknet.cluster.launch.spark import task_links
 from flinknet.cluster.launch.spark.agent import proof
 from flinknet.cluster.launch.spark.task_links import TaskLink, TaskLinks
 from flinknet.errors import ConfigurationError
+from tests.certificates import Authority
 
 SECRET = b"a secret"
 GREETING = {"stage": 1, "rank": 0, "nonce": "abc"}
@@ -51,6 +54,20 @@ async def test_a_stranger_is_not_let_in(greeting: bytes) -> None:
         await links.close()
     gc.collect()
     assert let_in == faults == [], "nor does it fill the log"
+
+
+async def test_a_stranger_that_says_nothing_is_cut_off_before_tls_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_links, "_PROOF_S", 0.05)
+    tls = Authority(tmp_path).tls("launcher")
+    links = TaskLinks(SECRET, lambda link: True, lambda *news: None, lambda link: None, tls)
+    host, port = await links.listen("127.0.0.1")
+    reader, writer = await asyncio.open_connection(host, port)
+    async with asyncio.timeout(5.0):
+        assert await reader.read() == b""
+    writer.close()
+    await links.close()
 
 
 async def test_a_port_that_is_taken_is_refused_with_the_option() -> None:
