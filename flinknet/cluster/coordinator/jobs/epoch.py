@@ -46,11 +46,16 @@ class Epoch:
         """Take the next number; OSError if it cannot be written down."""
         directory = state_directory / "epochs"
         directory.mkdir(mode=0o700, exist_ok=True)
-        taken = _numbers(directory)
-        number = max(taken, default=0) + 1
-        state_id = (directory / str(max(taken))).read_text() if taken else machine.unique_id()
-        while not _create(directory / str(number), state_id, durable=durable):
-            number += 1
+        while True:
+            highest, state_id = _highest(directory)
+            number = highest + 1
+            if not _create(directory / str(number), state_id, durable=durable):
+                continue
+            if max(_numbers(directory), default=number) <= number:
+                break
+            # It was held up meanwhile: others have taken this number and later ones, and have
+            # removed it. One that is later is there at any moment from then on.
+            (directory / str(number)).unlink(missing_ok=True)
         for before in _numbers(directory):
             if before < number:
                 (directory / str(before)).unlink(missing_ok=True)
@@ -79,6 +84,14 @@ class Epoch:
         )
         self.on_superseded(error)
         return error
+
+
+def _highest(directory: Path) -> tuple[int, str]:
+    """Return the highest number that is taken, 0 for none, and the name of the state directory."""
+    while taken := _numbers(directory):
+        with suppress(FileNotFoundError):  # a successor takes its number just now
+            return max(taken), (directory / str(max(taken))).read_text()
+    return 0, machine.unique_id()
 
 
 def _numbers(directory: Path) -> list[int]:

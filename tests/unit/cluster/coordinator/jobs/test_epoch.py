@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from flinknet.cluster.coordinator.jobs import epoch
 from flinknet.cluster.coordinator.jobs.epoch import Epoch
 from flinknet.errors import CoordinatorSupersededError
 
@@ -38,6 +40,26 @@ def test_one_that_wakes_up_hears_it_and_says_who_has_it(tmp_path: Path) -> None:
     with pytest.raises(CoordinatorSupersededError, match=r"of epoch 1, .*by one of epoch 2") as why:
         first.check()
     assert heard == [why.value]
+
+
+def test_one_that_is_held_up_while_it_begins_takes_no_number_that_others_have_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its look at the numbers and its own, two more coordinators begin."""
+    create = epoch._create
+    Epoch.take(tmp_path)
+    taken: list[Epoch] = []
+
+    def create_later(*arguments: Any, **options: Any) -> bool:
+        monkeypatch.setattr(epoch, "_create", create)
+        taken.extend(Epoch.take(tmp_path) for _ in range(2))
+        return create(*arguments, **options)
+
+    monkeypatch.setattr(epoch, "_create", create_later)
+    taken.append(Epoch.take(tmp_path))
+    assert [one.number for one in taken] == [2, 3, 4]
+    assert [holds(one) for one in taken] == [False, False, True]
+    assert len({one.state_id for one in taken}) == 1
 
 
 def test_of_many_that_begin_together_one_rules(tmp_path: Path) -> None:
