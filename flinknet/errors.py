@@ -14,6 +14,7 @@
     │   └── LocalTransportError            a socket of this side failed
     ├── RemoteError                        the peer failed, or broke the protocol
     │   ├── RemoteTransportError           the connection is gone
+    │   │   └── UnreadMessagesError        the peer does not read what it is sent
     │   ├── RemoteProtocolError            the peer sent what the protocol forbids
     │   │   ├── BufferReorderingError
     │   │   └── CorruptedDataError         bytes were changed on their way
@@ -87,6 +88,7 @@ __all__ = [
     "SerializationError",
     "StateError",
     "TooManyChannelsError",
+    "UnreadMessagesError",
     "WorkerLostError",
     "remote_error",
 ]
@@ -178,13 +180,25 @@ class RemoteTransportError(RemoteError):
 
 
 class RemoteProtocolError(RemoteError):
-    """The peer sent something that the protocol forbids; its connection is closed."""
+    """The peer sent something that the protocol forbids; its connection is closed.
+
+    ``kind`` is a word for metrics: what was forbidden about it.
+    """
 
     code = ErrorCode.PROTOCOL
+    kind: str = "message"
+    """A message of a wrong form, of a wrong size, or at a wrong time."""
+
+    def __init__(self, *args: object, kind: str | None = None) -> None:
+        super().__init__(*args)
+        if kind is not None:
+            self.kind = kind
 
 
 class BufferReorderingError(RemoteProtocolError):
     """A channel received a buffer out of sequence (Flink's BufferReorderingException)."""
+
+    kind = "sequence"
 
 
 class CorruptedDataError(RemoteProtocolError):
@@ -192,6 +206,11 @@ class CorruptedDataError(RemoteProtocolError):
     closed before anything was done with them."""
 
     code = ErrorCode.CORRUPTED
+    kind = "checksum"
+
+
+class UnreadMessagesError(RemoteTransportError):
+    """The peer does not read what it has asked for; its connection is closed."""
 
 
 class HandshakeError(RemoteError):

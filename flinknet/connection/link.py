@@ -262,14 +262,15 @@ class Link:
         self._hear_goodbye()
         corrupted = code == ErrorCode.CORRUPTED
         error = CorruptedDataError if corrupted else RemoteProtocolError
-        raise error(f"the peer closes the connection: {text}")
+        raise error(f"the peer closes the connection: {text}", kind="told")
 
     def _on_heartbeat(self) -> None:
         """That something came is all it says."""
         if not self._heartbeats.spend(self._now):
             raise RemoteProtocolError(
                 f"the peer sent more than {self._heartbeats.limit} heartbeats in a minute "
-                f"(heartbeats_per_minute_max)"
+                f"(heartbeats_per_minute_max)",
+                kind="heartbeats",
             )
 
     def _hear_goodbye(self) -> None:
@@ -339,7 +340,7 @@ class Link:
         """The peer broke the protocol: return the last message to it; none to one that has left, or
         that this side has taken leave of."""
         hears_why = self.state in _CAN_HEAR_WHY
-        log.warning("%s broke the protocol: %s", self.session.peer, text_of(violation))
+        log.debug("%s broke the protocol: %s", self.session.peer, text_of(violation))
         self._become(_E.REJECT)
         self.session.fail(violation)
         if not hears_why:
@@ -351,7 +352,7 @@ class Link:
 
     def lost(self, cause: BaseException) -> None:
         """The socket is gone: let the session go, which decides whether it ends; idempotent."""
-        if self.session.in_use and self.state is not _S.LOST:
+        if self.session.in_use and self.state not in (_S.REJECTED, _S.LOST):
             log.info("%s: lost while channels were in use: %s", self.session.peer, text_of(cause))
         self._become(_E.LOSE)
         self._decoder.release()

@@ -94,7 +94,8 @@ class ReaderRegistry:
         if credit > limits.credit_per_channel_max:
             raise RemoteProtocolError(
                 f"the peer requested channel {channel} with a credit of {credit}; the limit is "
-                f"{limits.credit_per_channel_max} (credit_per_channel_max)"
+                f"{limits.credit_per_channel_max} (credit_per_channel_max)",
+                kind="credit",
             )
         if credit and not self._needs_credit:
             raise RemoteProtocolError(
@@ -104,7 +105,8 @@ class ReaderRegistry:
         if len(self._readers) >= limits.channels_per_connection_max:
             raise RemoteProtocolError(
                 f"the peer requested more than {limits.channels_per_connection_max} channels "
-                f"(channels_per_connection_max)"
+                f"(channels_per_connection_max)",
+                kind="requests",
             )
         self._next_channel = channel + 1
         log.debug(
@@ -148,7 +150,8 @@ class ReaderRegistry:
         if not (reader.used or self._unused.spend(now)):
             raise RemoteProtocolError(
                 f"the peer cancelled more than {self._unused.limit} requests in a minute before "
-                f"anything was sent on their channels (unused_requests_per_minute_max)"
+                f"anything was sent on their channels (unused_requests_per_minute_max)",
+                kind="cancels",
             )
         del self._readers[channel]
         if reader is not self._refused:
@@ -162,11 +165,20 @@ class ReaderRegistry:
         if not self._needs_credit:
             raise RemoteProtocolError("the peer sent ADD_CREDIT, though flow control is off")
         reader = self._readers.get(channel) or self._reader(channel, "ADD_CREDIT")
-        reader.add_credit(credit)
+        try:
+            reader.add_credit(credit)
+        except RemoteProtocolError as violation:
+            violation.kind = "credit"
+            raise
 
     def add_event_credit(self, channel: int, events: int) -> None:
         """AddEventCredit."""
-        self._reader(channel, "ADD_EVENT_CREDIT").add_event_credit(events)
+        reader = self._reader(channel, "ADD_EVENT_CREDIT")
+        try:
+            reader.add_event_credit(events)
+        except RemoteProtocolError as violation:
+            violation.kind = "credit"
+            raise
 
     def resume_consumption(self, channel: int) -> None:
         """ResumeConsumption."""

@@ -47,7 +47,7 @@ from flinknet.connection.peer_budget import ReaderQuota, UnmetRequests
 from flinknet.connection.reader_registry import ReaderRegistry
 from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.remote_channel import RemoteInputChannel
-from flinknet.errors import ErrorCode, RemoteError, RemoteTransportError, remote_error
+from flinknet.errors import ErrorCode, RemoteError, UnreadMessagesError, remote_error
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.texts import printable, text_of
 from flinknet.transitions import Transitions
@@ -310,7 +310,7 @@ class Session:
         outbox.add_message(message)
         if outbox.control_bytes > limit:
             self.fail(
-                RemoteTransportError(
+                UnreadMessagesError(
                     f"{self.peer} does not read: {outbox.messages} control messages wait for it, "
                     f"over {limit} bytes (control_bytes_max)"
                 )

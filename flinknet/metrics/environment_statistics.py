@@ -15,6 +15,7 @@ __all__ = [
     "EnvironmentStatistics",
     "NetworkStatistics",
     "PeerDirectoryStatistics",
+    "ProtocolViolations",
     "RefusedPeers",
     "TopicStatistics",
 ]
@@ -25,6 +26,13 @@ class RefusedPeers(NamedTuple):
 
     reason: str
     sockets: int
+
+
+class ProtocolViolations(NamedTuple):
+    """How many connections ended because the peer did what is forbidden: its kind."""
+
+    kind: str
+    connections: int
 
 
 class PeerDirectoryStatistics(NamedTuple):
@@ -41,6 +49,7 @@ class PeerDirectoryStatistics(NamedTuple):
     dialled_total: int
     lost_total: int
     refused: tuple[RefusedPeers, ...]
+    violations: tuple[ProtocolViolations, ...]
 
     @property
     def refused_total(self) -> int:

@@ -16,6 +16,7 @@ from flinknet.buffer.network_pool import NetworkBufferPoolStatistics
 from flinknet.metrics.connection_totals import ConnectionTotals
 from flinknet.metrics.environment_statistics import (
     PeerDirectoryStatistics,
+    ProtocolViolations,
     RefusedPeers,
     TopicStatistics,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "PROCESS",
     "REFUSED",
     "TOPIC",
+    "VIOLATIONS",
     "garbage_families",
     "network_families",
     "topic_families",
@@ -139,6 +141,14 @@ REFUSED: Catalogue[RefusedPeers] = Catalogue(
     labels=(*WORKER_LABELS, "reason"),
 )
 
+VIOLATIONS: Catalogue[ProtocolViolations] = Catalogue(
+    "Peers that have broken the protocol",
+    (
+        Metric("flinknet_protocol_violations_total", Unit.NUMBER, "connections", "Connections that ended because the peer did what is forbidden, by its kind: message, sequence, checksum, credit, requests, cancels, heartbeats, unread, or told if the peer says so of this side", COUNTER),
+    ),
+    labels=(*WORKER_LABELS, "kind"),
+)
+
 EVENT_LOOP: Catalogue[WorkerStatistics] = Catalogue(
     "Event loop of a worker",
     (
@@ -188,6 +198,8 @@ def network_families(
     yield from NETWORK.families([(labels, network)])
     refused = [({**labels, "reason": one.reason}, one) for one in network.peers.refused]
     yield from REFUSED.families(refused, even_empty=True)
+    violations = [({**labels, "kind": one.kind}, one) for one in network.peers.violations]
+    yield from VIOLATIONS.families(violations, even_empty=True)
     by_peer = [({**labels, "peer": one.connection.peer}, one) for one in connections]
     yield from CONNECTION.families(by_peer)
 

@@ -48,8 +48,18 @@ from flinknet.connection.handshake import Handshake
 from flinknet.connection.link import Link, LinkState
 from flinknet.connection.peer_budget import ReaderQuota, UnmetRequests
 from flinknet.connection.session import Session
-from flinknet.errors import ClosedResourceError, HandshakeError, RemoteTransportError
-from flinknet.metrics.environment_statistics import PeerDirectoryStatistics, RefusedPeers
+from flinknet.errors import (
+    ClosedResourceError,
+    HandshakeError,
+    RemoteProtocolError,
+    RemoteTransportError,
+    UnreadMessagesError,
+)
+from flinknet.metrics.environment_statistics import (
+    PeerDirectoryStatistics,
+    ProtocolViolations,
+    RefusedPeers,
+)
 from flinknet.net.address import join_address, split_address
 from flinknet.net.busy_poll import BusyPoll
 from flinknet.net.dial import Dial
@@ -107,6 +117,7 @@ class PeerDirectory:
         self._closing = False
         self._accepted = self._dialled = self._lost = 0
         self._refusals = Refusals()
+        self._violations = Refusals("broke the protocol")
 
     # -- finding a peer ---------------------------------------------------------------------------
 
@@ -366,11 +377,23 @@ class PeerDirectory:
 
     def _forget_session(self, session: Session) -> None:
         """Find a lost session no longer; its socket may stay for a farewell."""
-        del self._carriers[session]
+        self._count_violation(session, self._carriers.pop(session).source)
         for known_as, known in list(self._sessions.items()):
             if known is session:  # not one over a newer connection to the same worker
                 self._lost += 1
                 del self._sessions[known_as]
+
+    def _count_violation(self, session: Session, source: str) -> None:
+        """Count a session that ends because of what its peer did, if it does."""
+        match session.failure:
+            case RemoteProtocolError(kind=kind):
+                pass
+            case UnreadMessagesError():
+                kind = "unread"
+            case _:
+                return
+        text = f"{session.peer}: {text_of(session.failure)}"
+        self._violations.count(kind, source, text, self._loop.time())
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -413,6 +436,7 @@ class PeerDirectory:
             dialled_total=self._dialled,
             lost_total=self._lost,
             refused=tuple(starmap(RefusedPeers, self._refusals.counts.items())),
+            violations=tuple(starmap(ProtocolViolations, self._violations.counts.items())),
         )
 
 

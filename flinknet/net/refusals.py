@@ -1,5 +1,7 @@
 """Refusals: peers that were not let in are counted by reason, and told in the log, but not each.
 
+So are peers that have broken the protocol, by its kind.
+
 Theory of operation. A stranger may try as often as it likes, and must not fill the log. So a source
 (the peer's host) gets one line a minute for each reason, and the next line says how many there were
 in between. Sources that are remembered are few; a further one makes the oldest be forgotten.
@@ -34,9 +36,13 @@ class _Told:
 
 
 class Refusals:
-    """Counts refused peers, and tells of them."""
+    """Counts refused peers, and tells of them.
 
-    def __init__(self) -> None:
+    ``what`` says what was done: "refused", or what else ends a connection.
+    """
+
+    def __init__(self, what: str = "refused") -> None:
+        self._what = what
         self.counts: Counter[str] = Counter()
         self._told: dict[tuple[str, str], _Told] = {}
 
@@ -44,7 +50,7 @@ class Refusals:
         """A peer was refused; ``reason`` is a word for metrics, ``text`` says it to people."""
         self.counts[reason] += 1
         if reason in _EXPECTED:
-            log.debug("refused (%s): %s", reason, text)
+            log.debug("%s (%s): %s", self._what, reason, text)
             return
         told = self._told.get((source, reason))
         if told is not None and now - told.at < _LINE_INTERVAL_S:
@@ -55,4 +61,4 @@ class Refusals:
         if len(self._told) >= _REMEMBERED_MAX:
             del self._told[next(iter(self._told))]
         self._told[source, reason] = _Told(now)
-        log.warning("refused (%s): %s%s", reason, text, others)
+        log.warning("%s (%s): %s%s", self._what, reason, text, others)

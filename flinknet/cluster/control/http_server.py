@@ -32,6 +32,9 @@ __all__ = ["HttpServer", "check_role"]
 
 _SHUTDOWN_S = 1.0
 
+_REASONS = {401: "unauthorized", 403: "forbidden", 408: "slow", 413: "oversized"}
+"""Answers that refuse a request, by the word for them in metrics."""
+
 log = logging.getLogger("flinknet.http")
 
 
@@ -67,10 +70,11 @@ class HttpServer:
         application: web.Application,
         config: ClusterConfig,
         peer_was_held_up: Callable[[float], bool] = lambda within_s: False,
+        refusals: Refusals | None = None,
     ) -> None:
         """``peer_was_held_up`` returns whether user code held up the event loop of a known peer in
         the last seconds. Then no connection is cut off, since a connection does not tell its
-        peer."""
+        peer. ``refusals`` counts connections and requests that are refused."""
         self._loop = asyncio.get_running_loop()
         self._tls = tls_of(config.tls)
         self._wants_certificate = config.tls.http_clients == "certificate"
@@ -80,7 +84,7 @@ class HttpServer:
             connections_max=config.http_connections_max,
             request_timeout_s=self._request_timeout_s,
         )
-        self._refusals = Refusals()
+        self._refusals = Refusals() if refusals is None else refusals
         self._by_handler: dict[asyncio.Protocol, _Connection] = {}
         self._timer: asyncio.TimerHandle | None = None
         application.middlewares.insert(0, self._middleware())
@@ -133,6 +137,9 @@ class HttpServer:
         """A connection has been made."""
         leaving = self._connections.accept(connection, self._loop.time())
         if leaving is not None:
+            self.refused(
+                leaving.source, "full", "too many connections (cluster.http_connections_max)"
+            )
             leaving.abort()
         if leaving is not connection:
             self._by_handler[connection.handler] = connection
@@ -153,9 +160,16 @@ class HttpServer:
         context = self._tls.https_server(wants_certificate=self._wants_certificate)
         return Entrance(connection, context, self._loop, self._request_timeout_s)
 
-    def refused(self, source: str, reason: str) -> None:
-        """TLS has found that a peer is not to be let in."""
-        self._refusals.count("tls", source, f"{source}: {reason}", self._loop.time())
+    def refused(self, source: str, reason: str, text: str) -> None:
+        """Count a connection or a request that was refused; ``reason`` is a word for metrics.
+
+        Only a fault of certificates is told in the log: its sender is not told what it is.
+        """
+        if reason == "tls":
+            self._refusals.count(reason, source, f"{source}: {text}", self._loop.time())
+        else:
+            self._refusals.counts[reason] += 1
+            log.debug("refused (%s): %s: %s", reason, source, text)
 
     def _middleware(self) -> Middleware:
         @web.middleware
@@ -164,13 +178,25 @@ class HttpServer:
             if connection is None:  # it was cut off just now
                 raise web.HTTPServiceUnavailable
             self._connections.begin(connection)
+            connection.is_asked, connection.has_unread = True, False
             try:
-                return await handler(request)
+                response = await handler(request)
+                self._count_answer(connection, response.status)
+                return response
+            except web.HTTPException as refused:
+                self._count_answer(connection, refused.status)
+                raise
             finally:
+                connection.is_asked = False
                 self._connections.end(connection, self._loop.time())
                 self._set_timer()
 
         return watched
+
+    def _count_answer(self, connection: _Connection, status: int) -> None:
+        reason = _REASONS.get(status)
+        if reason is not None:
+            self.refused(connection.source, reason, f"answered with {status}")
 
     def _set_timer(self) -> None:
         deadline = self._connections.deadline
@@ -185,6 +211,10 @@ class HttpServer:
             if connection.has_written() or was_held_up:
                 self._connections.progress(connection, now)
             else:
+                reason = connection.reason_overdue()
+                if reason is not None:
+                    text = f"no request within {self._request_timeout_s:g} s"
+                    self.refused(connection.source, reason, text)
                 self._connections.lose(connection)
                 connection.abort()
         self._set_timer()
@@ -199,15 +229,30 @@ class _Connection(asyncio.Protocol):
         self._server = server
         self._tls = tls
         self._transport: asyncio.Transport | None = None
-        self._source = ""
+        self.source = ""
+        self.has_unread = False
+        """Whether something has come that is no whole request."""
+        self.is_asked = False
+        """Whether a request is being answered."""
         self._is_served = False
+        self._is_new = True
+        self._ended_by_peer = False
         self._unwritten = 0
         self.handler = handler
 
     def abort(self) -> None:
         """Cut the connection off."""
         assert self._transport is not None
+        self._ended_by_peer = True  # it will not be taken for an end that aiohttp has decided
         self._transport.abort()
+
+    def reason_overdue(self) -> str | None:
+        """Return why a connection that asks for nothing is cut off, if that is more than idle."""
+        if self._unwritten:
+            return "unread"
+        if self.has_unread:
+            return "slow"
+        return "silent" if self._is_new else None
 
     def has_written(self) -> bool:
         """Whether the peer has fetched some of an answer since the last call."""
@@ -218,7 +263,7 @@ class _Connection(asyncio.Protocol):
     def accepted(self, transport: asyncio.BaseTransport) -> None:
         """Count the connection; with TLS it is not secure yet."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
-        self._source = (transport.get_extra_info("peername") or ("an unknown peer",))[0]
+        self.source = (transport.get_extra_info("peername") or ("an unknown peer",))[0]
         self._server.accepted(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -232,7 +277,7 @@ class _Connection(asyncio.Protocol):
             try:
                 self._tls.names_of_peer(transport)
             except HandshakeError as error:
-                self._server.refused(self._source, str(error))
+                self._server.refused(self.source, "tls", str(error))
                 self.abort()
                 return
         self._is_served = True
@@ -241,14 +286,19 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.lost(self)
         if self._is_served:
+            if self.has_unread and exc is None and not self._ended_by_peer:
+                self._server.refused(self.source, "malformed", "what it sent is no HTTP")
             self.handler.connection_lost(exc)
         elif exc is not None and (reason := refusal_of(exc)) is not None:
-            self._server.refused(self._source, reason)
+            self._server.refused(self.source, "tls", reason)
 
     def data_received(self, data: bytes) -> None:
+        self._is_new = False
+        self.has_unread |= not self.is_asked
         self.handler.data_received(data)
 
     def eof_received(self) -> bool | None:
+        self._ended_by_peer = True
         self.handler.eof_received()
         return None
 

@@ -69,6 +69,7 @@ from flinknet.errors import (
     FlinknetError,
     JobError,
 )
+from flinknet.net.refusals import Refusals
 from flinknet.texts import text_of
 from flinknet.wire.checkpoint_options import CheckpointKind
 
@@ -119,6 +120,7 @@ class Coordinator:
         self._progressed = asyncio.Event()
         """Set, and replaced, after every input."""
         self.config = config
+        self.http_refusals = Refusals()
         self.metrics = MetricStore(self._send, config.statistics_interval_ms / 1000)
         self.printed = PrintedStore(config.output_kept_bytes)
         self.answers = Inquiries[bytes](self._send)
@@ -603,7 +605,12 @@ async def serve(
     if has_launcher:
         launcher = _Launcher(coordinator, loop, config.state_directory if owns_state else None)
         watch_parent(launcher.hear, launcher.ended)
-    server = HttpServer(control_plane(coordinator, token), config, coordinator.one_was_held_up)
+    server = HttpServer(
+        control_plane(coordinator, token),
+        config,
+        coordinator.one_was_held_up,
+        coordinator.http_refusals,
+    )
     try:
         address = await server.start(
             config.host,

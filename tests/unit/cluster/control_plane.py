@@ -80,7 +80,9 @@ async def serve_control_plane(
     coordinator = Coordinator(config, store=store)
     token = new_token() if before is None else before.token
     port = 0 if before is None else int(before.address.rpartition(":")[2])
-    server = HttpServer(control_plane(coordinator, token), config)
+    server = HttpServer(
+        control_plane(coordinator, token), config, refusals=coordinator.http_refusals
+    )
     try:
         address = await server.start(config.host, port, "port")
         yield ServedCoordinator(coordinator, address, token)

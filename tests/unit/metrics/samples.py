@@ -11,7 +11,11 @@ from flinknet.consumer.debloating import BufferDebloaterStatistics
 from flinknet.consumer.input_channel import InputChannelStatistics, PartitionLocation
 from flinknet.metrics.busiest_channels import BusiestChannels, ChannelRow
 from flinknet.metrics.connection_totals import ConnectionTotals
-from flinknet.metrics.environment_statistics import PeerDirectoryStatistics, RefusedPeers
+from flinknet.metrics.environment_statistics import (
+    PeerDirectoryStatistics,
+    ProtocolViolations,
+    RefusedPeers,
+)
 from flinknet.metrics.environment_totals import NetworkTotals
 from flinknet.metrics.gate_totals import ChannelSums, GateTotals
 from flinknet.metrics.io_metrics import IOMetrics
@@ -180,6 +184,7 @@ def network(connections: int = 1) -> NetworkTotals:
             dialled_total=2,
             lost_total=1,
             refused=(RefusedPeers("full", 5), RefusedPeers("version", 6)),
+            violations=(ProtocolViolations("credit", 7),),
         ),
         connections=tuple(connection(f"worker {number}", 2, 3) for number in range(connections)),
         reassembly=ReassemblyStatistics(1, 2, 3, 4, 5, 6),

@@ -72,6 +72,11 @@ def test_refused_peers_are_counted_by_reason() -> None:
     ]
 
 
+def test_broken_protocols_are_counted_by_kind() -> None:
+    family = FAMILIES["flinknet_protocol_violations_total"]
+    assert family.samples == [({**LABELS, "kind": "credit"}, 7)]
+
+
 @pytest.mark.parametrize(
     ("address", "host"), [("127.0.0.1:7001", "127.0.0.1"), ("[::1]:7001", "::1")]
 )
@@ -80,10 +85,11 @@ def test_a_workers_labels_are_its_host_and_its_name(address: str, host: str) -> 
 
 
 def test_peers_have_a_family_before_one_is_refused() -> None:
-    peers = WORKER.peers._replace(refused=())
+    peers = WORKER.peers._replace(refused=(), violations=())
     families = network_families(LABELS, WORKER._replace(peers=peers), ())
     found = {family.name: family.samples for family in families}
     assert found["flinknet_peers_refused_total"] == []
+    assert found["flinknet_protocol_violations_total"] == []
     assert "flinknet_connection_credit" not in found
 
 

@@ -117,6 +117,8 @@ async def test_a_peer_that_breaks_the_protocol_is_told_and_closed(violation: str
                 assert "the peer" in text
         await until(lambda: peers(environment).established == good - 1)
         assert len(environment.statistics().connections) == 1
+        kind = "credit" if violation == "too much credit" else "message"
+        assert peers(environment).violations == ((kind, 1),)
         await bystanders.go_on()
         partition.release()
 
@@ -194,8 +196,24 @@ async def test_a_peer_that_does_not_read_is_cut_off_at_the_limit() -> None:
                     channel += 1
                 await stranger.writer.drain()
         await until(lambda: peers(environment).lost_total == 1)
+        assert peers(environment).violations == (("unread", 1),)
         await stranger.close()
         await bystanders.go_on()
+
+
+async def test_a_peer_that_breaks_the_protocol_again_and_again_does_not_fill_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is counted each time, and told once."""
+    async with NetworkEnvironment(config=quick()) as environment:
+        for _ in range(20):
+            async with Stranger.meet(environment) as stranger:
+                stranger.send(partition_request(0) + about(M.ADD_CREDIT, 0, 2**31))
+                await stranger.read_messages(1)
+            await until(lambda: peers(environment).established == 0)
+        assert peers(environment).violations == (("credit", 20),)
+    [line] = [record for record in caplog.records if record.levelname != "DEBUG"]
+    assert line.message.startswith("broke the protocol (credit): stranger at 127.0.0.1:9: the peer")
 
 
 # -- a peer that floods ----------------------------------------------------------------------------
@@ -249,8 +267,10 @@ async def test_a_flood_of_legal_messages_keeps_nobody_from_the_event_loop() -> N
         assert later.bytes_in > flooded.bytes_in
 
 
-@pytest.mark.parametrize("flood", ["heartbeats", "requests that are cancelled"])
-async def test_a_flood_that_no_honest_peer_needs_ends_the_connection(flood: str) -> None:
+@pytest.mark.parametrize(
+    ("flood", "kind"), [("heartbeats", "heartbeats"), ("requests that are cancelled", "cancels")]
+)
+async def test_a_flood_that_no_honest_peer_needs_ends_the_connection(flood: str, kind: str) -> None:
     wire = WireLimits(
         heartbeats_per_minute_max=1_000,
         channels_per_connection_max=500,
@@ -269,6 +289,7 @@ async def test_a_flood_that_no_honest_peer_needs_ends_the_connection(flood: str)
                     stranger.send(request + about(M.CANCEL_PARTITION_REQUEST, channel))
             [told] = await stranger.read_messages(1)
         assert "per_minute_max" in told[3]
+        assert peers(environment).violations == ((kind, 1),)
         await until(lambda: peers(environment).established == 1)
         await bystanders.go_on()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from flinknet.cluster.control.job_state import JobState
@@ -169,6 +169,14 @@ _CLOCK: Catalogue[WorkerRecord] = Catalogue(
     ),
     labels=(*_HOST, "tm_id"),
 )
+
+_HTTP: Catalogue[int] = Catalogue(
+    "Refusals of the HTTP server",
+    (
+        Metric("flinknet_http_refused_total", Unit.NUMBER, int, "Connections and requests that the coordinator has refused, by the reason: tls, full, silent, slow, malformed, oversized, unauthorized, forbidden, unread", COUNTER),
+    ),
+    labels=(*_HOST, "reason"),
+)
 # fmt: on
 
 COORDINATOR_CATALOGUES: tuple[Catalogue[Any], ...] = (
@@ -178,12 +186,17 @@ COORDINATOR_CATALOGUES: tuple[Catalogue[Any], ...] = (
     _WORKERS,
     _REPORT,
     _CLOCK,
+    _HTTP,
 )
 """In the order of the documentation."""
 
 
 def coordinator_families(
-    labels: Labels, dispatcher: Dispatcher, store: MetricStore, now: float
+    labels: Labels,
+    dispatcher: Dispatcher,
+    store: MetricStore,
+    http_refusals: Mapping[str, int],
+    now: float,
 ) -> Iterator[Family]:
     """Make everything that the coordinator exports; of jobs, those that have not ended."""
     yield from CLUSTER.families([(labels, dispatcher)])
@@ -211,6 +224,10 @@ def coordinator_families(
             for worker in dispatcher.workers.registered()
             if worker.clock_error_s is not None
         ],
+        even_empty=True,
+    )
+    yield from _HTTP.families(
+        [({**labels, "reason": reason}, number) for reason, number in http_refusals.items()],
         even_empty=True,
     )
 

@@ -26,6 +26,7 @@ from flinknet.metrics.process_totals import ProcessMeter
 from flinknet.metrics.turns import Turns
 from flinknet.metrics.worker_catalogue import COORDINATOR_PROCESS_SCOPE, PROCESS
 from flinknet.net.address import join_address
+from flinknet.net.refusals import Refusals
 
 __all__ = ["Measured", "MetricsRoutes"]
 
@@ -36,6 +37,7 @@ class Measured(Protocol):
     config: ClusterConfig
     dispatcher: Dispatcher
     metrics: MetricStore
+    http_refusals: Refusals
 
     def now(self) -> float: ...
 
@@ -60,7 +62,11 @@ class MetricsRoutes:
         coordinator = self._coordinator
         labels = {"host": coordinator.config.host}
         families = coordinator_families(
-            labels, coordinator.dispatcher, coordinator.metrics, coordinator.now()
+            labels,
+            coordinator.dispatcher,
+            coordinator.metrics,
+            coordinator.http_refusals.counts,
+            coordinator.now(),
         )
         process = PROCESS.families([(labels, self._process.totals())], COORDINATOR_PROCESS_SCOPE)
         everything = [build_info(labels), *process, *families]

@@ -101,6 +101,27 @@ async def test_a_head_that_comes_byte_by_byte_does_not_keep_a_connection() -> No
         assert await closed == b""
 
 
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (b"", "silent"),
+        (b"GET /livez HTTP/1.1\r\nHost: a\r\n", "slow"),
+        (b"POST /api/v1/jobs HTTP/1.1\r\nHost: a\r\nTOKEN\r\nContent-Length: 9\r\n\r\nab", "slow"),
+        (bytes(range(256)) + b"\r\n\r\n", "malformed"),
+        (b"GET /v1/overview HTTP/1.1\r\nHost: a\r\n\r\n", "unauthorized"),
+        (b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n", None),
+    ],
+    ids=["silent", "half a head", "half a body", "garbage", "no token", "kept alive"],
+)
+async def test_what_is_refused_is_counted_by_its_reason(sent: bytes, reason: str | None) -> None:
+    async with serve_control_plane(QUICK) as served:
+        token = f"Authorization: Bearer {served.token}".encode()
+        async with connected(served.address, sent.replace(b"TOKEN", token)) as (reader, _):
+            await until_closed(reader)
+        counts = served.coordinator.http_refusals.counts
+        assert counts == ({} if reason is None else {reason: 1})
+
+
 async def test_an_answer_that_nobody_fetches_does_not_keep_a_connection() -> None:
     body = b"x" * 30_000_000
 
@@ -120,6 +141,7 @@ async def test_an_answer_that_nobody_fetches_does_not_keep_a_connection() -> Non
                     await asyncio.sleep(0)
             writer.transport.resume_reading()  # type: ignore[attr-defined]
             assert len(await until_closed(reader)) < len(body)
+        assert server._refusals.counts == {"unread": 1}
     finally:
         await server.close()
 

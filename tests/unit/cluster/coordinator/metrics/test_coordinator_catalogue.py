@@ -34,7 +34,7 @@ class Coordinator:
             self.dispatcher.register(Register(worker_id, 1, "127.0.0.1:1", 2), 0.0)
 
     def exported(self, now: float) -> dict[str, list[tuple[Labels, float]]]:
-        families = coordinator_families(LABELS, self.dispatcher, self.store, now)
+        families = coordinator_families(LABELS, self.dispatcher, self.store, {"tls": 3}, now)
         return {family.name: list(family.samples) for family in families}
 
 
@@ -56,6 +56,7 @@ def test_workers_and_slots_have_flinks_names() -> None:
         "flinknet_coordinator_last_checkpoint_age_seconds": [],
         "flinknet_worker_clock_offset_seconds": [({**LABELS, "tm_id": "worker-1"}, -2.5)],
         "flinknet_worker_clock_error_seconds": [({**LABELS, "tm_id": "worker-1"}, 0.001)],
+        "flinknet_http_refused_total": [({**LABELS, "reason": "tls"}, 3)],
     }
 
 
