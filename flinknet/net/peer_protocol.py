@@ -98,6 +98,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._tls = registrar.tls
         self._may_speak = registrar.tls is None or dialled
+        self._is_cut_off = False
         self._linked: LinkProtocol | None = None
         self._memory = bytearray(_HANDSHAKE_READ_BYTES)
         self._timer: PatientTimer | None = None
@@ -224,8 +225,10 @@ class PeerProtocol(asyncio.BufferedProtocol):
         """The socket is gone before both sides agreed, or before this side could know that."""
         self._stop_timer()
         refusal = None if exc is None else refusal_of(exc)
-        if refusal is not None and self.in_handshake:
+        if self.in_handshake and refusal is not None:
             self._reject(refusal)
+        elif self.in_handshake and not (self.dialled or self._is_cut_off):
+            self._registrar.on_given_up(self, "left")
         if self.handshake is not None:
             self.handshake.lost(self._hint_of_loss())
         self._end_handshake()
@@ -269,6 +272,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         """Close at once, whatever is queued."""
+        self._is_cut_off = True
         if self._transport is not None:
             self._transport.abort()
 
@@ -305,7 +309,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """Close: nothing more is to be heard from the peer."""
-        self.abort()
+        assert self._transport is not None
+        self._transport.abort()
         return False
 
     # -- the end of a handshake -------------------------------------------------------------------

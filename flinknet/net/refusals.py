@@ -21,9 +21,9 @@ log = logging.getLogger("flinknet.net")
 _LINE_INTERVAL_S = 60.0
 """Between two lines of one source for one reason."""
 
-_EXPECTED = frozenset({"duplicate", "closing", "silent"})
-"""Reasons that tell of no fault: two workers that dialled each other, the end of this one, and a
-look whether a port is open."""
+_EXPECTED = frozenset({"duplicate", "closing", "silent", "left"})
+"""Reasons that tell of no fault: two workers that dialled each other, the end of this one, a look
+whether a port is open, and a peer that gives up."""
 
 _REMEMBERED_MAX = 256
 """Pairs of source and reason: 50 KiB. A line of the log costs more than to forget one."""

@@ -711,6 +711,20 @@ async def test_who_does_not_say_who_it_is_in_time_is_closed(said: int) -> None:
         await stranger.close()
 
 
+@pytest.mark.parametrize("said", [b"", Opening(bytes(16)).encode()], ids=["nothing", "opening"])
+async def test_who_leaves_in_the_handshake_is_counted(said: bytes) -> None:
+    """Floods of handshakes are seen, though each attacker closes by itself."""
+    async with NetworkEnvironment(config=quick()) as environment:
+        stranger = await Stranger.dial(environment.address)
+        stranger.say(said)
+        if said:
+            await stranger.expect_challenge()
+        await until(lambda: peers(environment).pending == 1)
+        await stranger.close()
+        await until(lambda: peers(environment).refused == (("left", 1),))
+        assert peers(environment).admitted == 0
+
+
 async def test_who_is_refused_and_stays_is_closed_in_time() -> None:
     config = quick(wire=WireLimits(handshake_timeout_ms=20.0))
     async with NetworkEnvironment(config=config) as environment:

@@ -1,0 +1,171 @@
+"""A hundred hostile clients beside one good job, at every port, with TLS and with the secret alone.
+
+The attackers are those of ``bench/attackers``, in a process of their own; each comes again as soon
+as its connection has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from bench.attackers.crowd import KINDS, SECURE_KINDS
+from bench.attackers.siege import besieged, join
+from flinknet.cluster import LocalCluster
+from flinknet.cluster.control.client import CoordinatorClient
+from flinknet.cluster.control.credentials import authorization_headers
+from flinknet.cluster.launch.job_memory import JobMemory
+from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig, TlsConfig, WireLimits
+from flinknet.datastream import (
+    CollectSink,
+    GeneratorSource,
+    RateLimitedSource,
+    StreamExecutionEnvironment,
+)
+from flinknet.graph.graph import JobGraph
+from flinknet.net.memory_bound import memory_bound
+from tests.certificates import Authority
+from tests.integration.exchange_programs import status_bytes
+
+MIB = 2**20
+RECORDS, RATE = 20_000, 2_000.0
+SLACK_BYTES = 16 * MIB
+"""As in ``test_memory_bound.py``: of the interpreter and the allocator."""
+
+ATTACKERS = 100
+
+REASONS = {
+    "silent": {"silent", "full"},
+    "slow": {"slow", "silent", "full"},
+    "garbage": {"malformed", "tls"},
+    "handshakes": {"left"},
+    "wrong_secret": {"refused"},
+    "wrong_certificate": {"tls"},
+    "replayed": {"refused"},
+}
+"""Under which of the workers' reasons those are found that do not get in. With TLS, one whose first
+message of TLS is not complete has said nothing yet."""
+
+VIOLATIONS = {
+    "forged_credit": "credit",
+    "oversized": "message",
+    "pings": "heartbeats",
+    "requests": "requests",
+    "cancels": "cancels",
+}
+"""The same of those that do."""
+
+UNENDING = {"unread", "http_requests", "http_unread"}
+"""What nothing ends within seconds: legal requests, and answers that the sockets of both sides can
+still hold."""
+
+HTTP_REASONS = {
+    "http_silent": "silent",
+    "http_slow_head": "slow",
+    "http_garbage": "malformed",
+    "http_wrong_token": "unauthorized",
+}
+
+
+def config_of(tls: TlsConfig) -> FlinknetConfig:
+    """Limits that a hundred reach within the seconds of a test."""
+    return FlinknetConfig(
+        network=NetworkConfig(
+            segment_bytes=4096,
+            network_memory_bytes=16 * MIB,
+            record_bytes_max=MIB,
+            record_spill_bytes=MIB,
+            reassembly_memory_bytes=MIB,
+            rendezvous_timeout_ms=10_000,
+            wire=WireLimits(
+                handshake_timeout_ms=1_000.0,
+                control_bytes_max=256 * 1024,
+                channels_per_connection_max=1_000,
+                unused_requests_per_minute_max=1_000,
+            ),
+        ),
+        cluster=ClusterConfig(http_request_timeout_ms=1_000.0, tls=tls),
+    )
+
+
+def good_job() -> JobGraph:
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    source = RateLimitedSource(GeneratorSource(lambda number: (number % 10, number), RECORDS), RATE)
+    numbers = environment.from_source(source)
+    totals = numbers.key_by(lambda record: record[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+    totals.rebalance().sink_to(CollectSink()).name("out")
+    return environment.job_graph("good")
+
+
+async def refused_by_http(cluster: LocalCluster) -> set[str]:
+    """Return for which reasons the coordinator has refused anything."""
+    url = f"http://{cluster.address}/metrics"
+    async with (
+        aiohttp.ClientSession(headers=authorization_headers(cluster.token)) as session,
+        session.get(url) as response,
+    ):
+        text = await response.text()
+    return set(
+        re.findall(r'^flinknet_http_refused_total{[^}]*reason="([a-z]+)"', text, re.MULTILINE)
+    )
+
+
+@pytest.mark.parametrize("is_secure", [False, True], ids=["secret", "TLS"])
+async def test_a_hundred_attackers_beside_a_good_job(tmp_path: Path, is_secure: bool) -> None:
+    tls, foreign = TlsConfig(), None
+    if is_secure:
+        authority, other = Authority(tmp_path / "ours"), Authority(tmp_path / "theirs")
+        for one in (authority, other):
+            one.issue("worker-*", "127.0.0.1")
+        certificate, key, ca = map(str, authority.files("worker-*"))
+        tls = TlsConfig(certificate, key, ca, http_clients="token")
+        foreign = other.files("worker-*")[:2]
+    config = config_of(tls)
+    names = [kind for kind in KINDS if is_secure or kind not in SECURE_KINDS]
+    kinds = Counter(names[number % len(names)] for number in range(ATTACKERS))
+    graph = good_job()
+    async with LocalCluster(config) as cluster:
+        pids = {name: pid for name, pid in cluster.pids().items() if name != "coordinator"}
+        before = {name: status_bytes("VmRSS", pid) for name, pid in pids.items()}
+        job = asyncio.create_task(cluster.execute(graph, job_id="a" * 32))
+        async with (
+            besieged(cluster, config, kinds, foreign) as ends,
+            CoordinatorClient(cluster.address, cluster.token, config.cluster) as client,
+        ):
+            joined_s = [round(await join(cluster, config), 3) for _ in range(3)]
+            result = await job
+            progress = await client.progress("a" * 32)
+            workers = [await client.statistics(name, fresh=True) for name in pids]
+            if not is_secure:
+                assert set(HTTP_REASONS.values()) <= await refused_by_http(cluster)
+        peaks = {name: status_bytes("VmHWM", pid) for name, pid in pids.items()}
+    print(f"joined within {joined_s} s; ends: {ends}", file=sys.stderr)
+    sums: dict[int, int] = {}
+    for digit, total in result.collected["out"]:
+        sums[digit] = max(total, sums.get(digit, 0))
+    assert sums == {digit: sum(range(digit, RECORDS, 10)) for digit in range(10)}
+    assert (progress.state, progress.attempt) == ("FINISHED", 0)
+
+    assert {kind for kind in names if not ends.get(kind)} <= UNENDING
+    refused = Counter[str]()
+    violations = Counter[str]()
+    for worker in workers:
+        refused.update({one.reason: one.sockets for one in worker.peers.refused})
+        violations.update({one.kind: one.connections for one in worker.peers.violations})
+    print(f"refused {dict(refused)}; violations {dict(violations)}", file=sys.stderr)
+    assert not {kind for kind in names if kind in REASONS and not REASONS[kind] & set(refused)}
+    assert set(VIOLATIONS.values()) <= set(violations)
+
+    bounds = JobMemory.of_graph(graph, config)
+    for needs in bounds.workers:
+        shape = needs.shape._replace(connections=needs.shape.connections + ATTACKERS)
+        bound = memory_bound(config.network, shape).total + SLACK_BYTES
+        grown = peaks[needs.worker_id] - before[needs.worker_id]
+        print(f"grew by {grown / MIB:.1f} MiB of {bound / MIB:.1f} MiB", file=sys.stderr)
+        assert grown <= bound
