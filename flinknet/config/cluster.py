@@ -227,6 +227,11 @@ class ClusterConfig:
     """Connections to the control plane; when there are so many, the one that has waited longest for
     a request makes room. A worker needs up to four: its messages, deployments and results."""
 
+    http_tls_handshakes_per_second_max: int = 200
+    """Handshakes of TLS that may begin in a second with an HTTP server of the cluster; half as many
+    may come at once. Further ones wait, and hosts take turns. One costs about a millisecond. The
+    connections of workers and clients stay, so that they need few."""
+
     http_request_timeout_ms: float = 15_000.0
     """Time for the head of a request to come, from the connection or the last answer on, and again
     for its body. Flink: rest.idleness-timeout (5 min)."""
@@ -320,6 +325,7 @@ class ClusterConfig:
                 f"{name} is {getattr(self, name)}: choose at least twice heartbeat_interval_ms "
                 f"({self.heartbeat_interval_ms})",
             )
+        require_at_least(self, 1, "http_tls_handshakes_per_second_max")
         require(
             self.http_connections_max >= 4 * self.workers + 4,
             f"http_connections_max is {self.http_connections_max}: choose at least four for each "

@@ -22,7 +22,8 @@ __all__ = [
 
 
 class RefusedPeers(NamedTuple):
-    """How many sockets were refused for one reason: a verdict of the handshake, or ``closing``."""
+    """How many sockets were refused for one reason: a verdict of the handshake, or its other
+    end."""
 
     reason: str
     sockets: int

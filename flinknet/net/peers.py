@@ -29,6 +29,9 @@ from its first byte until it is lost or refused, so that those in handshake coun
 comes when there is no room may still say who it is, and takes the place of one that has said
 nothing, or is told FULL if there is none.
 
+With TLS, those that have begun to speak take turns: strangers begin so many handshakes a second
+(``handshake_turns.py``).
+
 Invariant: admitted sockets are open, not dialled, and at most ``accepted_connections_max``.
 """
 
@@ -63,6 +66,7 @@ from flinknet.metrics.environment_statistics import (
 from flinknet.net.address import join_address, split_address
 from flinknet.net.busy_poll import BusyPoll
 from flinknet.net.dial import Dial
+from flinknet.net.handshake_turns import HandshakeTurns
 from flinknet.net.patience import patient_timeout
 from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.pending_handshakes import PendingHandshakes
@@ -114,6 +118,7 @@ class PeerDirectory:
         )
         self._reader_quota = ReaderQuota(config.wire.channels_per_worker_max)
         self._unmet_requests = UnmetRequests(config.wire.unmet_requests_per_second_max)
+        self._tls_turns = HandshakeTurns(loop, config.wire.tls_handshakes_per_second_max)
         self._closing = False
         self._accepted = self._dialled = self._lost = 0
         self._refusals = Refusals()
@@ -239,7 +244,7 @@ class PeerDirectory:
         if self.tls is None:
             return protocol
         timeout_s = self._config.wire.handshake_timeout_ms / 1000
-        return Entrance(protocol, self.tls.server(), self._loop, timeout_s)
+        return Entrance(protocol, self.tls.server(), self._loop, timeout_s, self._tls_turns)
 
     def begin_handshake(self, protocol: PeerProtocol) -> Handshake:
         """Make the handshake of a socket."""

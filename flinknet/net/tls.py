@@ -30,6 +30,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from flinknet import machine
 from flinknet.config.tls import TlsConfig
 from flinknet.errors import ConfigurationError, HandshakeError
+from flinknet.net.handshake_turns import HandshakeTurns
 
 __all__ = ["Entrance", "Tls", "TlsFiles", "check_private", "names_in", "refusal_of", "tls_of"]
 
@@ -41,7 +42,7 @@ _ENTRANCE_READ_BYTES = 640
 """More than a client hello has, as a rule."""
 
 _EARLY_BYTES_MAX = 4096
-"""What may come before the next turn of the event loop: no peer says more before it is answered."""
+"""What may come before the handshake begins: no peer says more before it is answered."""
 
 _ANOTHER_USER = 0o077
 """Bits of a mode that give a file to another user than its owner."""
@@ -291,9 +292,10 @@ class Entrance(asyncio.BufferedProtocol):
     the socket then, and gets ``connection_lost`` in any case, with the error of TLS if there is
     one.
 
-    asyncio can begin TLS one turn after the socket was accepted at the earliest, and pass on what
-    came behind a handshake before it says that this is over. What is read too early is given on
-    later, in both cases.
+    The handshake begins when the peer has said something, and when it is its turn: it is costly for
+    this side alone (``handshake_turns.py``). asyncio can begin TLS one turn of the loop after the
+    socket was accepted at the earliest, and pass on what came behind a handshake before it says
+    that this is over. What is read too early is given on later, in both cases.
     """
 
     def __init__(
@@ -302,7 +304,12 @@ class Entrance(asyncio.BufferedProtocol):
         context: ssl.SSLContext,
         loop: asyncio.AbstractEventLoop,
         timeout_s: float,
+        turns: HandshakeTurns,
     ) -> None:
+        """``turns`` says when the handshake may begin: those of all sockets of a listener."""
+        self._turns = turns
+        self._source = ""
+        self._is_begun = False
         self._inner = inner
         self._context = context
         self._loop = loop
@@ -316,11 +323,16 @@ class Entrance(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio.BufferedProtocol, as for the rest."""
         self._plain = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._source = (transport.get_extra_info("peername") or ("",))[0]
         self._inner.accepted(transport)
-        if not transport.is_closing():
+
+    def _begin(self) -> None:
+        """Begin the handshake: it is this socket's turn."""
+        if not self._plain.is_closing():
             self._securing = self._loop.create_task(self._secure(), name="flinknet TLS handshake")
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._turns.leave(self._source, self._begin)
         # Here from the socket itself: TLS has not begun, and would wait for a lost one for ever.
         if self._securing is not None:
             self._securing.cancel()
@@ -338,6 +350,9 @@ class Entrance(asyncio.BufferedProtocol):
         self._early += self._memory[:nbytes]
         if len(self._early) > _EARLY_BYTES_MAX:
             self._plain.abort()
+        elif not self._is_begun:
+            self._is_begun = True
+            self._turns.take(self._source, self._begin)
 
     def eof_received(self) -> bool:
         self._plain.abort()

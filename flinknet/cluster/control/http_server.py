@@ -24,6 +24,7 @@ from flinknet.cluster.control.http_connections import HttpConnections
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError, HandshakeError
 from flinknet.net.address import is_any_address, join_address, reached_at
+from flinknet.net.handshake_turns import HandshakeTurns
 from flinknet.net.listening import ACCEPTS_PER_TURN, deepen_backlog
 from flinknet.net.refusals import Refusals
 from flinknet.net.tls import Entrance, TlsFiles, refusal_of, tls_of
@@ -77,6 +78,7 @@ class HttpServer:
         peer. ``refusals`` counts connections and requests that are refused."""
         self._loop = asyncio.get_running_loop()
         self._tls = tls_of(config.tls)
+        self._tls_turns = HandshakeTurns(self._loop, config.http_tls_handshakes_per_second_max)
         self._wants_certificate = config.tls.http_clients == "certificate"
         self._peer_was_held_up = peer_was_held_up
         self._request_timeout_s = config.http_request_timeout_ms / 1000
@@ -158,7 +160,7 @@ class HttpServer:
         if self._tls is None:
             return connection
         context = self._tls.https_server(wants_certificate=self._wants_certificate)
-        return Entrance(connection, context, self._loop, self._request_timeout_s)
+        return Entrance(connection, context, self._loop, self._request_timeout_s, self._tls_turns)
 
     def refused(self, source: str, reason: str, text: str) -> None:
         """Count a connection or a request that was refused; ``reason`` is a word for metrics.

@@ -11,6 +11,7 @@ import socket
 import ssl
 import struct
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -227,6 +228,38 @@ def test_a_peer_that_is_gone_at_once_leaves_nothing(event_loop: str, authority: 
 
 
 # -- certificates ----------------------------------------------------------------------------------
+
+
+async def test_a_flood_of_handshakes_waits_for_its_turns(authority: Authority) -> None:
+    """A peer that knows what to say does not wait for those that have left; silent ones have no
+    turn."""
+    wire = WireLimits(handshake_timeout_ms=30_000.0, tls_handshakes_per_second_max=1)
+    config = replace(QUICK, rendezvous_timeout_ms=20_000.0, wire=wire)
+    hello = ssl.MemoryBIO()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), hello).do_handshake()
+    said = hello.read()
+    async with NetworkEnvironment(
+        worker_id="worker-0", tls=authority.tls("worker-0"), config=config
+    ) as accepting:
+        turns = accepting._peers._tls_turns
+        host, port = split_address(accepting.address)
+        strangers = [await asyncio.open_connection(host, port) for _ in range(40)]
+        await until(lambda: peers(accepting).pending == 40)
+        assert len(turns) == 0
+        for _, writer in strangers:
+            writer.write(said)
+        assert await strangers[0][0].read(1), "the first has its turn at once"
+        await until(lambda: len(turns) >= 30)
+        for _, writer in strangers:
+            writer.transport.abort()
+        await until(lambda: len(turns) == peers(accepting).pending == 0)
+        async with NetworkEnvironment(
+            worker_id="worker-1", tls=authority.tls("worker-1"), config=config
+        ) as good:
+            await exchange(accepting, good)
 
 
 async def test_a_renewed_certificate_is_used_without_a_restart(
