@@ -11,7 +11,7 @@ WHEELS_VENV := .venv-wheels
 # How many random jobs `make fuzz` runs, and from which seed on.
 SEEDS := 1000
 FROM := 0
-FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeouts latency ramp-up channels window seeing pressure slow-code checkpoints barriers micro
+FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeouts latency ramp-up channels window seeing pressure slow-code attackers checkpoints barriers micro
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.adaptive.family import AdaptiveFamily
+from bench.attackers.family import AttackersFamily
 from bench.barriers.family import BarriersFamily
 from bench.broadcast.family import BroadcastFamily
 from bench.channels.family import ChannelsFamily
@@ -41,6 +42,7 @@ _ALL: tuple[Family, ...] = (
     SeeingFamily(),
     PressureFamily(),
     SlowCodeFamily(),
+    AttackersFamily(),
     BarriersFamily(),
     CheckpointsFamily(),
     MicroFamily(),
