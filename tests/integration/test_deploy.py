@@ -117,10 +117,6 @@ def test_compose_is_of_its_schema() -> None:
     run(tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", file)
 
 
-def test_hadolint_finds_nothing_in_the_containerfile() -> None:
-    run(tool("hadolint"), DEPLOY / "container" / "Containerfile")
-
-
 def test_prometheus_accepts_its_configuration() -> None:
     for file in (DEPLOY / "prometheus.yml", DEPLOY / "compose" / "prometheus.yml"):
         run(tool("promtool"), "check", "config", "--syntax-only", file)
