@@ -15,9 +15,9 @@ import pytest
 
 import flinknet.spark
 from flinknet.datastream import GeneratorSource
-from flinknet.demo.spark_session import spark_session
 from tests.chaos.audited_flights import AuditedFlights, aggregates_of, flight
 from tests.chaos.spark_kills import VICTIMS, SparkKills
+from tests.spark_sessions import own_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ KILLS = 20
 
 @pytest.fixture
 def spark(tmp_path: Path) -> Iterator[SparkSession]:
-    with spark_session(tmp_path / "spark.log", "local-cluster[2,1,1024]") as session:
+    with own_session(tmp_path / "spark.log", "local-cluster[2,1,1024]") as session:
         flinknet.spark.use(session)
         yield session
         flinknet.spark.use(None)

@@ -29,9 +29,9 @@ from flinknet.datastream import (
     RuntimeContext,
     StreamExecutionEnvironment,
 )
-from flinknet.demo.spark_session import spark_session
 from flinknet.errors import JobError
 from tests.contract.cluster_processes import kill_process, processes_of
+from tests.spark_sessions import own_session
 
 LOOK_S = 0.01
 """Pause between two looks at something that a process does."""
@@ -102,7 +102,7 @@ def name(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield request.param
         return
     log = tmp_path_factory.mktemp("spark") / "spark.log"
-    with spark_session(log, MASTER) as session:
+    with own_session(log, MASTER) as session:
         flinknet.spark.use(session)
         yield request.param
         flinknet.spark.use(None)

@@ -16,11 +16,11 @@ from flinknet.config import ClusterConfig, FlinknetConfig, SparkConfig
 from flinknet.datastream import GeneratorSource
 from flinknet.demo.flight_totals import AGGREGATES
 from flinknet.demo.flights_job import FlightsJob
-from flinknet.demo.spark_session import spark_session
 from flinknet.demo.verification import expected_aggregates, verify
 from flinknet.demo.workload import WorkloadParameters, claim_directory, prepare_workload
 from tests.chaos.audited_flights import AuditedFlights, aggregates_of, flight
 from tests.chaos.spark_kills import VICTIMS, SparkKills
+from tests.spark_sessions import own_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,7 @@ PATIENT = FlinknetConfig(
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with spark_session(tmp_path_factory.mktemp("spark") / "spark.log", MASTER) as session:
+    with own_session(tmp_path_factory.mktemp("spark") / "spark.log", MASTER) as session:
         flinknet.spark.use(session)
         yield session
         flinknet.spark.use(None)

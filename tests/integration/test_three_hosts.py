@@ -26,7 +26,6 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.config import ClusterConfig, NetworkConfig, TlsConfig
 from flinknet.demo.flight_totals import AGGREGATES
 from flinknet.demo.flights_job import FlightsJob
-from flinknet.demo.spark_session import spark_session
 from flinknet.demo.verification import expected_aggregates, verify
 from flinknet.demo.workload import Workload, WorkloadParameters, prepare_workload
 from flinknet.errors import FlinknetError
@@ -34,6 +33,7 @@ from flinknet.net.address import split_address
 from flinknet.net.tls import Tls, TlsFiles
 from tests.certificates import Authority
 from tests.integration.lan import Lan, needs_namespaces
+from tests.spark_sessions import own_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,7 +68,7 @@ class Prepared:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
     place = tmp_path_factory.mktemp("flights")
-    with spark_session(place / "spark.log") as spark:
+    with own_session(place / "spark.log") as spark:
         wanted = WorkloadParameters(scale=1, sources=2, limit=RECORDS)
         workload = prepare_workload(spark, place, wanted)
         yield Prepared(spark, workload, expected_aggregates(spark, workload))
