@@ -372,7 +372,8 @@ def test_a_port_in_use_is_refused(tmp_path: Path, refused: Refused, option: str)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--workers", "0"], "choose 1 to 1024 worker processes"),
+        (["--workers", "0"], "cluster.workers is 0: that is for `flinknet cluster start`"),
+        (["--workers", "-1"], "worker processes"),
         (["--slots", "-1"], "slots_per_worker"),
         (["--event-loop", "trio"], "event-loop"),
         (["--config", "nothing.toml"], "nothing.toml"),
