@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from flinknet.net.backoff import CONTROL_PAUSE_S, Backoff
 
-
 PROCESSES = 5_000
 """So many that a third is ten deviations away from the quarter that is expected."""
 
