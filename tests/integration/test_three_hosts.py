@@ -38,7 +38,7 @@ from tests.spark_sessions import own_session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [needs_namespaces, pytest.mark.timeout(300)]
+pytestmark = [needs_namespaces, pytest.mark.timeout(300), pytest.mark.xdist_group("hosts")]
 
 TEST, COORDINATOR, WORKERS = 0, 1, (2, 3)
 PORT = 7400
