@@ -233,6 +233,8 @@ class Worker:
             for task in (*services, *attempts):
                 task.cancel()
             await self._let_settlements_end()
+        # Without a coordinator the clock of this machine counts again.
+        CLUSTER_CLOCK.ahead_ms = 0
         return _STATUS[self.state]
 
     async def _let_settlements_end(self) -> None:
@@ -380,7 +382,7 @@ class Worker:
             beat = Heartbeat(
                 subtask,
                 seconds,
-                sent_s=loop.time(),
+                sent_s=machine.monotonic(),
                 clock_offset_s=self._clock.offset_s,
                 clock_error_s=-1.0 if error_s is None else error_s,
             )
@@ -389,9 +391,10 @@ class Worker:
 
     def _compare_clocks(self, answer: Heartbeat) -> None:
         """Have times that other hosts compare be those of the coordinator's clock."""
-        # In this order: if this thread has to wait in between, the round trip is only longer.
+        # In this order: if this thread has to wait in between, the round trip is only longer. Not
+        # the loop's time, which uvloop reads once a turn: the clocks of one machine would differ.
         wall_s = machine.wall_time()
-        received_s = asyncio.get_running_loop().time()
+        received_s = machine.monotonic()
         self._clock.take(
             sent_s=answer.sent_s,
             received_s=received_s,

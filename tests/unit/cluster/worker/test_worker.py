@@ -462,3 +462,4 @@ async def test_the_clock_of_a_worker_is_compared_with_its_coordinators(
         assert abs(CLUSTER_CLOCK.ahead_ms - 1000 * ahead_s) < 1_000
         if not ahead_s:
             assert CLUSTER_CLOCK.ahead_ms == 0
+    assert CLUSTER_CLOCK.ahead_ms == 0, "no coordinator is left to compare with"
