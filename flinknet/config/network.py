@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -83,9 +84,10 @@ class WireLimits:
     come at once. Further ones are read later, in turn with those of other peers. Each takes some 15
     us with its cancel, so peers that send nothing else take less than a tenth of a processor."""
 
-    heartbeats_per_minute_max: int = 12_000
-    """Heartbeats that a peer may send in a minute; more close the connection. One is due every
-    heartbeat_interval_ms at most, for which this allows 5 ms."""
+    heartbeats_per_minute_max: int = 1_200
+    """Heartbeats that a peer may send in a minute; more close the connection. They may come at
+    once, as they do when this process was held up, so it is twice what an interval of 100 ms needs.
+    They take less time than the handshake that a peer needs to come again."""
 
     credit_per_channel_max: int = 65_535
     """Buffers that a peer may claim to hold free for one channel; a larger sum is a broken
@@ -491,6 +493,13 @@ class NetworkConfig:
             or self.heartbeat_timeout_ms >= 2 * self.heartbeat_interval_ms,
             f"heartbeat_timeout_ms is {self.heartbeat_timeout_ms}: choose 0 (never give up) or at "
             f"least twice heartbeat_interval_ms ({self.heartbeat_interval_ms})",
+        )
+        # Those of one minute may come in the next, together with its own.
+        heartbeats = math.ceil(2 * 60_000 / self.heartbeat_interval_ms)
+        require(
+            self.wire.heartbeats_per_minute_max >= heartbeats,
+            f"wire.heartbeats_per_minute_max is {self.wire.heartbeats_per_minute_max}: with a "
+            f"heartbeat_interval_ms of {self.heartbeat_interval_ms} choose {heartbeats} or more",
         )
         require(
             self.outbox_bytes_max >= self.segment_bytes,

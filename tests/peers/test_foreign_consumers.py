@@ -14,6 +14,7 @@ from flinknet import (
     NetworkEnvironment,
     RebalancePartitioner,
 )
+from flinknet.config import WireLimits
 from tests.peers.programs import CONFIG, SEGMENT_BYTES, Language, consumer
 from tests.peers.rows import FORMS, LONG, LONG_FORMS, TYPES, VALUES
 
@@ -159,6 +160,7 @@ async def test_heartbeats_keep_a_silent_connection(language: Language) -> None:
         segment_bytes=SEGMENT_BYTES,
         network_memory_bytes=1 << 20,
         heartbeat_interval_ms=20,
+        wire=WireLimits(heartbeats_per_minute_max=6_000),
         heartbeat_timeout_ms=1_000,
     )
     loop = asyncio.get_running_loop()

@@ -58,6 +58,10 @@ def refusal(section: type[Any], **options: Any) -> str:
             {"heartbeat_interval_ms": 1000, "heartbeat_timeout_ms": 1999},
             "heartbeat_timeout_ms is 1999: choose 0 (never give up) or at least twice",
         ),
+        (
+            {"heartbeat_interval_ms": 99},
+            "wire.heartbeats_per_minute_max is 1200: with a heartbeat_interval_ms of 99 choose 12",
+        ),
         ({"outbox_bytes_max": 1024}, "outbox_bytes_max is 1024: it must hold one buffer of 33024"),
         ({"turn_bytes_max": 1024}, "turn_bytes_max is 1024: choose 4096 or more"),
         ({"receive_buffer_bytes": 1024}, "receive_buffer_bytes is 1024: choose 4 KiB to 64 MiB"),

@@ -682,7 +682,11 @@ async def test_a_stream_cut_in_the_middle_of_a_message_is_a_loss(cut: int, how: 
 
 
 async def test_a_peer_that_shows_no_sign_of_life_is_cut_off() -> None:
-    config = quick(heartbeat_interval_ms=10.0, heartbeat_timeout_ms=30.0)
+    config = quick(
+        heartbeat_interval_ms=10.0,
+        heartbeat_timeout_ms=30.0,
+        wire=WireLimits(heartbeats_per_minute_max=12_000),
+    )
     async with Host() as host, NetworkEnvironment(config=config) as environment:
         gate = environment.create_input_gate([PartitionLocation(host.address, "p", 0)])
         stranger = await host.accept()
@@ -808,7 +812,10 @@ def test_a_peer_whose_machine_cannot_be_reached_is_given_up(event_loop: str) -> 
     """Although no silence of a peer would be held against it; one that is there and says nothing
     stays."""
     config = quick(
-        heartbeat_interval_ms=20.0, heartbeat_timeout_ms=0.0, unreachable_timeout_ms=300.0
+        heartbeat_interval_ms=20.0,
+        heartbeat_timeout_ms=0.0,
+        unreachable_timeout_ms=300.0,
+        wire=WireLimits(heartbeats_per_minute_max=6_000),
     )
 
     async def be_cut_off() -> None:
