@@ -17,10 +17,10 @@ from pathlib import Path
 from bench.attackers.siege import besieged, join
 from bench.errors import BenchError
 from bench.exchange.cases import small_tuples
-from bench.harness.case import Case, Tally
+from bench.harness.case import Case
 from bench.harness.side import Round
 from bench.harness.trial import Measurement, Plan
-from bench.peers.flinknet_job import SINK, SOURCE, BlockSource, CountingSink, Stage
+from bench.peers.flinknet_job import SINK, SOURCE, BlockSource, CountingSink, Stage, measurement_of
 from flinknet.cli import certs
 from flinknet.cluster import LocalCluster
 from flinknet.cluster.control.job_result import JobResult
@@ -63,18 +63,7 @@ def measure_besieged(kinds: Mapping[str, int], case: Case, plan: Plan) -> Measur
             result, join_s = asyncio.run(_run(kinds, case, plan, config, foreign))
         except FlinknetError as error:
             raise BenchError(f"{case.name}: {error}") from error
-    told = [row["metrics"] for row in result.vertices]
-    (was_sent,) = [one[SOURCE] for one in told if SOURCE in one]
-    (arrived,) = [one[SINK] for one in told if SINK in one]
-    tallies = [Tally(*(one[field] for field in Tally._fields)) for one in (was_sent, arrived)]
-    return Measurement(
-        records=arrived["window_records"],
-        seconds=arrived["window_s"],
-        producer_cpu_seconds=0.0,
-        consumer_cpu_seconds=arrived["cpu_s"],
-        verified=tallies[0] == tallies[1],
-        observations={"join_s": join_s},
-    )
+    return measurement_of(result, join_s=join_s)
 
 
 async def _run(

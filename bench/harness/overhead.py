@@ -1,4 +1,4 @@
-"""What some things cost a job: every case alone and with each, run by run in turn; the ratio."""
+"""The cost of some things for a job: every case alone and with each, run by run in turn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.harness.figure import draw_bar_panel, open_panels
 from bench.harness.row import Row
 from bench.harness.table import CPU, RATE_COLUMNS, Column, print_table
 
-__all__ = ["ALONE", "OverheadFamily", "cpu_ratio"]
+__all__ = ["ALONE", "OverheadFamily", "PaceFamily", "cpu_ratio", "pace_ratio"]
 
 ALONE = "alone"
 """The variant without."""
@@ -32,6 +32,7 @@ class OverheadFamily(ABC):
     """What stands below the table."""
     title: str
     """What stands above the figure."""
+    ratio_format = "{:.3f}"
 
     def __init__(self, cases: Sequence[Case], *columns: Column) -> None:
         """``columns`` are shown beside the usual ones."""
@@ -43,6 +44,15 @@ class OverheadFamily(ABC):
     @abstractmethod
     def entrant(self, variant: str) -> Entrant:
         """Return how a variant is measured."""
+
+    @property
+    def over(self) -> str:
+        """The name of the ratio, above its column."""
+        return f"{self.burdens[0] if len(self.burdens) == 1 else 'CPU'}\n/ {ALONE}"
+
+    def ratio(self, rows: Sequence[Row], row: Row) -> float | None:
+        """Return how a row compares with the one alone; None for that."""
+        return cpu_ratio(rows, row)
 
     def variants(self, case: Case) -> list[str]:
         """Those in which a case is measured."""
@@ -63,33 +73,55 @@ class OverheadFamily(ABC):
         """Print throughput and CPU, and what is added."""
 
         def format_ratio(row: Row) -> str:
-            value = cpu_ratio(rows, row)
-            return "" if value is None else f"{value:.3f}"
+            value = self.ratio(rows, row)
+            return "" if value is None else self.ratio_format.format(value)
 
-        over = self.burdens[0] if len(self.burdens) == 1 else "CPU"
-        ratio = Column(f"{over}\n/ {ALONE}", format_ratio, highlight=True)
+        ratio = Column(self.over, format_ratio, highlight=True)
         ran = [row for row in rows if row.runs]
         if ran:
             print_table(ran, (*RATE_COLUMNS, CPU, ratio, *self._columns), self.key, console)
         print_absences(rows, console)
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
-        """Draw the ratio of CPU."""
-        ratios = [(row, value) for row in rows if (value := cpu_ratio(rows, row)) is not None]
+        """Draw the ratios."""
+        ratios = [(row, value) for row in rows if (value := self.ratio(rows, row)) is not None]
         with open_panels(path, 1, len(ratios) + len(self._cases)) as (axes,):
             draw_bar_panel(
                 axes,
                 self.title,
                 [row for row, _ in ratios],
                 [value for _, value in ratios],
-                "{:.3f}".format,
+                self.ratio_format.format,
                 even=1.0,
             )
 
 
+class PaceFamily(OverheadFamily):
+    """One whose burdens are beside the job: how much of its pace do they leave?"""
+
+    over = f"/ {ALONE}"
+    ratio_format = "{:.1%}"
+
+    def ratio(self, rows: Sequence[Row], row: Row) -> float | None:
+        """Return the pace of a row over that alone; None for that."""
+        return pace_ratio(rows, row)
+
+
 def cpu_ratio(rows: Sequence[Row], row: Row) -> float | None:
-    """What a record costs a job over what it costs the same one alone; None for that."""
-    for other in rows:
-        if (other.variant, other.case) == (ALONE, row.case) and row.variant != ALONE:
-            return row.cpu_s_per_million_records / other.cpu_s_per_million_records
-    return None
+    """Return what a record costs a job over what it costs the same one alone; None for that."""
+    alone = _alone(rows, row)
+    if alone is None:
+        return None
+    return row.cpu_s_per_million_records / alone.cpu_s_per_million_records
+
+
+def pace_ratio(rows: Sequence[Row], row: Row) -> float | None:
+    """Return the records per second of a job over those of the same one alone; None for that."""
+    alone = _alone(rows, row)
+    return None if alone is None else row.records_per_s / alone.records_per_s
+
+
+def _alone(rows: Sequence[Row], row: Row) -> Row | None:
+    if row.variant == ALONE:
+        return None
+    return next((one for one in rows if (one.variant, one.case) == (ALONE, row.case)), None)

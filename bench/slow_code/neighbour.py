@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from bench.errors import BenchError
 from bench.exchange.cases import small_tuples
-from bench.harness.case import Case, Tally
+from bench.harness.case import Case
 from bench.harness.side import Round
 from bench.harness.trial import Measurement, Plan
-from bench.peers.flinknet_job import SINK, SOURCE, BlockSource, CountingSink, Stage
+from bench.peers.flinknet_job import SINK, SOURCE, BlockSource, CountingSink, Stage, measurement_of
 from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.datastream import GeneratorSource, RateLimitedSource, StreamExecutionEnvironment
 from flinknet.errors import FlinknetError
@@ -82,15 +82,4 @@ def measure_beside(burden: Burden | None, case: Case, plan: Plan) -> Measurement
         result = environment.execute(case.name)
     except FlinknetError as error:
         raise BenchError(f"{case.name}: {error}") from error
-    told = [row["metrics"] for row in result.vertices]
-    (was_sent,) = [one[SOURCE] for one in told if SOURCE in one]
-    (arrived,) = [one[SINK] for one in told if SINK in one]
-    tallies = [Tally(*(one[field] for field in Tally._fields)) for one in (was_sent, arrived)]
-    return Measurement(
-        records=arrived["window_records"],
-        seconds=arrived["window_s"],
-        producer_cpu_seconds=0.0,
-        consumer_cpu_seconds=arrived["cpu_s"],
-        verified=tallies[0] == tallies[1],
-        observations={},
-    )
+    return measurement_of(result)

@@ -7,8 +7,9 @@ from io import StringIO
 
 from rich.console import Console
 
-from bench.attackers.family import AttackersFamily, pace_of
+from bench.attackers.family import AttackersFamily
 from bench.attackers.good_job import PACED
+from bench.harness.overhead import pace_ratio
 from bench.harness.pinning import Pinning
 from bench.harness.row import Row
 from bench.harness.trial import Plan
@@ -32,7 +33,7 @@ ALONE = Row(
 def test_a_job_is_compared_with_the_same_one_alone() -> None:
     besieged = replace(ALONE, variant="mixed", records_per_s=1.8e5, parameters={"join_s": 0.5})
     rows = [ALONE, besieged]
-    assert [pace_of(rows, each) for each in rows] == [None, 0.9]
+    assert [pace_ratio(rows, each) for each in rows] == [None, 0.9]
     printed = StringIO()
     AttackersFamily().print(rows, Console(file=printed, width=110))
     [line] = [line for line in printed.getvalue().splitlines() if "500 ms" in line]
