@@ -119,6 +119,12 @@ def listen(host: str, port: int) -> Socket:
     return _socket.create_server((host, port), family=family)
 
 
+def take_over(descriptor: int) -> Socket:
+    """Return the socket that this process has inherited, and that its children do not."""
+    os.set_inheritable(descriptor, False)
+    return Socket(fileno=descriptor)
+
+
 def address_towards(host: str, port: int) -> str:
     """Return the address of this machine from which it reaches another one; OSError if it does not.
 

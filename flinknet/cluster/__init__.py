@@ -22,8 +22,25 @@ neither the watcher nor the client.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from flinknet.cluster.control.job_result import JobProgress, JobResult, VertexProgress
-from flinknet.cluster.launch.local.local_cluster import LocalCluster
-from flinknet.cluster.launch.run import run_job
+
+if TYPE_CHECKING:
+    from flinknet.cluster.launch.local.local_cluster import LocalCluster
+    from flinknet.cluster.launch.run import run_job
 
 __all__ = ["JobProgress", "JobResult", "LocalCluster", "VertexProgress", "run_job"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the launchers when a program asks for them: a coordinator or worker needs none."""
+    if name == "LocalCluster":
+        from flinknet.cluster.launch.local.local_cluster import LocalCluster
+
+        return LocalCluster
+    if name == "run_job":
+        from flinknet.cluster.launch.run import run_job
+
+        return run_job
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -24,13 +23,16 @@ _CONNECTORS = f"{_PACKAGE}.datastream.connectors"
 """The package from which older programs import FlinkKafkaConsumer and the like."""
 
 
-class PyFlinkImports(MetaPathFinder):
-    """Finds the modules of PyFlink's names; raises ImportError for the rest of PyFlink."""
+class PyFlinkImports:
+    """Finds the modules of PyFlink's names; raises ImportError for the rest of PyFlink.
+
+    It has no base of ``importlib.abc``, whose import takes milliseconds of each process.
+    """
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None, /
     ) -> ModuleSpec | None:
-        """See MetaPathFinder."""
+        """See importlib.abc.MetaPathFinder."""
         package, _, rest = fullname.partition(".")
         if package != _PACKAGE:
             return None

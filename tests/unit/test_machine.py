@@ -52,3 +52,12 @@ def test_no_other_module_asks_the_system_for_randomness() -> None:
         in {"urandom", "getrandom"}
     ]
     assert round_it == []
+
+
+def test_an_inherited_socket_listens_and_is_not_passed_on() -> None:
+    with machine.listen("127.0.0.1", 0) as listening:
+        descriptor = os.dup(listening.fileno())
+        os.set_inheritable(descriptor, True)
+        with machine.take_over(descriptor) as same:
+            assert same.getsockname() == listening.getsockname()
+            assert not os.get_inheritable(same.fileno())

@@ -100,10 +100,18 @@ class HttpServer:
         )
         self._server: asyncio.Server | None = None
 
-    async def start(self, host: str, port: int, option: str, advertised: str = "") -> str:
+    async def start(
+        self,
+        host: str,
+        port: int,
+        option: str,
+        advertised: str = "",
+        inherited: machine.Socket | None = None,
+    ) -> str:
         """Listen, and return where others reach this server, at ``advertised`` if that is given.
 
-        ConfigurationError if the port is taken, which ``option`` names.
+        An ``inherited`` socket listens already. ConfigurationError if the port is taken, which
+        ``option`` names.
         """
         if not advertised and is_any_address(host):
             raise ConfigurationError(
@@ -112,7 +120,7 @@ class HttpServer:
             )
         await self._runner.setup()
         try:
-            listening_socket = machine.listen(host, port)
+            listening_socket = inherited or machine.listen(host, port)
             self._server = await self._loop.create_server(
                 self._accept, sock=listening_socket, backlog=ACCEPTS_PER_TURN
             )

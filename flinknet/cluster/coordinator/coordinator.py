@@ -575,9 +575,11 @@ async def serve(
     owns_state: bool = False,
     checkpointing: CheckpointingConfig | None = None,
     output: KeptOutput | None = None,
+    inherited: machine.Socket | None = None,
 ) -> None:
     """Serve the control plane until SIGTERM or SIGINT. ``owns_state`` says that the state directory
-    goes when the launcher is gone."""
+    goes when the launcher is gone. ``inherited`` is the socket of a launcher that listens already,
+    and knows where."""
     loop = asyncio.get_running_loop()
     store = None
     if config.state_directory:
@@ -617,9 +619,11 @@ async def serve(
             config.coordinator_port,
             "cluster.coordinator_port",
             config.advertised_host,
+            inherited,
         )
         log.info("listening on %s", address)
-        _announce("listening", address=address)
+        if inherited is None:
+            _announce("listening", address=address)
         waiting = asyncio.create_task(_announce_ready(coordinator))
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait((stopping, coordinator.superseded), return_when=asyncio.FIRST_COMPLETED)
@@ -695,6 +699,7 @@ def main() -> int:
     parser.add_argument(
         "--remove-state", action="store_true", help="the state directory ends with the launcher"
     )
+    parser.add_argument("--listening", type=int, help="descriptor of a socket that listens already")
     options = parser.parse_args()
     try:
         config = load_settings(options.config, os.environ, {}).config
@@ -711,6 +716,9 @@ def main() -> int:
                 owns_state=options.remove_state,
                 checkpointing=config.checkpointing,
                 output=output,
+                inherited=None
+                if options.listening is None
+                else machine.take_over(options.listening),
             )
         )
     except CoordinatorSupersededError as error:

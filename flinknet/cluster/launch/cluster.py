@@ -204,7 +204,8 @@ class Cluster:
     async def _start_processes(self) -> None:
         await self._launcher.start_coordinator(self._watcher.hear)
         self._address = await self._watcher.address()
-        await self._launcher.start_workers(self._config.cluster.workers, self._address)
+        count = self._config.cluster.workers
+        await self._watcher.unless_broken(self._launcher.start_workers(count, self._address))
         await self._watcher.ready()
 
     def _replace_worker(self, lost: str) -> None:

@@ -63,9 +63,10 @@ class Launcher(Protocol):
     ) -> None:
         """Start a coordinator, in the place of one that has ended if there was one.
 
-        ``on_news`` gets each line of its standard output. It listens on ``port``, or on the one
-        that the configuration names. It is told of the workers that run already, if it has to know
-        them to end them with the launcher."""
+        ``on_news`` gets each line of its standard output. A launcher that listens in its place, and
+        hands it the socket, says where, as the coordinator would (``listening``). It listens on
+        ``port``, or on the one that the configuration names. It is told of the workers that run
+        already, if it has to know them to end them with the launcher."""
 
     async def start_workers(self, count: int, coordinator: str) -> Sequence[str]:
         """Start workers that join the coordinator at ``"host:port"``; return their names."""

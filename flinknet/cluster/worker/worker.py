@@ -466,7 +466,8 @@ async def work(
     stop = asyncio.Event()
     at_work: list[Worker] = []
     when_told_to_stop(lambda number: _hear(stop, at_work if drains else []))
-    _keep_what_is_loaded()
+    # Collections at the end of each job (``job_attempt.py``) need not look at what was imported.
+    gc.freeze()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     advertised = await find_way(config.cluster, coordinator, stop)
     if advertised is None:
@@ -551,12 +552,6 @@ async def serve_coordinators(
         if registered is not None:
             print(f"worker {message.worker_id} has registered again", file=sys.stderr)
     return ExitStatus.STOPPED if stop.is_set() else ExitStatus.COORDINATOR_LOST
-
-
-def _keep_what_is_loaded() -> None:
-    """Spare the collections at the end of each job (``job_attempt.py``) all that was imported."""
-    gc.collect()
-    gc.freeze()
 
 
 def main() -> int:

@@ -77,17 +77,19 @@ class ChildProcess:
         on_output: OnLine,
         on_printed: OnLine | None = None,
         is_kept: bool = False,
+        descriptors: Sequence[int] = (),
     ) -> ChildProcess:
-        """Start a process.
+        """Start a process, which inherits ``descriptors`` unless it is kept.
 
         ``on_output`` gets the lines of its standard error and, unless ``on_printed`` is there to
         get them, of its standard output. ``is_kept`` says that all that it starts ends with it.
         """
         error_read, error_write = os.pipe()
         output_read, output_write = os.pipe() if on_printed else (-1, error_write)
+        begin = _start_kept if is_kept else partial(_start, pass_fds=descriptors)
         try:
             process, pid = await _whole(
-                (_start_kept if is_kept else _start)(
+                begin(
                     arguments,
                     env=dict(environment),
                     stdin=asyncio.subprocess.PIPE,

@@ -16,6 +16,10 @@ imports. The coordinator runs no user code and keeps its own. A worker gets thos
 interpreter that change what a program does, as ``-O`` and ``-W``; the filters that the program has
 set since come with its jobs.
 
+The launcher listens for the coordinator and hands it the socket. So workers start at once: the
+system keeps their connections until the coordinator, which imports its modules meanwhile, accepts
+them.
+
 The coordinator keeps its jobs in a directory of the launcher, unless the configuration names one or
 no coordinator is ever replaced.
 """
@@ -27,12 +31,14 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from flinknet import machine
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE
 from flinknet.cluster.control.hash_seed import SEED_VARIABLE
 from flinknet.cluster.launch.local.child_process import ChildProcess, describe_exit
@@ -40,11 +46,12 @@ from flinknet.cluster.launch.local.memory_kills import MemoryKills
 from flinknet.cluster.launch.process_output import COORDINATOR, OnOutput
 from flinknet.cluster.launch.protocol import Exit
 from flinknet.compiled_modules import PURE_VARIABLE
-from flinknet.config import FlinknetConfig
+from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.config.loading import VARIABLE_PREFIX, options
 from flinknet.config.locked_directory import LockedDirectory, remove_leftovers
 from flinknet.config.temporary_directory import temporary_directory
 from flinknet.errors import JobError
+from flinknet.net.address import is_any_address, reached_at
 
 __all__ = [
     "HOME",
@@ -59,17 +66,20 @@ _JOBS = "flinknet-jobs-"
 """Prefix of the directories in which coordinators keep their jobs."""
 
 START = """\
-import importlib, json, sys
+import gc, importlib, json, sys
+gc.disable()
 home, takes_path, *path = json.loads(sys.argv.pop(2))
 own = sys.path if home in sys.path else [home, *sys.path]
 sys.path[:] = [*own, *(place for place in path if place not in own)]
 main = importlib.import_module(sys.argv.pop(1) + ".__main__").main
+gc.enable()
 if takes_path:
     sys.path[:] = path
 sys.exit(main())
 """
 """The program of a child. Its arguments are the package of the process, and a list in JSON: the
-place of flinknet, whether the child takes the program's path, and that path."""
+place of flinknet, whether the child takes the program's path, and that path. Nearly all that an
+import makes stays, so looking for garbage meanwhile is in vain, and takes a tenth of the time."""
 
 HOME = str(Path(__file__).parents[4])
 """The place of the package: a directory, or an archive."""
@@ -103,7 +113,10 @@ class Children:
     async def start_coordinator(
         self, on_news: Callable[[str], None], port: int | None = None
     ) -> None:
-        """Start a coordinator; ``on_news`` gets the lines that it prints."""
+        """Start a coordinator; ``on_news`` gets the lines that it prints.
+
+        It is told where the coordinator listens, whose socket is there first; one that cannot be
+        had is left to the coordinator, which says why."""
         if COORDINATOR in self.running:
             await self.running[COORDINATOR].stop(0.0)
         variables = {}
@@ -114,13 +127,21 @@ class Children:
         if directory is not None:
             variables[options()["cluster.state_directory"].variable] = str(directory)
             arguments.append("--remove-state")
-        await self.start(
-            COORDINATOR,
-            "flinknet.cluster.coordinator",
-            *arguments,
-            on_printed=on_news,
-            variables=variables,
-        )
+        listening = _listen(self._config.cluster, port)
+        with listening or nullcontext():
+            descriptors = [] if listening is None else [listening.fileno()]
+            await self.start(
+                COORDINATOR,
+                "flinknet.cluster.coordinator",
+                *arguments,
+                *(f"--listening={descriptor}" for descriptor in descriptors),
+                on_printed=on_news,
+                variables=variables,
+                descriptors=descriptors,
+            )
+            if listening is not None:
+                address = _address_of(listening, self._config.cluster)
+                on_news(json.dumps({"event": "listening", "address": address}))
 
     def tell_coordinator(self, news: Mapping[str, Any]) -> None:
         """Write a line of JSON to the coordinator's standard input."""
@@ -161,6 +182,7 @@ class Children:
         *arguments: str,
         on_printed: Callable[[str], None],
         variables: Mapping[str, str] = MappingProxyType({}),
+        descriptors: Sequence[int] = (),
     ) -> ChildProcess:
         """Start a process of the package ``module``. JobError if it cannot be started."""
         start = json.dumps([HOME, name != COORDINATOR, *import_path()])
@@ -182,6 +204,7 @@ class Children:
                 on_output=lambda line: self._on_output(name, line),
                 on_printed=on_printed,
                 is_kept=name != COORDINATOR,
+                descriptors=descriptors,
             )
         except OSError as error:
             raise JobError(f"{name} cannot be started: {sys.executable}: {error}") from error
@@ -199,6 +222,21 @@ class Children:
         await child.drain()
         own_status = status if status >= 0 else None
         self._on_exit(Exit(child.name, how, own_status, f"pid {child.pid}", child.last_line))
+
+
+def _listen(cluster: ClusterConfig, port: int | None) -> machine.Socket | None:
+    """Return the coordinator's socket; None if it cannot be had."""
+    if is_any_address(cluster.host) and not cluster.advertised_host:
+        return None
+    try:
+        return machine.listen(cluster.host, cluster.coordinator_port if port is None else port)
+    except OSError:
+        return None
+
+
+def _address_of(listening: machine.Socket, cluster: ClusterConfig) -> str:
+    bound: int = listening.getsockname()[1]
+    return reached_at(cluster.advertised_host or cluster.host, bound)
 
 
 def process_variables(config: FlinknetConfig, token: str) -> dict[str, str]:

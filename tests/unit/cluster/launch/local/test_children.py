@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +39,27 @@ async def test_jobs_are_kept_for_as_long_as_they_live(tmp_path: Path) -> None:
         finally:
             await children.stop()
         assert [place.exists() for place in kept] == [bool(named)]
+
+
+async def test_a_worker_need_not_wait_for_the_coordinator_to_run() -> None:
+    """The launcher listens for it, and the system keeps the connections that come meanwhile."""
+    news: asyncio.Queue[str] = asyncio.Queue()
+    children = Children(FlinknetConfig(), new_token(), lambda *written: None, lambda end: None)
+    try:
+        await children.start_coordinator(news.put_nowait)
+        coordinator = children.pids()[COORDINATOR]
+        os.kill(coordinator, signal.SIGSTOP)
+        listening = json.loads(news.get_nowait())
+        assert listening["event"] == "listening"
+        host, _, port = listening["address"].rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET /livez HTTP/1.0\r\n\r\n")
+        os.kill(coordinator, signal.SIGCONT)
+        assert (await reader.read()).endswith(b"ok\n")
+        writer.close()
+        await writer.wait_closed()
+    finally:
+        await children.stop()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,24 @@
+"""What a process imports before its first record: the time of a start is mostly that of imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+OPTIONAL = ["cryptography", "matplotlib", "numpy", "pandas", "pyarrow", "pyspark", "rocksdict"]
+
+
+@pytest.mark.parametrize(
+    ("module", "others"),
+    [
+        ("flinknet.cluster.coordinator.__main__", ["flinknet.cluster.worker.worker"]),
+        ("flinknet.cluster.worker.__main__", ["flinknet.cluster.coordinator.coordinator"]),
+    ],
+)
+def test_a_process_of_a_cluster_imports_what_it_needs(module: str, others: list[str]) -> None:
+    unneeded = {*others, *OPTIONAL, "flinknet.cluster.launch", "rich", "typer"}
+    program = f"import sys, {module}; print(*({unneeded} & sys.modules.keys()))"
+    said = subprocess.check_output([sys.executable, "-P", "-c", program], text=True)
+    assert said.split() == []
