@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 
 from flinknet.errors import ConfigurationError, HandshakeError
+from flinknet.net.http_calls import hint_of_hang_up
 from flinknet.net.tls import TlsFiles, refusal_of
 
 __all__ = ["HttpClient"]
@@ -63,11 +64,7 @@ class HttpClient:
 
     def hint_of_hang_up(self) -> str:
         """Return what it may mean that the coordinator accepts connections and hangs up."""
-        if self._tls is None:
-            return "; if it does so each time, it may want TLS, which is not set here"
-        return (
-            "; if it does so each time, it may not accept this side's certificate: its log says why"
-        )
+        return hint_of_hang_up(self._tls)
 
     @staticmethod
     def reason(error: aiohttp.ClientError) -> str:

@@ -22,3 +22,10 @@ def test_a_process_of_a_cluster_imports_what_it_needs(module: str, others: list[
     program = f"import sys, {module}; print(*({unneeded} & sys.modules.keys()))"
     said = subprocess.check_output([sys.executable, "-P", "-c", program], text=True)
     assert said.split() == []
+
+
+def test_a_program_that_runs_jobs_imports_no_server() -> None:
+    unneeded = {*OPTIONAL, "aiohttp", "prometheus_client", "uvloop", "flinknet.runtime.subtask"}
+    program = f"import sys, flinknet.cli.run; print(*({unneeded} & sys.modules.keys()))"
+    said = subprocess.check_output([sys.executable, "-P", "-c", program], text=True)
+    assert said.split() == []

@@ -10,12 +10,10 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-import aiohttp
 import msgpack
 
 from flinknet import machine
 from flinknet.cluster.control.control_link import unanswered
-from flinknet.cluster.control.credentials import http_client
 from flinknet.cluster.control.job_result import JobProgress, JobResult
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.printed_lines import missed
@@ -38,7 +36,9 @@ from flinknet.errors import (
 from flinknet.metrics.plain import from_plain
 from flinknet.metrics.worker_statistics import SubtaskTotals, WorkerStatistics
 from flinknet.net.backoff import CONTROL_PAUSE_S, Backoff
+from flinknet.net.http_calls import Answer, CallError, HttpCalls, hint_of_hang_up
 from flinknet.net.patience import patient_timeout
+from flinknet.net.tls import tls_of
 
 __all__ = ["CoordinatorClient", "OnProgress"]
 
@@ -65,7 +65,7 @@ _REFUSALS: dict[str, type[FlinknetError]] = {
 
 
 class CoordinatorClient:
-    """One HTTP session with the coordinator; use with ``async with``.
+    """Calls of the coordinator's REST over HTTP; use with ``async with``.
 
     Every method raises RemoteTransportError if the coordinator cannot be reached, or has not
     answered within ``coordinator_timeout_ms`` and what the call itself may wait for. One that has
@@ -83,10 +83,10 @@ class CoordinatorClient:
         """For which the coordinator may wait for slots of jobs that end."""
         self._return_s = config.coordinator_return_ms / 1000
         self._has_answered = is_there
-        self._http = http_client(coordinator, token, config.tls)
+        self._tls = tls_of(config.tls)
+        self._http = HttpCalls(coordinator, token, self._tls, config.tls.coordinator_name)
 
     async def __aenter__(self) -> Self:
-        self._http.open()
         return self
 
     async def __aexit__(
@@ -95,7 +95,7 @@ class CoordinatorClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._http.close()
+        """Nothing of a call is left when it has returned, so there is nothing to close."""
 
     async def submit(self, submission: Submission, job_id: str | None = None) -> str:
         """Start a job and return its id, made up if it is not given; InsufficientSlotsError if it
@@ -275,15 +275,13 @@ class CoordinatorClient:
         while True:
             try:
                 answer = await self._ask(method, path, body, wait_ms)
-            except aiohttp.ClientError as error:
+            except CallError as error:
                 lost_at = loop.time() if lost_at is None else lost_at
-                is_heard = not isinstance(error, aiohttp.ClientConnectorError)
                 is_over = loop.time() - lost_at >= self._return_s
-                if not self._has_answered or (is_heard and once) or is_over:
-                    hint = self._http.hint_of_hang_up() if is_heard else ""
-                    reason = self._http.reason(error)
+                if not self._has_answered or (error.is_heard and once) or is_over:
+                    hint = hint_of_hang_up(self._tls) if error.is_heard else ""
                     raise RemoteTransportError(
-                        f"the coordinator at {self._coordinator} cannot be reached: {reason}{hint}"
+                        f"the coordinator at {self._coordinator} cannot be reached: {error}{hint}"
                     ) from error
                 await asyncio.sleep(backoff.next_pause())
             else:
@@ -291,20 +289,27 @@ class CoordinatorClient:
 
     async def _ask(self, method: str, path: str, body: bytes | None, wait_ms: float) -> Any:
         try:
-            async with (
-                patient_timeout((self._timeout_ms + wait_ms) / 1000),
-                self._http.request(method, path, data=body) as response,
-            ):
-                self._has_answered = True
-                if response.status >= 400:
-                    raise _refusal(response.status, await response.json())
-                if response.content_type == "application/msgpack":
-                    return msgpack.unpackb(await response.read())
-                return await response.json()
+            async with patient_timeout((self._timeout_ms + wait_ms) / 1000):
+                answer = await self._http.call(method, path, body)
         except TimeoutError as error:
             raise RemoteTransportError(
                 unanswered(self._coordinator, self._timeout_ms + wait_ms)
             ) from error
+        self._has_answered = True
+        content = _content(answer)
+        if answer.status >= 400:
+            raise _refusal(answer.status, content)
+        return content
+
+
+def _content(answer: Answer) -> Any:
+    if answer.content_type == "application/msgpack":
+        return msgpack.unpackb(answer.content)
+    try:
+        return json.loads(answer.content)
+    except ValueError as error:
+        reason = f"its answer ({answer.status}, {answer.content_type}) is no JSON"
+        raise CallError(reason, is_heard=True) from error
 
 
 def _not_let_go(progress: JobProgress) -> str:

@@ -26,10 +26,8 @@ from pathlib import Path
 
 from flinknet import machine
 from flinknet.config import TOKEN_VARIABLE
-from flinknet.config.tls import TlsConfig
 from flinknet.errors import ConfigurationError
-from flinknet.net.http_client import HttpClient
-from flinknet.net.tls import check_private, tls_of
+from flinknet.net.tls import check_private
 
 __all__ = [
     "TOKEN_VARIABLE",
@@ -39,7 +37,6 @@ __all__ = [
     "cluster_id",
     "data_plane_secret",
     "given_token",
-    "http_client",
     "new_token",
     "page_address",
     "role_of",
@@ -169,11 +166,6 @@ def data_plane_secret(token: str) -> bytes:
     """What the workers of the cluster prove to each other before they exchange data; it does not
     give the token away."""
     return hmac.digest(token.encode(), _DATA_PLANE_LABEL, "sha256")
-
-
-def http_client(coordinator: str, token: str, tls: TlsConfig) -> HttpClient:
-    """Make the client of a coordinator at ``"host:port"``."""
-    return HttpClient(coordinator, token, tls_of(tls), tls.coordinator_name)
 
 
 def authorization_headers(token: str) -> dict[str, str]:

@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Callable
 import aiohttp
 
 from flinknet.cluster.control.control_link import ControlLink, unanswered
-from flinknet.cluster.control.credentials import http_client
 from flinknet.config import ClusterConfig
 from flinknet.errors import (
     ConfigurationError,
@@ -24,7 +23,9 @@ from flinknet.errors import (
     LocalTransportError,
     RemoteTransportError,
 )
+from flinknet.net.http_client import HttpClient
 from flinknet.net.patience import patient_timeout
+from flinknet.net.tls import tls_of
 
 __all__ = ["HttpTransport", "http_link"]
 
@@ -49,7 +50,8 @@ class HttpTransport:
         self.address = coordinator
         self._message_bytes_max = config.control_message_bytes_max
         self._timeout_ms = config.coordinator_timeout_ms
-        self._http = http_client(coordinator, token, config.tls)
+        tls = config.tls
+        self._http = HttpClient(coordinator, token, tls_of(tls), tls.coordinator_name)
         self._turns = asyncio.Semaphore(_REQUESTS_MAX)
 
     async def open(self) -> None:

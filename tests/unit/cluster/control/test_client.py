@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
-import aiohttp
 import pytest
 
 from flinknet.cluster.control.client import CoordinatorClient
@@ -22,6 +21,7 @@ from flinknet.errors import (
     JobFailedError,
     RemoteTransportError,
 )
+from flinknet.net.http_calls import CallError
 from tests.unit.cluster.control_plane import CONFIG, mute_server, serve_control_plane
 from tests.unit.cluster.graphs import endless_graph, keyed_graph
 from tests.unit.cluster.running_cluster import running_cluster
@@ -48,7 +48,7 @@ async def test_a_coordinator_that_comes_back_is_waited_for(tmp_path: Path) -> No
             while first.coordinator.dispatcher.jobs()[0].ended_at is None:
                 await asyncio.sleep(0)
         asked = asyncio.create_task(client.progress(job_id))
-        with pytest.raises(aiohttp.ClientConnectorError):
+        with pytest.raises(CallError):
             await client._ask("GET", "/api/v1/jobs", None, 0)
         await stack.enter_async_context(serve_control_plane(config, first))
         assert (await asked).job_id == job_id
