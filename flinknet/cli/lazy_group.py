@@ -8,6 +8,7 @@ completes ``flinknet run --`` imports what running needs, and nothing else.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -77,6 +78,7 @@ def add_command(
 
 
 def _found(module: str, name: str, extra: str) -> Callable[..., Any] | typer.Typer:
+    gc.disable()  # what an import makes stays
     try:
         found: Callable[..., Any] | typer.Typer = getattr(import_module(module), name)
     except ModuleNotFoundError as error:
@@ -87,4 +89,6 @@ def _found(module: str, name: str, extra: str) -> Callable[..., Any] | typer.Typ
             f"flinknet {name} needs {missing}, and what else the extra {extra} brings: run "
             f'pip install "flinknet[{extra}]"'
         ) from error
+    finally:
+        gc.enable()
     return found

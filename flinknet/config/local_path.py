@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from flinknet.errors import ConfigurationError
 
@@ -34,4 +33,7 @@ def local_path(place: str) -> Path | None:
         raise ConfigurationError(
             f"{place} is on another machine, {parts.netloc}: a path has three strokes, file:///tmp"
         )
+    # Now, because it brings an HTTP client with it, and most paths are none of these.
+    from urllib.request import url2pathname
+
     return Path(url2pathname(parts.path))

@@ -7,6 +7,7 @@ ones, which cannot travel.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,24 +23,31 @@ def own_modules() -> Iterator[ModuleType]:
     """Find those that are imported now, of the program that runs as ``__main__``."""
     program = getattr(sys.modules.get("__main__"), "__file__", None)
     directory = Path.cwd() if program is None else Path(program).resolve().parent
-    prefixes = {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
-    not_own = {one for one in prefixes if not directory.is_relative_to(one)}
+    prefixes = [
+        prefix
+        for prefix in (sys.prefix, sys.base_prefix)
+        if not directory.is_relative_to(Path(prefix).resolve())
+    ]
+    not_own = {Path(prefix).resolve() for prefix in prefixes}
+    installed = tuple(f"{prefix}{os.sep}" for prefix in prefixes)
     for name, module in list(sys.modules.items()):
         if name == "__main__" or name.partition(".")[0] == _PACKAGE:
             continue
-        place = _place(module)
-        if place is None or not place.is_relative_to(directory):
+        file = _file(module)
+        # Most are installed, and to resolve the links of hundreds takes long.
+        if file is None or file.startswith(installed):
+            continue
+        place = Path(file).resolve()
+        if not place.is_relative_to(directory):
             continue
         below = place.relative_to(directory)
         if _INSTALLED.isdisjoint(below.parts) and not any(map(place.is_relative_to, not_own)):
             yield module
 
 
-def _place(module: ModuleType) -> Path | None:
+def _file(module: ModuleType) -> str | None:
     """Return the file of Python code that a module is; of a package without one, its directory."""
-    file = getattr(module, "__file__", None)
+    file: str | None = getattr(module, "__file__", None)
     if file is None:
-        paths = list(getattr(module, "__path__", ()))
-        file = paths[0] if paths else None
-        return None if file is None else Path(file).resolve()
-    return Path(file).resolve() if file.endswith(".py") else None
+        return next(iter(getattr(module, "__path__", ())), None)
+    return file if file.endswith(".py") else None

@@ -13,12 +13,12 @@ from urllib.parse import quote
 import msgpack
 
 from flinknet import machine
-from flinknet.cluster.control.control_link import unanswered
 from flinknet.cluster.control.job_result import JobProgress, JobResult
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.printed_lines import missed
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import merge_by_sink
+from flinknet.cluster.control.transport import unanswered
 from flinknet.config import ClusterConfig
 from flinknet.errors import (
     CheckpointCorruptedError,

@@ -22,13 +22,13 @@ from flinknet.cluster.control.messages import (
     encode,
 )
 from flinknet.cluster.control.subtask_result import pack_results
-from flinknet.cluster.control.transport import Conversation, CoordinatorTransport
+from flinknet.cluster.control.transport import Conversation, CoordinatorTransport, unanswered
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError, RemoteProtocolError, RemoteTransportError
 from flinknet.graph.deployment import SubtaskDescriptor, descriptors_of_fields
 from flinknet.net.patience import patient_timeout
 
-__all__ = ["ControlLink", "Deployment", "unanswered"]
+__all__ = ["ControlLink", "Deployment"]
 
 
 class Deployment(NamedTuple):
@@ -151,11 +151,3 @@ class ControlLink:
     async def upload_answer(self, worker_id: str, request: int, body: bytes) -> None:
         """Answer a request that has a number; JobError if nobody waits for it any more."""
         await self._transport.take_answer(worker_id, request, body)
-
-
-def unanswered(coordinator: str, timeout_ms: float) -> str:
-    """What to say of a coordinator that is connected and mute."""
-    return (
-        f"the coordinator at {coordinator} has not answered for {timeout_ms:.0f} ms "
-        "(cluster.coordinator_timeout_ms): it hangs or is stopped"
-    )

@@ -15,7 +15,8 @@ from collections.abc import AsyncIterator, Callable
 
 import aiohttp
 
-from flinknet.cluster.control.control_link import ControlLink, unanswered
+from flinknet.cluster.control.control_link import ControlLink
+from flinknet.cluster.control.transport import unanswered
 from flinknet.config import ClusterConfig
 from flinknet.errors import (
     ConfigurationError,

@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-__all__ = ["AcceptedConversation", "Conversation", "CoordinatorTransport", "WorkerRequests"]
+__all__ = [
+    "AcceptedConversation",
+    "Conversation",
+    "CoordinatorTransport",
+    "WorkerRequests",
+    "unanswered",
+]
 
 
 class WorkerRequests(Protocol):
@@ -75,3 +81,11 @@ class CoordinatorTransport(WorkerRequests, Protocol):
 
     async def close(self) -> None:
         """End what ``open`` has begun."""
+
+
+def unanswered(coordinator: str, timeout_ms: float) -> str:
+    """What to say of a coordinator that is connected and mute."""
+    return (
+        f"the coordinator at {coordinator} has not answered for {timeout_ms:.0f} ms "
+        "(cluster.coordinator_timeout_ms): it hangs or is stopped"
+    )
