@@ -57,8 +57,16 @@ class LocalLauncher:
                 self._tell_of_start(child)
 
     async def start_workers(self, count: int, coordinator: str) -> Sequence[str]:
-        """Start workers that join the coordinator at ``"host:port"``."""
-        return [await self._start_worker(number, 0, coordinator) for number in range(count)]
+        """Start workers that join the coordinator at ``"host:port"``, side by side."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                starts = [
+                    group.create_task(self._start_worker(number, 0, coordinator))
+                    for number in range(count)
+                ]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [start.result() for start in starts]
 
     async def replace_worker(self, lost: str, coordinator: str) -> str:
         """Start a worker under another name in the place of a lost one, which has its ports."""

@@ -17,6 +17,7 @@ from flinknet.cluster.launch.local.launcher import LocalLauncher
 from flinknet.cluster.launch.process_output import COORDINATOR
 from flinknet.compiled_modules import PURE_VARIABLE
 from flinknet.config import ClusterConfig, FlinknetConfig
+from flinknet.errors import JobError
 
 
 class Events(asyncio.Queue[str]):
@@ -91,6 +92,41 @@ async def test_no_file_of_the_user_takes_the_place_of_a_library(
     finally:
         await launcher.stop()
     assert not ran.exists()
+
+
+async def test_workers_start_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first process waits until there is a second one."""
+    python = tmp_path / "python"
+    os.mkfifo(tmp_path / "second")
+    python.write_text(f"""#!/bin/sh
+if mkdir {tmp_path}/one 2>/dev/null; then read there < {tmp_path}/second
+elif mkdir {tmp_path}/two 2>/dev/null; then echo there > {tmp_path}/second
+fi
+exec {sys.executable} "$@"
+""")
+    python.chmod(0o700)
+    launcher, events = LocalLauncher(FlinknetConfig(), new_token(), ignore), Events()
+    try:
+        await launcher.start_coordinator(events.put_nowait)
+        address = (await events.expect("listening"))["address"]
+        monkeypatch.setattr(sys, "executable", str(python))
+        assert await launcher.start_workers(2, address) == ["worker-0", "worker-1"]
+        await events.expect("ready")
+    finally:
+        await launcher.stop()
+
+
+async def test_workers_of_which_one_cannot_be_started_leave_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    launcher = LocalLauncher(FlinknetConfig(), new_token(), ignore)
+    monkeypatch.setattr(sys, "executable", "/there/is/no/python")
+    try:
+        with pytest.raises(JobError, match="worker-. cannot be started: .*no/python"):
+            await launcher.start_workers(2, "127.0.0.1:1")
+    finally:
+        await launcher.stop()
+    assert launcher.pids() == {}
 
 
 async def test_plain_python_is_asked_for_in_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
