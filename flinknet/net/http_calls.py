@@ -67,7 +67,8 @@ class HttpCalls:
                 writer.write(body)
             return await _answer(reader)
         except (OSError, EOFError) as error:
-            raise CallError(str(error) or "it has hung up", is_heard=True) from error
+            reason = "it has hung up" if isinstance(error, EOFError) else str(error)
+            raise CallError(reason + hint_of_hang_up(self._tls), is_heard=True) from error
         except (ValueError, asyncio.LimitOverrunError) as error:
             raise CallError("what it answers is no HTTP", is_heard=True) from error
         finally:

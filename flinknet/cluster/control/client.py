@@ -36,7 +36,7 @@ from flinknet.errors import (
 from flinknet.metrics.plain import from_plain
 from flinknet.metrics.worker_statistics import SubtaskTotals, WorkerStatistics
 from flinknet.net.backoff import CONTROL_PAUSE_S, Backoff
-from flinknet.net.http_calls import Answer, CallError, HttpCalls, hint_of_hang_up
+from flinknet.net.http_calls import Answer, CallError, HttpCalls
 from flinknet.net.patience import patient_timeout
 from flinknet.net.tls import tls_of
 
@@ -83,8 +83,8 @@ class CoordinatorClient:
         """For which the coordinator may wait for slots of jobs that end."""
         self._return_s = config.coordinator_return_ms / 1000
         self._has_answered = is_there
-        self._tls = tls_of(config.tls)
-        self._http = HttpCalls(coordinator, token, self._tls, config.tls.coordinator_name)
+        tls = config.tls
+        self._http = HttpCalls(coordinator, token, tls_of(tls), tls.coordinator_name)
 
     async def __aenter__(self) -> Self:
         return self
@@ -279,9 +279,8 @@ class CoordinatorClient:
                 lost_at = loop.time() if lost_at is None else lost_at
                 is_over = loop.time() - lost_at >= self._return_s
                 if not self._has_answered or (error.is_heard and once) or is_over:
-                    hint = hint_of_hang_up(self._tls) if error.is_heard else ""
                     raise RemoteTransportError(
-                        f"the coordinator at {self._coordinator} cannot be reached: {error}{hint}"
+                        f"the coordinator at {self._coordinator} cannot be reached: {error}"
                     ) from error
                 await asyncio.sleep(backoff.next_pause())
             else:
@@ -295,21 +294,23 @@ class CoordinatorClient:
             raise RemoteTransportError(
                 unanswered(self._coordinator, self._timeout_ms + wait_ms)
             ) from error
+        try:
+            content = _content(answer)
+            refusal = _refusal(answer.status, content) if answer.status >= 400 else None
+        except (ValueError, LookupError, TypeError) as error:
+            kind = answer.content_type or "of no type"
+            reason = f"what answers there ({answer.status}, {kind}) is no coordinator"
+            raise CallError(reason, is_heard=True) from error
         self._has_answered = True
-        content = _content(answer)
-        if answer.status >= 400:
-            raise _refusal(answer.status, content)
+        if refusal is not None:
+            raise refusal
         return content
 
 
 def _content(answer: Answer) -> Any:
     if answer.content_type == "application/msgpack":
         return msgpack.unpackb(answer.content)
-    try:
-        return json.loads(answer.content)
-    except ValueError as error:
-        reason = f"its answer ({answer.status}, {answer.content_type}) is no JSON"
-        raise CallError(reason, is_heard=True) from error
+    return json.loads(answer.content)
 
 
 def _not_let_go(progress: JobProgress) -> str:

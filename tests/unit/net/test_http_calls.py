@@ -70,9 +70,9 @@ async def test_an_answer_may_have_any_form_of_http(answer: bytes) -> None:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (b"", "bytes read"),
-        (WHOLE[:-1], "3 bytes read on a total of 4"),
-        (OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nbo", "2 bytes read"),
+        (b"", "hung up; .* it may want TLS"),
+        (WHOLE[:-1], "hung up"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nbo", "hung up"),
         (OK + b"Transfer-Encoding: chunked\r\n\r\nz\r\nbo", "is no HTTP"),
         (OK + b"Content-Length: many\r\n\r\nbody", "is no HTTP"),
         (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "is no HTTP"),
@@ -152,8 +152,7 @@ async def test_tls_that_one_side_alone_has_is_refused_or_hinted_at(authority: Au
         with pytest.raises(ConfigurationError, match="was refused: it does not speak TLS"):
             await coordinator.calls(tls).call("GET", "/")
     async with coordinator.served(authority.tls("coordinator")):
-        with pytest.raises(CallError) as raised:
+        with pytest.raises(CallError, match="it may want TLS") as raised:
             await coordinator.calls().call("GET", "/")
     assert raised.value.is_heard
-    assert "it may want TLS" in hint_of_hang_up(None)
     assert "may not accept this side's certificate" in hint_of_hang_up(tls)

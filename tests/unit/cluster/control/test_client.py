@@ -56,6 +56,25 @@ async def test_a_coordinator_that_comes_back_is_waited_for(tmp_path: Path) -> No
             await client.progress("x")
 
 
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [("200 OK", "<html>"), ("404 Not Found", "<html>"), ("404 Not Found", '{"detail": "none"}')],
+)
+async def test_another_server_is_no_coordinator(status: str, body: str) -> None:
+    """It is not waited for, as one that has answered before would be."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.0 {status}\r\nContent-Type: text/html\r\n\r\n{body}".encode())
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    async with server, CoordinatorClient(f"{host}:{port}", new_token(), CONFIG) as client:
+        with pytest.raises(RemoteTransportError, match=r"\(\d+, text/html\) is no coordinator$"):
+            await client.progress("job")
+
+
 async def test_one_that_does_not_come_back_is_given_up() -> None:
     config = replace(CONFIG, coordinator_return_ms=1.0)
     async with AsyncExitStack() as stack:
