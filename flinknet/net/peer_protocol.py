@@ -278,9 +278,9 @@ class PeerProtocol(asyncio.BufferedProtocol):
 
     # -- bytes ------------------------------------------------------------------------------------
 
-    def get_buffer(self, sizehint: int) -> memoryview | bytearray:
+    def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the socket should put what it has."""
-        return self._memory
+        return memoryview(self._memory)  # asyncio's TLS reads into slices of it: see ``Entrance``
 
     def buffer_updated(self, nbytes: int) -> None:
         """Let the handshake go on."""

@@ -343,8 +343,10 @@ class Entrance(asyncio.BufferedProtocol):
             self._is_over = True
             self._inner.connection_lost(exc)
 
-    def get_buffer(self, sizehint: int) -> bytearray:
-        return self._memory
+    def get_buffer(self, sizehint: int) -> memoryview:
+        # No bytearray: asyncio's TLS reads record after record into a slice of it, which would be
+        # a copy from the second on.
+        return memoryview(self._memory)
 
     def buffer_updated(self, nbytes: int) -> None:
         self._early += self._memory[:nbytes]

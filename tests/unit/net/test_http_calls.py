@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+import uvloop
+from aiohttp import web
 
+from flinknet.cluster.control.http_server import HttpServer
+from flinknet.config import ClusterConfig, TlsConfig
 from flinknet.errors import ConfigurationError
 from flinknet.net.http_calls import Answer, CallError, HttpCalls, hint_of_hang_up
-from flinknet.net.tls import TlsFiles
+from flinknet.net.tls import TlsFiles, tls_of
 from tests.certificates import Authority
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: Application/JSON; charset=utf-8\r\n"
@@ -156,3 +160,31 @@ async def test_tls_that_one_side_alone_has_is_refused_or_hinted_at(authority: Au
             await coordinator.calls().call("GET", "/")
     assert raised.value.is_heard
     assert "may not accept this side's certificate" in hint_of_hang_up(tls)
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_what_comes_right_behind_a_handshake_arrives_whole(
+    authority: Authority, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """The head of a request and its body are two records of TLS."""
+    certificate, key, trusted = map(str, authority.files("coordinator"))
+    tls = TlsConfig(certificate, key, trusted)
+    body = bytes(range(256))
+
+    async def exchange() -> None:
+        async def echo(request: web.Request) -> web.Response:
+            return web.Response(body=await request.read())
+
+        application = web.Application()
+        application.router.add_post("/", echo)
+        server = HttpServer(application, ClusterConfig(tls=tls))
+        try:
+            address = await server.start("127.0.0.1", 0, "port")
+            for _ in range(10):
+                said = await HttpCalls(address, "secret", tls_of(tls)).call("POST", "/", body)
+                assert said.content == body
+        finally:
+            await server.close()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(exchange())
