@@ -14,7 +14,7 @@ Time comes in as ``now``. Owned: who is pending, in the order of their coming.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 __all__ = ["PendingHandshakes"]
@@ -52,18 +52,23 @@ class PendingHandshakes(Generic[S]):
     def __len__(self) -> int:
         return len(self._arrivals)
 
+    def __iter__(self) -> Iterator[S]:
+        return iter(tuple(self._arrivals))
+
     def add(self, socket: S, source: str, now: float) -> None:
         """A socket was accepted."""
         self._arrivals[socket] = _Arrival(source, now)
         self._sources[source] += 1
 
-    def discard(self, socket: S) -> None:
-        """A handshake is over; harmless if it is not here."""
+    def discard(self, socket: S) -> bool:
+        """A handshake is over; return False, and do nothing, if it is not here."""
         arrival = self._arrivals.pop(socket, None)
-        if arrival is not None:
-            self._sources[arrival.source] -= 1
-            if not self._sources[arrival.source]:
-                del self._sources[arrival.source]
+        if arrival is None:
+            return False
+        self._sources[arrival.source] -= 1
+        if not self._sources[arrival.source]:
+            del self._sources[arrival.source]
+        return True
 
     def excess(self, now: float, newcomer: S) -> S | None:
         """Return who has to go, if there are too many: perhaps the newcomer itself."""

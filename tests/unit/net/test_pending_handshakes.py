@@ -76,8 +76,9 @@ def test_what_has_only_just_come_is_spared_and_the_newcomer_goes() -> None:
 def test_who_is_through_makes_room() -> None:
     arranged = Arranged()
     first, *_ = [arranged.add(name, "one") for name in "abc"]
-    arranged.pending.discard(first)
-    arranged.pending.discard(first)
+    assert arranged.pending.discard(first)
+    assert not arranged.pending.discard(first)
+    assert first not in arranged.pending
     arranged.pending.check_invariants()
     assert arranged.who_goes(arranged.add("new", "one", LATER)) is None
     assert len(arranged.pending) == 3

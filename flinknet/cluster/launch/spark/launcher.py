@@ -287,8 +287,14 @@ class SparkLauncher:
         if self._links is None:
             secret = hmac.digest(self._token.encode(), LINK_LABEL, "sha256")
             cluster = self._config.cluster
-            tls = tls_of(cluster.tls)
-            self._links = TaskLinks(secret, self._linked, self._hear, self._lost, tls)
+            self._links = TaskLinks(
+                secret,
+                self._linked,
+                self._hear,
+                self._lost,
+                tls_of(cluster.tls),
+                self._config.network.wire.tls_handshakes_per_second_max,
+            )
             host, port = await self._links.listen(cluster.host, self._config.spark.tasks_port)
             self._address = host_of(cluster.advertised_host) or host, port
         if self._config.spark.ship == "always":

@@ -4,9 +4,10 @@ Theory of operation
 -------------------
 The launcher listens at the coordinator's address. A connection becomes a link when it has shown,
 with the launcher's nonce, that it has the secret that travels in the pickled task; the launcher
-shows the same (``agent.py``). Before that it may send two lines, within some seconds, and there is
-a limit to the number of such connections. Afterwards lines of JSON come and go. No secret is ever
-among them.
+shows the same (``agent.py``). Before that it may send two lines, within some seconds, in which the
+handshake of TLS is, too. There is a limit to the number of such connections: one more has a silent
+one make room. Refusals are counted by their reason. Afterwards lines of JSON come and go. No secret
+is ever among them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ import asyncio
 import hmac
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from flinknet import machine
 from flinknet.cluster.launch.spark.agent import proof
+from flinknet.config import WireLimits
 from flinknet.errors import ConfigurationError, HandshakeError
-from flinknet.net.tls import Tls
+from flinknet.net.handshake_turns import HandshakeTurns
+from flinknet.net.pending_handshakes import PendingHandshakes
+from flinknet.net.refusals import Refusals
+from flinknet.net.tls import Entrance, Tls, refusal_of
 
 __all__ = ["LINK_LABEL", "TaskLink", "TaskLinks"]
 
@@ -40,8 +45,6 @@ _NOT_OURS = (
     TypeError,
     AttributeError,
     RecursionError,
-    TimeoutError,
-    HandshakeError,
 )
 """What a connection raises that has ended, or says something else than tasks do."""
 
@@ -82,29 +85,27 @@ class TaskLinks:
         on_news: OnNews,
         on_lost: Callable[[TaskLink], None],
         tls: Tls | None = None,
+        tls_handshakes_per_second_max: int = WireLimits().tls_handshakes_per_second_max,
     ) -> None:
-        """``on_link`` says whether the task is one that is expected."""
+        """``on_link`` says whether the task is one that is expected. Must be made in the event loop
+        that serves."""
+        self._loop = asyncio.get_running_loop()
         self._tls = tls
+        self._turns = HandshakeTurns(self._loop, tls_handshakes_per_second_max)
         self.secret = secret
+        self.refusals = Refusals()
         self._on_link = on_link
         self._on_news = on_news
         self._on_lost = on_lost
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
-        self._unproven = 0
+        self._unproven: PendingHandshakes[_Connection] = PendingHandshakes(_UNPROVEN_MAX, _PROOF_S)
 
     async def listen(self, host: str, port: int = 0) -> tuple[str, int]:
         """Begin to listen at a port, or at a free one, and return where. ConfigurationError if the
         port is taken."""
         try:
-            self._server = await asyncio.start_server(
-                self._accept,
-                host,
-                port,
-                limit=_LINE_BYTES_MAX,
-                ssl=None if self._tls is None else self._tls.server(),
-                ssl_handshake_timeout=None if self._tls is None else _PROOF_S,
-            )
+            self._server = await self._loop.create_server(self._accept, host, port)
         except OSError as error:
             raise ConfigurationError(
                 f"port {port} of {host} cannot be used ({error.strerror}): stop what listens "
@@ -117,49 +118,143 @@ class TaskLinks:
         """Listen no more, and end all links."""
         if self._server is not None:
             self._server.close()
+        for connection in self._unproven:
+            connection.abort()
         for serving in self._serving:
             serving.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._unproven >= _UNPROVEN_MAX:
-            writer.transport.abort()
-            return
-        serving = asyncio.ensure_future(self._serve(reader, writer))
+    def _accept(self) -> asyncio.BaseProtocol:
+        connection = _Connection(self)
+        if self._tls is None:
+            return connection
+        return Entrance(connection, self._tls.server(), self._loop, _PROOF_S, self._turns)
+
+    # -- what connections tell
+
+    def accepted(self, connection: _Connection) -> None:
+        """A connection was made, by a stranger as yet."""
+        self._unproven.add(connection, connection.source, self._loop.time())
+        leaving = self._unproven.excess(self._loop.time(), connection)
+        if leaving is not None:
+            self.refuse(leaving, "full", f"{_UNPROVEN_MAX} others have not shown the secret")
+
+    def secured(self, connection: _Connection, writer: asyncio.StreamWriter) -> None:
+        """Bytes may come and go."""
+        if self._tls is not None:
+            try:
+                self._tls.names_of_peer(writer.transport)
+            except HandshakeError as error:
+                self.refuse(connection, "tls", str(error))
+                return
+        serving = self._loop.create_task(self._serve(connection, writer))
         self._serving.add(serving)
         serving.add_done_callback(self._serving.discard)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def refuse(self, connection: _Connection, reason: str, text: str) -> None:
+        """End a connection that has not shown the secret; ``reason`` is a word for its count."""
+        self._count(connection, reason, text)
+        connection.abort()
+
+    def lost(self, connection: _Connection, error: Exception | None) -> None:
+        """A connection has ended."""
+        if error is not None and (reason := refusal_of(error)) is not None:
+            self._count(connection, "tls", reason)
+        said = "silent" if connection.is_silent else "left"
+        self._count(connection, said, "it has ended the connection itself")
+
+    # -- inside
+
+    def _count(self, connection: _Connection, reason: str, text: str) -> None:
+        """Count why a connection did not become a link, once."""
+        if self._unproven.discard(connection):
+            source = connection.source
+            self.refusals.count(reason, source, f"{source}: {text}", self._loop.time())
+
+    async def _serve(self, connection: _Connection, writer: asyncio.StreamWriter) -> None:
         link = None
         try:
-            link = await self._prove(reader, writer)
+            link = await self._prove(connection, writer)
             if link is not None and self._on_link(link):
-                while line := await reader.readline():
+                while line := await connection.reader.readline():
                     self._on_news(link, json.loads(line))
         except _NOT_OURS:
-            pass
+            if link is None and not connection.is_silent:
+                self.refuse(connection, "malformed", "what it says is no greeting of a task")
         finally:
-            writer.transport.abort()
+            connection.abort()
             if link is not None:
                 link.lost.set()
                 self._on_lost(link)
 
     async def _prove(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, connection: _Connection, writer: asyncio.StreamWriter
     ) -> TaskLink | None:
-        if self._tls is not None:
-            self._tls.check_pinned(writer.get_extra_info("ssl_object"))
-        self._unproven += 1
-        try:
-            async with asyncio.timeout(_PROOF_S):
-                greeting = json.loads(await reader.readline())
-                nonce = machine.token_hex(16)
-                shown = proof(self.secret, "launcher", str(greeting["nonce"]))
-                writer.write(json.dumps({"nonce": nonce, "proof": shown}).encode() + b"\n")
-                facts = json.loads(await reader.readline())
-        finally:
-            self._unproven -= 1
+        greeting = json.loads(await connection.reader.readline())
+        nonce = machine.token_hex(16)
+        shown = proof(self.secret, "launcher", str(greeting["nonce"]))
+        writer.write(json.dumps({"nonce": nonce, "proof": shown}).encode() + b"\n")
+        facts = json.loads(await connection.reader.readline())
         expected = proof(self.secret, "task", nonce)
         if not hmac.compare_digest(str(facts.pop("proof")).encode(), expected.encode()):
+            self.refuse(connection, "secret", "it does not have the secret of this cluster")
             return None
-        return TaskLink(int(greeting["stage"]), int(greeting["rank"]), facts, writer)
+        link = TaskLink(int(greeting["stage"]), int(greeting["rank"]), facts, writer)
+        self._unproven.discard(connection)
+        connection.is_proven()
+        return link
+
+
+class _Connection(asyncio.StreamReaderProtocol):
+    """One accepted connection, and its deadline for the secret to be shown."""
+
+    def __init__(self, links: TaskLinks) -> None:
+        self._links = links
+        self.reader = asyncio.StreamReader(limit=_LINE_BYTES_MAX)
+        super().__init__(self.reader, self._secured)
+        self.source = ""
+        self.is_silent = True
+        """Whether its peer has said nothing at all."""
+        self._socket: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def accepted(self, transport: asyncio.BaseTransport) -> None:
+        """Count the connection; with TLS it is not secure yet."""
+        self._socket = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self.source = (transport.get_extra_info("peername") or ("an unknown peer",))[0]
+        self._deadline = asyncio.get_running_loop().call_later(_PROOF_S, self._time_out)
+        self._links.accepted(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.Protocol, as for the rest."""
+        if self._socket is None:
+            self.accepted(transport)
+        self._socket = cast(asyncio.Transport, transport)
+        if not transport.is_closing():
+            super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.is_silent = False
+        super().data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_proven()
+        self._links.lost(self, exc)
+        super().connection_lost(exc)
+
+    def is_proven(self) -> None:
+        """The deadline counts no more."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def abort(self) -> None:
+        """Cut the connection off."""
+        if self._socket is not None:
+            self._socket.abort()
+
+    def _secured(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._links.secured(self, writer)
+
+    def _time_out(self) -> None:
+        reason = "silent" if self.is_silent else "slow"
+        self._links.refuse(self, reason, f"it has not shown the secret within {_PROOF_S:g} s")

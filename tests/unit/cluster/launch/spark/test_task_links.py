@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from flinknet.cluster.launch.spark import task_links
 from flinknet.cluster.launch.spark.agent import proof
 from flinknet.cluster.launch.spark.task_links import TaskLink, TaskLinks
 from flinknet.errors import ConfigurationError
+from flinknet.net import pending_handshakes
+from flinknet.net.tls import TlsFiles
 from tests.certificates import Authority
 
 SECRET = b"a secret"
@@ -56,25 +60,96 @@ async def test_a_stranger_is_not_let_in(greeting: bytes) -> None:
     assert let_in == faults == [], "nor does it fill the log"
 
 
-async def test_a_stranger_that_says_nothing_is_cut_off_before_tls_too(
+def served(tls: TlsFiles | None = None) -> TaskLinks:
+    """Links that let any task in."""
+    return TaskLinks(SECRET, lambda link: True, lambda *news: None, lambda link: None, tls)
+
+
+@pytest.mark.parametrize("said", [b"", json.dumps(GREETING).encode() + b"\n"])
+@pytest.mark.parametrize("secure", [False, True])
+async def test_a_stranger_that_does_not_prove_the_secret_in_time_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secure: bool, said: bytes
+) -> None:
+    """With TLS the time has the handshake in it: one that says nothing never begins that."""
+    monkeypatch.setattr(task_links, "_PROOF_S", 0.2)
+    tls = Authority(tmp_path).tls("launcher") if secure else None
+    links = served(tls)
+    host, port = await links.listen("127.0.0.1")
+    context = tls.client() if tls is not None and said else None
+    reader, writer = await asyncio.open_connection(host, port, ssl=context)
+    writer.write(said)
+    async with asyncio.timeout(5.0):
+        await reader.read()
+    writer.transport.abort()
+    assert links.refusals.counts == {"slow" if said else "silent": 1}
+    await links.close()
+
+
+async def test_silent_strangers_make_room_for_a_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task_links, "_PROOF_S", 0.05)
+    monkeypatch.setattr(task_links, "_UNPROVEN_MAX", 3)
     tls = Authority(tmp_path).tls("launcher")
-    links = TaskLinks(SECRET, lambda link: True, lambda *news: None, lambda link: None, tls)
+    monkeypatch.setattr(task_links, "_PROOF_S", 600.0)
+    monkeypatch.setattr(pending_handshakes, "_SPARED_SHARE", 0.0)
+    links = served(tls)
     host, port = await links.listen("127.0.0.1")
-    reader, writer = await asyncio.open_connection(host, port)
-    async with asyncio.timeout(5.0):
-        assert await reader.read() == b""
-    writer.close()
+    strangers = [await asyncio.open_connection(host, port) for _ in range(3)]
+    reader, writer = await asyncio.open_connection(host, port, ssl=tls.client())
+    writer.write(json.dumps(GREETING).encode() + b"\n")
+    answer = json.loads(await reader.readline())
+    assert answer["proof"] == proof(SECRET, "launcher", "abc")
+    assert await strangers[0][0].read() == b"", "the oldest one has gone"
+    assert links.refusals.counts == {"full": 1}
+    for _, other in (*strangers, (reader, writer)):
+        other.transport.abort()
+    await links.close()
+
+
+async def test_strangers_without_the_certificate_or_the_secret_are_counted_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours, other = Authority(tmp_path / "ours"), Authority(tmp_path / "other")
+    tls = ours.tls("launcher")
+    links = served(tls)
+    host, port = await links.listen("127.0.0.1")
+    shown: list[ssl.SSLContext | None] = [None, other.tls("stranger").client(), tls.client()]
+    for context in shown:
+        if context is not None:
+            context.load_verify_locations(ours.files("launcher")[2])
+        reader, writer = await asyncio.open_connection(host, port, ssl=context)
+        writer.write(json.dumps(GREETING).encode() + b'\n{"proof": "guessed"}\n')
+        with suppress(OSError):  # TLS says on reading that the certificate was refused
+            while await reader.read(1024):
+                pass
+        writer.transport.abort()
+    assert links.refusals.counts == {"tls": 2, "secret": 1}
+    (no_tls, no_secret) = caplog.messages
+    assert "refused (tls): 127.0.0.1: it does not speak TLS 1.3" in no_tls
+    assert "refused (secret): 127.0.0.1: it does not have the secret" in no_secret
+    assert SECRET.decode() not in caplog.text
+    assert "Traceback" not in caplog.text
+    await links.close()
+
+
+async def test_a_renewed_certificate_is_shown_to_tasks_that_come_later(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    links = served(authority.tls("launcher", reload_interval_s=0.0))
+    task = authority.tls("worker-0")
+    host, port = await links.listen("127.0.0.1")
+    shown = []
+    for _ in range(2):
+        _, writer = await asyncio.open_connection(host, port, ssl=task.client())
+        secured: ssl.SSLObject = writer.get_extra_info("ssl_object")
+        shown.append(secured.getpeercert(binary_form=True))
+        writer.transport.abort()
+        authority.issue("launcher")
+    assert shown[0] != shown[1]
     await links.close()
 
 
 async def test_a_port_that_is_taken_is_refused_with_the_option() -> None:
-    first, second = (
-        TaskLinks(SECRET, lambda link: True, lambda *news: None, lambda link: None)
-        for _ in range(2)
-    )
+    first, second = served(), served()
     host, port = await first.listen("127.0.0.1")
     with pytest.raises(ConfigurationError, match=f"port {port} of 127.0.0.1 .*spark.tasks_port"):
         await second.listen(host, port)
