@@ -33,23 +33,49 @@ WorkerId = Annotated[
 ]
 
 
+DataPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=65535, metavar="PORT", help="Where other workers connect; 0 takes a free port."
+    ),
+]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=65535, metavar="PORT", help="Where it serves /metrics; 0 takes a free port."
+    ),
+]
+
+
 def worker(
     *,
     coordinator: Coordinator = None,
     worker_id: WorkerId = None,
     slots: Slots = None,
+    data_port: DataPort = None,
+    metrics_port: MetricsPort = None,
     config: ConfigFile = None,
 ) -> None:
     """Run a worker until Ctrl-C or SIGTERM, or until its coordinator tells it to stop.
 
-    FLINKNET_CLUSTER_TOKEN is the cluster's token, unless the cluster is named. Exit status: 0 it
+    FLINKNET_CLUSTER_TOKEN is the cluster's token, unless the cluster is named. Ports are by default
+    cluster.data_port and cluster.metrics_port of the configuration. Exit status: 0 it
     was told to stop, 2 refused, 3 its coordinator was lost.
     """
     cluster = running_cluster(coordinator, config)
-    settings = load_settings(config, os.environ, {"cluster.slots_per_worker": slots}).config.cluster
+    given = {
+        "cluster.slots_per_worker": slots,
+        "cluster.data_port": data_port,
+        "cluster.metrics_port": metrics_port,
+    }
+    settings = load_settings(config, os.environ, given).config.cluster
     name = worker_id or f"{os.uname().nodename}-{machine.token_hex(4)}"
     command = own_program(
-        "flinknet.cluster.worker.worker", f"--coordinator={cluster.address}", f"--worker-id={name}"
+        "flinknet.cluster.worker.worker",
+        f"--coordinator={cluster.address}",
+        f"--worker-id={name}",
+        f"--data-port={settings.data_port}",
+        f"--metrics-port={settings.metrics_port}",
     )
     environment = {
         **os.environ,

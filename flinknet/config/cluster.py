@@ -57,17 +57,17 @@ class ClusterConfig:
     tested with."""
 
     data_port: int = 0
-    """First data port: worker i listens on data_port + i; 0 takes free ones. Flink:
-    taskmanager.data.port."""
+    """First data port: worker i listens on data_port + i, and a worker that is started by itself
+    on this one; 0 takes free ones. Flink: taskmanager.data.port."""
 
     metrics: bool = True
     """Whether coordinator and workers serve /metrics, for Prometheus. Statistics go to the
     coordinator all the same."""
 
     metrics_port: int = 0
-    """First port of the workers' /metrics: worker i listens on metrics_port + i; 0 takes free ones.
-    The coordinator lists them at /metrics/targets, and serves its own beside it. Flink:
-    metrics.reporter.prom.port (9249)."""
+    """First port of the workers' /metrics: worker i listens on metrics_port + i, and a worker that
+    is started by itself on this one; 0 takes free ones. The coordinator lists them at
+    /metrics/targets, and serves its own beside it. Flink: metrics.reporter.prom.port (9249)."""
 
     event_loop: Literal["auto", "uvloop", "asyncio"] = "auto"
     """Event loop of the workers: with "auto" uvloop, or asyncio's own where that is not there."""

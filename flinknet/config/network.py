@@ -116,11 +116,11 @@ class WireLimits:
     all dial at once."""
 
     tls_handshakes_per_second_max: int = 200
-    """Handshakes of TLS that peers may begin in a second with this worker, or Spark's tasks with the
-    program; half as many may come at once. Further ones wait within handshake_timeout_ms, and hosts
-    take turns. One costs about a millisecond, and a stranger nothing that says again what it has
-    recorded, so strangers take a fifth of a processor. Of 1,000 workers that connect at once, the
-    last waits for 2 s."""
+    """Handshakes of TLS that peers may begin in a second with this worker, or tasks of Spark with
+    the program; half as many may come at once. Further ones wait within handshake_timeout_ms, and
+    hosts take turns. One costs about a millisecond, and a stranger nothing that says again what it
+    has recorded, so strangers take a fifth of a processor. Of 1,000 workers that connect at once,
+    the last waits for 2 s."""
 
     accepted_connections_max: int = 1_024
     """Connections that peers may have made to a worker, in handshake or in use; one more is refused

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.free_port import free_port
 from tests.integration.cluster_runs import ENDLESS_JOB, PATIENCE_S, ROOT, environment, start_run
 
 SUMS = """
@@ -209,8 +210,13 @@ def test_a_worker_joins_a_coordinator_that_stands_alone(home: Path) -> None:
     alone = flinknet("run", str(home / "sums.py"), "--cluster=demo")
     assert alone.returncode == 2
     assert "needs 2 slots" in alone.stderr
+    data_port, metrics_port, not_taken = free_port(), free_port(), free_port()
+    (home / "fixed.toml").write_text(
+        f"[cluster]\ndata_port = {data_port}\nmetrics_port = {not_taken}\nworkers = 1\n"
+    )
+    options = ("--slots=2", f"--config={home / 'fixed.toml'}", f"--metrics-port={metrics_port}")
     with subprocess.Popen(
-        [sys.executable, "-m", "flinknet.cli", "worker", "--coordinator=demo", "--slots=2"],
+        [sys.executable, "-m", "flinknet.cli", "worker", "--coordinator=demo", *options],
         env=environment(),
         cwd="/",
         stderr=subprocess.PIPE,
@@ -223,6 +229,12 @@ def test_a_worker_joins_a_coordinator_that_stands_alone(home: Path) -> None:
             assert worker.poll() is None, worker.stderr.read()
         (row,) = told("cluster", "status", "demo")["workers"]
         assert (row["worker_id"], row["pid"]) == (name, worker.pid), "signals reach it"
+        assert row["address"] == f"127.0.0.1:{data_port}", "the configuration's"
+        assert row["metrics_address"] == f"127.0.0.1:{metrics_port}", "the option goes before it"
+        taken = flinknet("worker", "--coordinator=demo", f"--data-port={data_port}")
+        assert taken.returncode == 2
+        assert str(data_port) in taken.stderr
+        assert flinknet("worker", "--coordinator=demo", "--data-port=65536").returncode == 2
         run = flinknet("run", str(home / "sums.py"), "--cluster=demo")
         assert (run.returncode, run.stdout.strip()) == (0, SUMS_PRINTED), run.stderr
         assert flinknet("cluster", "stop", "demo").returncode == 0

@@ -104,6 +104,7 @@ from flinknet.config import (
     MetricsConfig,
     StateConfig,
 )
+from flinknet.config.checks import require_port
 from flinknet.config.loading import load_settings
 from flinknet.environment.cluster_clock import CLUSTER_CLOCK
 from flinknet.environment.processing_time import PROCESSING_CLOCK
@@ -444,6 +445,10 @@ class Ports:
     data: int = 0
     metrics: int = 0
 
+    def __post_init__(self) -> None:
+        require_port(self.data, "--data-port")
+        require_port(self.metrics, "--metrics-port")
+
 
 SWITCH_INTERVAL_S = 0.0005
 """After which a subtask's thread that computes lets the event loop have the interpreter, which then
@@ -559,8 +564,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m flinknet.cluster.worker")
     parser.add_argument("--coordinator", required=True, metavar="HOST:PORT")
     parser.add_argument("--worker-id", required=True)
-    parser.add_argument("--data-port", type=int, default=0, help="0 takes a free one")
-    parser.add_argument("--metrics-port", type=int, default=0, help="0 takes a free one")
+    for option in ("data_port", "metrics_port"):
+        described = f"0 takes a free one; by default cluster.{option}"
+        parser.add_argument(f"--{option.replace('_', '-')}", type=int, help=described)
     parser.add_argument("--config", type=Path, help="a TOML file, as deploy/cluster.toml")
     parser.add_argument("--watch-parent", action="store_true", help="end with the launcher")
     options = parser.parse_args()
@@ -572,7 +578,10 @@ def main() -> int:
         token = take_token(config.cluster.token_file)
         restart_with_seed(config.cluster.hash_seed, {TOKEN_VARIABLE: token})
         output = configure_logging(config.cluster, options.worker_id)
-        ports = Ports(options.data_port, options.metrics_port)
+        ports = Ports(
+            config.cluster.data_port if options.data_port is None else options.data_port,
+            config.cluster.metrics_port if options.metrics_port is None else options.metrics_port,
+        )
         with asyncio.Runner(loop_factory=loop_factory(config.cluster)) as runner:
             guard_process()
             working = work(
