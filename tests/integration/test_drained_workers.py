@@ -85,6 +85,16 @@ async def test_the_second_signal_ends_a_worker_at_once(tmp_path: Path) -> None:
         await job.give_up()
 
 
+async def test_a_worker_that_is_told_again_and_again_ends_in_order(tmp_path: Path) -> None:
+    """Up to its last moment, in which its event loop is closed."""
+    async with standalone(tmp_path) as cluster:
+        worker = await cluster.worker("worker-0")
+        while worker.returncode is None:
+            worker.send_signal(signal.SIGTERM)
+            await asyncio.sleep(0.0001)
+        assert worker.returncode == 0
+
+
 async def test_the_second_signal_ends_a_coordinator_at_once(tmp_path: Path) -> None:
     """It waits for a worker that does not hear that it is to stop."""
     async with standalone(tmp_path) as cluster:

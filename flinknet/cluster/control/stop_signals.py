@@ -5,6 +5,10 @@ handlers follow the numbers that it reads from the wake-up descriptor. They cann
 process that user code has forked shares that descriptor, and writes its own signals there. So
 asyncio only wakes up, and its handler does nothing.
 
+A loop that is closed gives the signals that it handles back to the system, and a process that ends
+in order would die of one that comes then. So asyncio handles another signal, and the process
+ignores the stop signals once its end is decided.
+
 A forked process starts clean: the signals end it, as they end any other program. Otherwise
 ``multiprocessing.Pool.terminate()`` would wait for ever for processes that do not hear SIGTERM.
 """
@@ -19,9 +23,13 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-__all__ = ["STOP_SIGNALS", "is_heard", "when_told_to_stop"]
+__all__ = ["STOP_SIGNALS", "ignore_stop_signals", "is_heard", "when_told_to_stop"]
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+_WAKES = signal.SIGURG
+"""Handled by asyncio, which then wakes up for each signal that Python handles. It does nothing by
+default, so that it harms nothing when a loop gives it back."""
 
 _PYTHONS_OWN: dict[int, Any] = {
     signal.SIGTERM: signal.SIG_DFL,
@@ -47,10 +55,16 @@ def when_told_to_stop(call: Callable[[signal.Signals], None]) -> None:
     """Call a function in the running event loop for each stop signal that comes."""
     loop = asyncio.get_running_loop()
     heard = _Heard(loop, call)
+    loop.add_signal_handler(_WAKES, _wake_up)
     for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, _wake_up)
         signal.signal(number, heard)
         signal.siginterrupt(number, False)
+
+
+def ignore_stop_signals() -> None:
+    """Let no stop signal change the exit status of this process, which ends."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def is_heard(number: int) -> bool:

@@ -43,7 +43,7 @@ from flinknet.cluster.control.messages import (
 )
 from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.process_group import kill_group
-from flinknet.cluster.control.stop_signals import when_told_to_stop
+from flinknet.cluster.control.stop_signals import ignore_stop_signals, when_told_to_stop
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.wall_clock import WallClock, describe_jump
 from flinknet.cluster.coordinator.application import control_plane
@@ -642,6 +642,7 @@ async def serve(
         # Last, because the launcher shows the last line of a coordinator that has ended.
         if not coordinator.superseded.done():
             log.info("the coordinator %s", reason)
+        ignore_stop_signals()
 
 
 async def _announce_ready(coordinator: Coordinator) -> None:

@@ -85,7 +85,7 @@ from flinknet.cluster.control.messages import (
 )
 from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.presence import Presence
-from flinknet.cluster.control.stop_signals import when_told_to_stop
+from flinknet.cluster.control.stop_signals import ignore_stop_signals, when_told_to_stop
 from flinknet.cluster.control.wall_clock import WallClock, describe_jump
 from flinknet.cluster.worker.answers import Answers, Request
 from flinknet.cluster.worker.garbage_collection import GarbageCollection
@@ -593,7 +593,10 @@ def main() -> int:
                 output,
                 drains=not options.watch_parent,
             )
-            return run_to_end(runner, working)
+            try:
+                return run_to_end(runner, working)
+            finally:
+                ignore_stop_signals()
     except RemoteTransportError as error:
         print(f"lost the coordinator: {text_of(error)}", file=sys.stderr)
         return ExitStatus.COORDINATOR_LOST

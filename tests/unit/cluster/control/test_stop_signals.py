@@ -7,41 +7,72 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
-from flinknet.cluster.control.stop_signals import when_told_to_stop
+from flinknet.cluster.control.stop_signals import STOP_SIGNALS, when_told_to_stop
+
+
+@pytest.fixture(autouse=True)
+def own_handlers() -> Iterator[None]:
+    """Those that this process has had before."""
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
+    yield
+    for number, own in zip(STOP_SIGNALS, before, strict=True):
+        signal.signal(number, own)
 
 
 async def test_both_signals_are_heard() -> None:
     heard: asyncio.Queue[signal.Signals] = asyncio.Queue()
     when_told_to_stop(heard.put_nowait)
-    try:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            os.kill(os.getpid(), number)
-            assert await heard.get() is number
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().remove_signal_handler(number)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        os.kill(os.getpid(), number)
+        assert await heard.get() is number
 
 
-def test_one_that_comes_when_the_loop_is_closed_changes_nothing() -> None:
-    """The process ends already, and says nothing of that."""
-    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-    heard: list[signal.Signals] = []
+ENDS = """
+import asyncio, atexit, os, signal, sys
+from flinknet.cluster.control.stop_signals import ignore_stop_signals, when_told_to_stop
 
-    async def listen() -> object:
-        when_told_to_stop(heard.append)
-        return signal.getsignal(signal.SIGTERM)
+def told_to_stop():
+    for number in (signal.SIGTERM, signal.SIGINT):
+        os.kill(os.getpid(), number)
 
-    try:
-        handler = asyncio.run(listen())
-        assert callable(handler)
-        handler(signal.SIGTERM, None)
-    finally:
-        for number, own in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
-            signal.signal(number, own)
-    assert heard == []
+class Late:
+    def __del__(self, told_to_stop=told_to_stop):
+        told_to_stop()
+
+async def work():
+    when_told_to_stop(lambda number: None)
+
+if sys.argv[1] == "uvloop":
+    import uvloop
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+atexit.register(told_to_stop)
+late = Late()
+late.itself = late
+with asyncio.Runner() as runner:
+    runner.run(work())
+    told_to_stop()
+told_to_stop()
+ignore_stop_signals()
+told_to_stop()
+sys.exit(5)
+"""
+
+
+@pytest.mark.parametrize("event_loop", ["asyncio", "uvloop"])
+def test_one_that_comes_at_the_end_of_a_process_changes_nothing(event_loop: str) -> None:
+    """Neither beside a loop that is being closed, nor while Python takes itself down."""
+    run = subprocess.run(
+        [sys.executable, "-c", ENDS, event_loop],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (5, "", "")
 
 
 FORKS = """
@@ -93,13 +124,9 @@ async def test_what_is_written_to_the_wakeup_descriptor_is_no_signal() -> None:
     """A process that is forked by C, where nothing of Python's is called, writes there."""
     heard: asyncio.Queue[signal.Signals] = asyncio.Queue()
     when_told_to_stop(heard.put_nowait)
-    try:
-        descriptor = signal.set_wakeup_fd(-1)
-        signal.set_wakeup_fd(descriptor)
-        os.write(descriptor, bytes([signal.SIGTERM]))
-        os.kill(os.getpid(), signal.SIGINT)
-        assert await heard.get() is signal.SIGINT
-        assert heard.empty()
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().remove_signal_handler(number)
+    descriptor = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(descriptor)
+    os.write(descriptor, bytes([signal.SIGTERM]))
+    os.kill(os.getpid(), signal.SIGINT)
+    assert await heard.get() is signal.SIGINT
+    assert heard.empty()
