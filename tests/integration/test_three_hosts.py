@@ -4,9 +4,11 @@ Spark, on a network that delays, loses and is cut; and peers that are not let in
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,9 +30,7 @@ from flinknet.demo.flight_totals import AGGREGATES
 from flinknet.demo.flights_job import FlightsJob
 from flinknet.demo.verification import expected_aggregates, verify
 from flinknet.demo.workload import Workload, WorkloadParameters, prepare_workload
-from flinknet.errors import FlinknetError
 from flinknet.net.address import split_address
-from flinknet.net.tls import Tls, TlsFiles
 from tests.certificates import Authority
 from tests.integration.lan import Lan, needs_namespaces
 from tests.spark_sessions import own_session
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 pytestmark = [needs_namespaces, pytest.mark.timeout(300), pytest.mark.xdist_group("hosts")]
 
-TEST, COORDINATOR, WORKERS = 0, 1, (2, 3)
+TEST, COORDINATOR, WORKERS, FIRST_STRANGER = 0, 1, (2, 3), 4
 PORT = 7400
 RECORDS = 40_000
 RATE = 8_000.0
@@ -78,10 +78,12 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
 class Hosts:
     """A coordinator and two workers, each on a host of its own, and a client on a fourth."""
 
-    def __init__(self, lan: Lan, place: Path, *, tls: bool, **cluster: str) -> None:
+    def __init__(
+        self, lan: Lan, place: Path, authority: Authority, *, tls: bool, **cluster: str
+    ) -> None:
         self.lan = lan
         self.token = new_token()
-        self.authority = Authority(place / "authority")
+        self.authority = authority
         self._place = place
         self._is_secure = tls
         self._settings = {
@@ -110,7 +112,6 @@ class Hosts:
             **self._settings,
             "FLINKNET_CLUSTER_HOST": bound,
             TOKEN_VARIABLE: self.token,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
         }
         if self._is_secure:
             certificate, key, ca = map(str, self.authority.files(name))
@@ -119,15 +120,19 @@ class Hosts:
                 "FLINKNET_CLUSTER_TLS_PRIVATE_KEY": key,
                 "FLINKNET_CLUSTER_TLS_AUTHORITY": ca,
             }
+        self.run(name, host, "-m", f"flinknet.cluster.{module}", *arguments, **environment)
+
+    def run(self, name: str, host: int, *arguments: str, **environment: str) -> None:
+        """Start a Python process on a host."""
+        environment["PYTHONPATH"] = str(Path(__file__).parents[2])
         with self._log(name).open("w") as output:
             self._processes[name] = self.lan.start(
-                host,
-                "-m",
-                f"flinknet.cluster.{module}",
-                *arguments,
-                environment=environment,
-                output=output,
+                host, *arguments, environment=environment, output=output
             )
+
+    def ended(self, name: str) -> int:
+        """Wait for the end of a process, and return its status."""
+        return self._processes[name].wait(PATIENCE_S)
 
     def _log(self, name: str) -> Path:
         return self._place / f"{name}.log"
@@ -149,7 +154,17 @@ class Hosts:
                 ended[name] = process.wait()
         said = {name: self.said(name) for name in ended}
         assert set(ended.values()) == {0}, (ended, said)
-        assert not any(self.token in line for line in said.values())
+        self.check_secrets()
+
+    def check_secrets(self) -> None:
+        """Assert that no process has said a secret of the cluster."""
+        secret = data_plane_secret(self.token)
+        secrets = {self.token, secret.hex(), b64encode(secret).decode(), repr(secret)[2:-1]}
+        for key in self.authority.directory.glob("*.key"):
+            secrets.update(key.read_text().splitlines()[1:-1])
+        for name in self._processes:
+            said = self.said(name)
+            assert not any(one in said for one in secrets), name
 
     def tls_of(self, name: str) -> TlsConfig:
         """Return the configuration of a process."""
@@ -166,12 +181,18 @@ class Hosts:
 
 @asynccontextmanager
 async def hosts_on(
-    place: Path, *, tls: bool, **cluster: str
+    place: Path,
+    authority: Authority | None = None,
+    *,
+    tls: bool,
+    strangers: int = 0,
+    **cluster: str,
 ) -> AsyncIterator[tuple[Hosts, CoordinatorClient]]:
-    """Have a cluster whose workers have registered."""
+    """Have a cluster whose workers have registered, and hosts for strangers."""
     async with AsyncExitStack() as stack:
-        lan = stack.enter_context(Lan(4))
-        hosts = Hosts(lan, place, tls=tls, **cluster)
+        lan = stack.enter_context(Lan(FIRST_STRANGER + strangers))
+        given = authority or Authority(place / "authority")
+        hosts = Hosts(lan, place, given, tls=tls, **cluster)
         stack.callback(hosts.stop)
         hosts.start()
         client = await stack.enter_async_context(hosts.client())
@@ -282,89 +303,138 @@ async def refused_by(client: CoordinatorClient, worker: str) -> dict[str, int]:
     return {one.reason: one.sockets for one in statistics.peers.refused}
 
 
-async def error_of(hosts: Hosts, address: str, secret: bytes, tls: Tls | None, name: str) -> str:
-    """Return why a stranger cannot read from a worker."""
-    stranger = NetworkEnvironment(
-        host=hosts.lan.address(TEST),
-        worker_id=name,
-        job=cluster_id(hosts.token),
-        secret=secret,
-        tls=tls,
-        config=QUICK,
-    )
-    async with stranger as environment:
-        gate = environment.create_input_gate([PartitionLocation(address, "p", 0)])
-        with pytest.raises(FlinknetError) as refused:
-            async for _ in environment.create_record_reader(gate):
-                pass
-        return str(refused.value)
+STRANGER = """
+import asyncio, json, logging, os
+from flinknet import NetworkEnvironment, PartitionLocation
+from flinknet.config import NetworkConfig
+from flinknet.errors import FlinknetError
+from flinknet.net.tls import TlsFiles
+
+async def read(location, files, secret, **identity):
+    tls = TlsFiles(*files) if files else None
+    config = NetworkConfig(rendezvous_timeout_ms=2_000.0, network_memory_bytes=1 << 20)
+    secret = bytes.fromhex(secret)
+    async with NetworkEnvironment(secret=secret, tls=tls, config=config, **identity) as environment:
+        gate = environment.create_input_gate([PartitionLocation(*location)])
+        async for _ in environment.create_record_reader(gate):
+            pass
+
+logging.basicConfig()
+try:
+    asyncio.run(read(**json.loads(os.environ["STRANGER"])))
+except FlinknetError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A stranger on a host of its own, and what both sides say of it."""
+
+    name: str
+    files: Sequence[Path]
+    its_own: str
+    """In its own log."""
+    reason: str
+    """The word by which the worker counts it."""
+    at_worker: str
+    """In the worker's log, on a line with the stranger's address; empty for no line."""
+    has_secret: bool = True
 
 
 async def test_strangers_are_refused_and_both_sides_are_told(tmp_path: Path) -> None:
-    """Wrong authority, wrong name, expired, wrong secret, and no TLS at all: each is counted. The
-    stranger learns no more than that."""
-    async with hosts_on(tmp_path, tls=True) as (hosts, client):
+    """Each is counted, and explained by a line of its own on each side that can know why. A
+    stranger learns no more than that, and no secret is in any log."""
+    other = Authority(tmp_path / "other")
+    other.issue("worker-7")
+    ours = Authority(tmp_path / "authority")
+    ours.issue_expired("worker-8")
+    ours.issue("worker-9")
+    known, unknown = ours.files("worker-9"), other.files("worker-7")
+    not_ours = "it does not accept the certificate of this side: its log says why"
+    cases = {
+        "wrong authority": Refused(
+            "worker-7",
+            (*unknown[:2], known[2]),
+            not_ours,
+            "tls",
+            "its certificate is not accepted: unable to get local issuer certificate",
+        ),
+        "expired": Refused(
+            "worker-8",
+            ours.files("worker-8"),
+            not_ours,
+            "tls",
+            "its certificate is not accepted: certificate has expired",
+        ),
+        "wrong name": Refused(
+            "worker-1",
+            known,
+            "its certificate is that of 'worker-9', it says 'worker-1'",
+            "identity",
+            "its certificate is that of 'worker-9', it says 'worker-1'",
+        ),
+        # The worker proves itself first, so that this one hangs up; the worker cannot know why.
+        "wrong secret": Refused(
+            "worker-9",
+            known,
+            "does not prove that it knows the secret of this side",
+            "left",
+            "",
+            has_secret=False,
+        ),
+        "no TLS": Refused("worker-9", (), "it may want TLS", "tls", "it does not speak TLS 1.3"),
+        # This one hangs up, too.
+        "does not know the authority": Refused(
+            "worker-9",
+            (*known[:2], unknown[2]),
+            "its certificate is not accepted: self-signed certificate in certificate chain",
+            "left",
+            "",
+        ),
+    }
+    async with hosts_on(tmp_path, ours, tls=True, strangers=len(cases)) as (hosts, client):
         address = await address_of(client, "worker-0")
         assert split_address(address)[0] == hosts.lan.address(WORKERS[0])
-        other = Authority(tmp_path / "other")
-        other.issue("worker-7")
-        hosts.authority.issue_expired("worker-8")
-        hosts.authority.issue("worker-9")
+        before = await refused_by(client, "worker-0")
         secret = data_plane_secret(hosts.token)
-        ca = hosts.authority.files("client")[2]
-        known, unknown = hosts.authority.files("worker-9"), other.files("worker-7")
-        cases: list[tuple[bytes, Tls | None, str, str, str, str]] = [
-            (
-                secret,
-                TlsFiles(*unknown[:2], ca),
-                "worker-7",
-                "does not accept the certificate of this side",
-                "tls",
-                "its certificate is not accepted: ",
-            ),
-            (
-                secret,
-                TlsFiles(*hosts.authority.files("worker-8")),
-                "worker-8",
-                "does not accept the certificate of this side",
-                "tls",
-                "",
-            ),
-            (
-                secret,
-                TlsFiles(*known),
-                "worker-1",
-                "its certificate is that of 'worker-9', it says 'worker-1'",
-                "identity",
-                "its certificate is that of 'worker-9', it says 'worker-1'",
-            ),
-            (
-                b"wrong",
-                TlsFiles(*known),
-                "worker-9",
-                "does not prove that it knows the secret",
-                "",
-                "",
-            ),
-            (secret, None, "worker-9", "it may want TLS", "tls", ""),
-            (
-                secret,
-                TlsFiles(*known[:2], unknown[2]),
-                "worker-9",
-                "its certificate is not accepted: ",
-                "",
-                "",
-            ),
-        ]
-        for given, tls, name, told, reason, logged in cases:
-            before = await refused_by(client, "worker-0")
-            error = await error_of(hosts, address, given, tls, name)
-            assert told in error
-            assert hosts.token not in error
-            after = await refused_by(client, "worker-0")
-            if reason:
-                assert after[reason] > before.get(reason, 0), (name, before, after)
-            assert logged in hosts.said("worker-0")
+        for host, (what, case) in enumerate(cases.items(), FIRST_STRANGER):
+            given = {
+                "host": hosts.lan.address(host),
+                "worker_id": case.name,
+                "job": cluster_id(hosts.token),
+                "files": [str(file) for file in case.files],
+                "secret": (secret if case.has_secret else b"wrong").hex(),
+                "location": [address, "p", 0],
+            }
+            hosts.run(what, host, "-c", STRANGER, STRANGER=json.dumps(given))
+        for what in cases:
+            assert await asyncio.to_thread(hosts.ended, what) == 0, hosts.said(what)
+        after = await refused_by(client, "worker-0")
+        for host, (what, case) in enumerate(cases.items(), FIRST_STRANGER):
+            assert case.its_own in hosts.said(what), what
+            assert after[case.reason] > before.get(case.reason, 0), (what, before, after)
+            from_there = f" {hosts.lan.address(host)}"
+            lines = [line for line in hosts.said("worker-0").splitlines() if from_there in line]
+            if case.at_worker:
+                (line,) = lines
+                assert f"refused ({case.reason}): " in line, what
+                assert case.at_worker in line, what
+            else:
+                assert lines == [], what
+        await say_plainly(*split_address(hosts.coordinator))
+        told = f"refused (tls): {hosts.lan.address(TEST)}: it does not speak TLS 1.3"
+        while told not in hosts.said("coordinator"):  # the socket is closed first
+            await asyncio.sleep(LOOK_S)
+
+
+async def say_plainly(host: str, port: int) -> None:
+    """Ask by HTTP where TLS is spoken."""
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.write(b"GET / HTTP/1.1\r\nHost: there\r\n\r\n")
+    with suppress(ConnectionError):
+        assert b"HTTP" not in await reader.read()
+    writer.close()
 
 
 async def test_a_replayed_handshake_proves_nothing(tmp_path: Path) -> None:
@@ -413,3 +483,6 @@ async def test_a_replayed_handshake_proves_nothing(tmp_path: Path) -> None:
         writer.close()
         after = await refused_by(client, "worker-0")
         assert after["refused"] == before.get("refused", 0) + 1
+        told = f"refused (refused): {hosts.lan.address(TEST)}:"
+        (line,) = [line for line in hosts.said("worker-0").splitlines() if told in line]
+        assert "does not prove that it knows the secret of this side" in line
