@@ -159,6 +159,8 @@ class FilesInUse:
         self._lock = machine.RLock()
         self._base: LockedDirectory | None = None
         self._unpacked: dict[str, _Unpacked] = {}
+        self._giving_back: set[asyncio.Future[None]] = set()
+        """In threads, which go on though the call has been cancelled."""
 
     def take(self, files: Sequence[JobFile]) -> dict[str, Path]:
         """Have files there until ``give_back``; return the directories of archives by their names.
@@ -191,7 +193,7 @@ class FilesInUse:
 
         def give_back(done: asyncio.Future[dict[str, Path]]) -> None:
             if not done.cancelled() and done.exception() is None:
-                self.give_back(files)
+                self._begin_to_give_back(files)
 
         try:
             return await asyncio.shield(taking)
@@ -212,28 +214,47 @@ class FilesInUse:
                 self._base.close()
                 self._base = None
 
+    async def give_back_in_thread(self, files: Sequence[JobFile]) -> None:
+        """``give_back``, which may remove much, and waits while other files are unpacked.
+
+        Returns or raises when it is done, also if this call is cancelled meanwhile.
+        """
+        if not files:
+            return
+        giving_back = self._begin_to_give_back(files)
+        try:
+            await asyncio.shield(giving_back)
+        except asyncio.CancelledError:
+            while not giving_back.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.shield(giving_back)
+            raise
+
+    def _begin_to_give_back(self, files: Sequence[JobFile]) -> asyncio.Future[None]:
+        giving_back = asyncio.ensure_future(asyncio.to_thread(self.give_back, files))
+        self._giving_back.add(giving_back)
+        giving_back.add_done_callback(self._giving_back.discard)
+        return giving_back
+
     @contextmanager
     def used(self, files: Sequence[JobFile]) -> Iterator[None]:
         """Have the files there for as long as the block lasts."""
         archives = self.take(files)
-        with self._found(files, archives):
-            yield
+        try:
+            with _found(archives):
+                yield
+        finally:
+            self.give_back(files)
 
     @asynccontextmanager
     async def used_in_task(self, files: Sequence[JobFile]) -> AsyncIterator[None]:
         """``used``, without holding up the event loop."""
         archives = await self.take_in_thread(files)
-        with self._found(files, archives):
-            yield
-
-    @contextmanager
-    def _found(self, files: Sequence[JobFile], archives: Mapping[str, Path]) -> Iterator[None]:
-        token = ARCHIVES.set({**ARCHIVES.get(), **archives})
         try:
-            yield
+            with _found(archives):
+                yield
         finally:
-            ARCHIVES.reset(token)
-            self.give_back(files)
+            await self.give_back_in_thread(files)
 
     def _unpack(self, file: JobFile, budget: _Budget) -> _Unpacked:
         if PurePosixPath(file.name).name != file.name:
@@ -274,6 +295,16 @@ class FilesInUse:
                     f"{file.name} has the module {name}, which is installed already, as {place}: "
                     "the job would get that one, so leave the file out or rename the module"
                 )
+
+
+@contextmanager
+def _found(archives: Mapping[str, Path]) -> Iterator[None]:
+    """Have ``job_archive`` find these directories."""
+    token = ARCHIVES.set({**ARCHIVES.get(), **archives})
+    try:
+        yield
+    finally:
+        ARCHIVES.reset(token)
 
 
 class _Budget:

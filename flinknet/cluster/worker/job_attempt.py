@@ -25,6 +25,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from enum import Enum
 
 from flinknet import machine
@@ -326,8 +327,8 @@ class JobAttempt:
             await self._report(failure.error, None)
         finally:
             self._group = None
-            self._forget()
             self._become(AttemptEvent.RELEASE)
+            await self._forget()
             await self.send_printed()
             await self._link.send(Released(self._job_id, self._attempt))
 
@@ -364,7 +365,7 @@ class JobAttempt:
         self._collect_garbage()
         await self._link.send(Released(self._job_id, self._attempt, rows))
 
-    def _forget(self) -> None:
+    async def _forget(self) -> None:
         """Let go of everything, and collect it: operators and errors refer to each other in
         circles, and the state of several jobs would wait for the collector's own time."""
         for _, subtask in self._subtasks:
@@ -373,8 +374,10 @@ class JobAttempt:
         self._tasks.clear()
         if self._backends is not None:
             self._backends.close()
-        self._files_in_use.give_back(self._files)
-        self._files = ()
+        files, self._files = self._files, ()
+        # It ends in any case, and the coordinator waits to hear that.
+        with suppress(asyncio.CancelledError):
+            await self._files_in_use.give_back_in_thread(files)
         self._collect_garbage()
 
     async def _open(self) -> None:

@@ -55,6 +55,10 @@ def damaged(archive: bytes) -> bytes:
     return archive[:begin] + b"\xff" * 4 + archive[begin + 4 :]
 
 
+def entries(directory: Path) -> list[Path]:
+    return list(directory.iterdir())
+
+
 def python(name: str, content: bytes) -> JobFile:
     return JobFile("python", name, "", content)
 
@@ -104,10 +108,28 @@ async def test_what_is_taken_for_a_task_that_is_cancelled_is_given_back(
         taking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await taking
-    await asyncio.get_running_loop().shutdown_default_executor()
-    await asyncio.sleep(0)
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)
     with in_use.used((module("X = 2"),)):
         assert importlib.import_module("brought").X == 2, "nothing of the first is left"
+
+
+async def test_files_that_are_given_back_do_not_hold_up_the_event_loop(
+    in_use: FilesInUse, tmp_path: Path
+) -> None:
+    """Nor are some of them left if the call is cancelled meanwhile."""
+    files = (JobFile("archive", "a.zip", "data", zipped({"x": "1"})),)
+    in_use.take(files)
+    with in_use._lock:  # as a thread has it that unpacks for long
+        giving_back = asyncio.create_task(in_use.give_back_in_thread(files))
+        for _ in range(3):
+            await asyncio.sleep(0)
+            giving_back.cancel()
+        assert not giving_back.done()
+        assert entries(tmp_path)
+    with pytest.raises(asyncio.CancelledError):
+        await giving_back
+    assert not entries(tmp_path)
 
 
 def test_of_members_of_one_name_the_last_counts(in_use: FilesInUse) -> None:
