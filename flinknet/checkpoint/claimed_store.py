@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 from flinknet.checkpoint.journal import (
@@ -47,9 +47,17 @@ from flinknet.errors import (
     LocalProtocolError,
 )
 
-__all__ = ["ClaimedStore"]
+__all__ = ["Check", "ClaimedStore", "may_change"]
 
 _log = logging.getLogger("flinknet.checkpoint")
+
+
+Check = Callable[[], Awaitable[None]]
+"""Raises if the checkpoints must not be changed: their coordinator has a successor."""
+
+
+async def may_change() -> None:
+    """Let everything be changed, as a coordinator without a successor does."""
 
 
 class ClaimedStore:
@@ -61,7 +69,7 @@ class ClaimedStore:
         attempt: int,
         next_number: int,
         completed: Iterable[CompletedCheckpoint],
-        check: Callable[[], None] = lambda: None,
+        check: Check = may_change,
     ) -> None:
         self._check = check
         self.store = store
@@ -78,7 +86,7 @@ class ClaimedStore:
         store: CheckpointStore,
         attempt: int,
         is_passed_over: Callable[[int], bool] = lambda number: False,
-        check: Callable[[], None] = lambda: None,
+        check: Check = may_change,
     ) -> ClaimedStore:
         """Take over the checkpoints of a job for an attempt, which must be later than all before.
 
@@ -95,7 +103,7 @@ class ClaimedStore:
                 raise _fenced(store, attempt, last)
             number = max(store.entry_numbers(files).values(), default=-1) + 1
             path = store.path(entry_path(number))
-            check()
+            await check()
             if await store.storage.create(path, encode_entry(Entry(attempt))):
                 completed = await store.completed()
                 completed.sort(key=lambda one: not is_passed_over(one.directory.checkpoint_id))
@@ -120,13 +128,13 @@ class ClaimedStore:
         file = encode_metadata(metadata, self.store.config.metadata_bytes_max)
         path = self.store.path(metadata.directory, METADATA)
         async with self._completing:
-            self._check_not_fenced()
+            await self._check_not_fenced()
             if not await self.store.storage.create(path, file):
                 raise CheckpointStorageError(
                     f"{self.store.storage.location}/{path} is there already"
                 )
             try:
-                self._check()
+                await self._check()
                 number = await self._write_entry(Entry(self.attempt, str(metadata.directory)))
             except BaseException:
                 with suppress(CheckpointError):
@@ -142,7 +150,7 @@ class ClaimedStore:
         tried again the next time. Savepoints stay."""
         async with self._completing:
             while not self._fenced and len(self._retained) > number:
-                self._check()
+                await self._check()
                 oldest = self._retained[0]
                 try:
                     await self._remove(oldest)
@@ -155,7 +163,7 @@ class ClaimedStore:
         """Remove the job's directory, since the job has ended for good; nothing is completed after
         that. If a checkpoint or a savepoint is in it, or anything else, it stays."""
         async with self._completing:
-            self._check()
+            await self._check()
             store = self.store
             files = await store.storage.files(store.job_id)
             if not self._fenced and all(one.startswith(store.path(JOURNAL, "")) for one in files):
@@ -165,7 +173,7 @@ class ClaimedStore:
     async def discard(self, directory: CheckpointDirectory) -> None:
         """Remove what was written of a checkpoint that nobody was told of. If it has been completed
         meanwhile, its entry goes, too: it does not count as one of those that are retained."""
-        self._check_not_fenced()
+        await self._check_not_fenced()
         async with self._completing:
             number = self._numbers.pop(directory, None)
             if number is None:
@@ -182,7 +190,7 @@ class ClaimedStore:
         A savepoint that has its metadata stays, even if the journal does not know it: its user may
         have asked for it by another name of this place.
         """
-        self._check_not_fenced()
+        await self._check_not_fenced()
         complete = {one.directory for one in await self.store.completed()}
         storage = self.store.storage
         files = await storage.files(self.store.job_id)
@@ -221,8 +229,8 @@ class ClaimedStore:
             # given up, and has no metadata.
             self._next_number += 1
 
-    def _check_not_fenced(self) -> None:
-        self._check()
+    async def _check_not_fenced(self) -> None:
+        await self._check()
         if self._fenced:
             raise _fenced(self.store, self.attempt, None)
 

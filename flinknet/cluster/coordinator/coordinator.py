@@ -113,6 +113,8 @@ class Coordinator:
         self._loop = asyncio.get_running_loop()
         self._connections: dict[str, WorkerConnection] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._ticking: asyncio.Task[None] | None = None
+        """Looks whether a successor has come, before anything is done because time has passed."""
         self._closed = False
         self._ends: dict[str, asyncio.Event] = {}
         self.submissions_waiting = 0
@@ -254,6 +256,8 @@ class Coordinator:
 
     async def finish_checkpoints(self) -> None:
         """After ``close``: let what was begun in the checkpoints' place come to its end."""
+        if self._ticking is not None:
+            self._ticking.cancel()
         await self.stacks.close()
         await self._keeper.close()
 
@@ -447,9 +451,10 @@ class Coordinator:
         self.dispatcher.checkpoint_found(record, found, failure, self.now(), damage)
         self._settle()
 
-    def _check_epoch(self) -> None:
+    async def _check_epoch(self) -> None:
+        """Look whether a successor has come, in a thread: the store may be far away, and slow."""
         if self._epoch is not None:
-            self._epoch.check()
+            await asyncio.to_thread(self._epoch.check)
 
     def _hear_of_successor(self, error: CoordinatorSupersededError) -> None:
         """May run in any thread."""
@@ -550,14 +555,26 @@ class Coordinator:
         jump_s = self._wall.follow(self.now(), machine.wall_time())
         if jump_s:
             log.warning("%s; no deadline follows it", describe_jump(jump_s))
+        if self._epoch is None:
+            self._follow_time()
+        elif self._ticking is None:
+            self._ticking = self._loop.create_task(self._follow_time_if_it_rules())
+
+    async def _follow_time_if_it_rules(self) -> None:
         try:
-            self._check_epoch()
+            await self._check_epoch()
         except CoordinatorSupersededError:
             return
         except OSError:
             pass  # It says nothing: what is to be written will fail with it.
-        self.dispatcher.tick(self.now())
-        self._settle()
+        finally:
+            self._ticking = None
+        self._follow_time()
+
+    def _follow_time(self) -> None:
+        if not self._closed:
+            self.dispatcher.tick(self.now())
+            self._settle()
 
 
 def _log_end(record: JobRecord) -> None:

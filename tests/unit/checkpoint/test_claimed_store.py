@@ -286,7 +286,7 @@ async def test_nothing_is_changed_in_the_name_of_a_coordinator_that_rules_no_mor
     class Rule:
         calls_left = 100
 
-        def check(self) -> None:
+        async def check(self) -> None:
             self.calls_left -= 1
             if self.calls_left < 0:
                 raise CoordinatorSupersededError("another one rules")

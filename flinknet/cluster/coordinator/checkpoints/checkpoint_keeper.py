@@ -20,7 +20,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from flinknet import machine
-from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.claimed_store import Check, ClaimedStore, may_change
 from flinknet.checkpoint.coordinator import Complete, Discard
 from flinknet.checkpoint.failure_reason import CheckpointFailure, CheckpointFailureReason
 from flinknet.checkpoint.journal import JOURNAL
@@ -72,7 +72,7 @@ class CheckpointKeeper:
         config: CheckpointingConfig,
         on_kept: OnKept,
         on_found: OnFound,
-        check: Callable[[], None] = lambda: None,
+        check: Check = may_change,
     ) -> None:
         """``check`` raises if another coordinator has taken this one's place."""
         self._config = config
@@ -198,7 +198,7 @@ class CheckpointKeeper:
             retained = self._config.retained
             self._then(record, lambda: _remove_all_but(retained, claimed))
             return
-        self._check()
+        await self._check()
         path = elsewhere.path(metadata.directory, METADATA)
         file = encode_metadata(metadata, self._config.metadata_bytes_max)
         if not await elsewhere.storage.create(path, file):
@@ -211,7 +211,7 @@ class CheckpointKeeper:
         if elsewhere is None:
             await (await self._claimed(record, attempt)).discard(directory)
         else:
-            self._check()
+            await self._check()
             await elsewhere.storage.delete_directory(elsewhere.path(directory))
 
     def _elsewhere(self, record: JobRecord, checkpoint_id: int) -> CheckpointStore | None:

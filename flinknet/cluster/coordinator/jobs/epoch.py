@@ -12,9 +12,10 @@ is there and the next one is not: a successor creates that, and then removes all
 the order of two coordinators does not depend on a lock, which a shared file system may lose, or an
 operator may remove with its file, while the first of them is stopped.
 
-``check`` is called before each file of the directory is written, and before a checkpoint is
-completed or removed. Workers are told the number, and say the highest that they have heard: one
-that has served the successor tells the old coordinator of it (``Coordinator.join``).
+``check`` is called before each file of the directory is written, before a checkpoint is completed
+or removed, and before anything is done because time has passed. Workers are told the number, and
+say the highest that they have heard: one that has served the successor tells the old coordinator of
+it (``Coordinator.join``).
 """
 
 from __future__ import annotations

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,6 +99,36 @@ async def test_a_result_is_kept_before_it_is_taken(tmp_path: Path) -> None:
         shutil.rmtree(directory)
         with pytest.raises(JobError, match="the coordinator cannot keep a result: "):
             await served.coordinator.keep_results(record, record.present, {(0, 0): b"body"})
+
+
+async def test_a_store_that_answers_late_holds_up_what_time_does_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a successor has come is asked in a thread before a silent worker is given up."""
+    config = replace(
+        CONFIG,
+        state_directory=str(tmp_path),
+        heartbeat_interval_ms=10.0,
+        heartbeat_timeout_ms=20.0,
+        coordinator_timeout_ms=60_000.0,
+    )
+    loop, asked, answers = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+    stat = Path.stat
+
+    def late_stat(path: Path, **options: bool) -> os.stat_result:
+        if path.parent.name == "epochs":
+            loop.call_soon_threadsafe(asked.set)
+            assert answers.wait(60.0)
+        return stat(path, **options)
+
+    async with serve_control_plane(config) as served, served.worker("worker-0"):
+        monkeypatch.setattr(Path, "stat", late_stat)
+        await asked.wait()
+        async with served.worker("worker-1"):
+            assert served.coordinator.registered_workers() == 2
+        answers.set()
+        while served.coordinator.registered_workers():
+            await asyncio.sleep(0)
 
 
 async def test_time_stands_still_for_one_that_is_closed() -> None:
