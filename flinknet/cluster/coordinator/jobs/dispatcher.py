@@ -742,6 +742,7 @@ class Dispatcher:
         for record in ended[: max(0, len(ended) - self._config.jobs_retained)]:
             del self._jobs[record.job_id]
             self._phases.pop(record.job_id, None)
+            self._draining.forget(record.job_id)
             self._books.forget(record.job_id)
 
 

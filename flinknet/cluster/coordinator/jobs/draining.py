@@ -43,6 +43,10 @@ class Draining:
             return False
         return books.latest is not None and books.latest.checkpoint_id >= number
 
+    def forget(self, job_id: str) -> None:
+        """The job is no longer known."""
+        self._after.pop(job_id, None)
+
     def may_go(self, records: Iterable[JobRecord], worker: WorkerRecord) -> bool:
         """Return whether no job needs the worker any more."""
         is_needed = any(record.execution.is_settled_by(worker.worker_id) for record in records)

@@ -22,6 +22,7 @@ from flinknet.config.restart_strategy import NO_RESTART
 from flinknet.wire.checkpoint_options import CheckpointKind
 from tests.unit.cluster.coordinator.jobs.test_dispatcher import (
     CHECKPOINTING,
+    CONFIG,
     Checkpointed,
     Cluster,
     triggers,
@@ -108,6 +109,25 @@ def test_a_checkpoint_under_way_does_not_do(cluster: Checkpointed) -> None:
     assert asked_for(cluster) == [3]
     cluster.complete(record, 3)
     assert record.execution.state is JobState.FAILING
+
+
+def test_a_job_that_is_forgotten_leaves_nothing(cluster: Checkpointed) -> None:
+    """A cluster that stays forgets jobs for as long as it runs."""
+    draining = "worker-0"
+    for number in range(CONFIG.jobs_retained + 2):
+        record = cluster.running(parallelism=4)
+        cluster.say(draining, Drain())
+        cluster.pass_time(cluster.now + 0.1)
+        assert asked_for(cluster) == [1]
+        cluster.dispatcher.cancel(record, cluster.now)
+        release(cluster, record)
+        assert record.ended_at is not None
+        cluster.dispatcher.connection_closed(draining, cluster.now)
+        draining = f"worker-{number + 2}"
+        message = Register(draining, number, f"127.0.0.1:{2000 + number}", 2)
+        cluster.dispatcher.register(message, cluster.now)
+    known = {job.job_id for job in cluster.dispatcher.jobs()}
+    assert set(cluster.dispatcher._draining._after) <= known
 
 
 def test_a_job_that_does_not_fit_elsewhere_waits_for_slots(cluster: Checkpointed) -> None:
