@@ -34,7 +34,7 @@ async def test_flinks_clients_learn_what_the_cluster_is() -> None:
             _, values = await get(session, "/v1/jobmanager/metrics?get=taskSlotsTotal")
             assert values == [{"id": "taskSlotsTotal", "value": "4"}]
             cluster.stops[0].set()
-            await asyncio.wait([cluster.workers[0]])
+            await asyncio.wait(cluster.workers, return_when=asyncio.FIRST_COMPLETED)
             lost = next(iter(cluster.environments)).worker_id
             while not cluster.served.coordinator.dispatcher.workers.get(lost).is_lost:  # type: ignore[union-attr]
                 await asyncio.sleep(0)
