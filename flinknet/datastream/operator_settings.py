@@ -8,12 +8,10 @@ from typing import Self
 from flinknet.compatibility.pyflink_differences import PyFlinkNames
 from flinknet.config import BufferTimeout, check_buffer_timeout
 from flinknet.errors import ConfigurationError
+from flinknet.graph.graph import MAX_PARALLELISM
 from flinknet.graph.transformation import ChainingStrategy, Transformation
 
 __all__ = ["OperatorSettings", "checked_parallelism"]
-
-MAX_PARALLELISM = 1 << 15
-"""Most key groups, so most subtasks, of an operator (Flink's UPPER_BOUND_MAX_PARALLELISM)."""
 
 
 class OperatorSettings(PyFlinkNames, ABC):

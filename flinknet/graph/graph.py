@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from flinknet.records.partitioner import Partitioner
 
 __all__ = [
+    "MAX_PARALLELISM",
     "ChainedOperator",
     "CheckpointedOutput",
     "JobEdge",
@@ -69,6 +70,10 @@ class ChainedOperator:
     """Whether they are made so; else they are so already."""
     input_types: tuple[InputType, ...] = ()
     """What the records of each of its inputs are, if they come over the network."""
+
+
+MAX_PARALLELISM = 1 << 15
+"""Most key groups, so most subtasks, of an operator (Flink's UPPER_BOUND_MAX_PARALLELISM)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ from flinknet.config.temporary_directory import temporary_directory
 from flinknet.errors import ConfigurationError
 from flinknet.functions.archives import ARCHIVES
 
-__all__ = ["FilesInUse", "JobFile", "pack_job", "read_job_files", "unpack_job"]
+__all__ = ["FilesInUse", "JobFile", "check_files", "pack_job", "read_job_files", "unpack_job"]
 
 _PREFIX = "flinknet-files-"
 _MAGIC = b"flinknet files\n"
@@ -130,16 +130,53 @@ def pack_job(files: Sequence[JobFile], graph: bytes) -> bytes:
 
 
 def unpack_job(job: bytes) -> tuple[tuple[JobFile, ...], bytes]:
-    """Inverse of ``pack_job``."""
-    if not job.startswith(_MAGIC):
-        return (), job
-    begin = len(_MAGIC) + _LENGTH.size
-    (length,) = _LENGTH.unpack_from(job, len(_MAGIC))
-    files, at = [], begin + length
-    for kind, name, target, size in msgpack.unpackb(job[begin:at]):
+    """Inverse of ``pack_job``; ConfigurationError if the files are damaged."""
+    described, at = _described(job)
+    files = []
+    for kind, name, target, size in described:
         files.append(JobFile(kind, name, target, job[at : at + size]))
         at += size
     return tuple(files), job[at:]
+
+
+def check_files(job: bytes, header_bytes_max: int | None) -> None:
+    """Raise ConfigurationError unless ``unpack_job`` would find whole files, and a graph behind
+    them. The length of their header is compared before anything is made of it."""
+    _described(job, header_bytes_max)
+
+
+def _described(
+    job: bytes, header_bytes_max: int | None = None
+) -> tuple[list[tuple[Kind, str, str, int]], int]:
+    """Return kind, name, target and size of each file, and where the first one begins."""
+    if not job.startswith(_MAGIC):
+        return [], 0
+    begin = len(_MAGIC) + _LENGTH.size
+    try:
+        (length,) = _LENGTH.unpack_from(job, len(_MAGIC))
+        if header_bytes_max is not None and length > header_bytes_max:
+            raise ValueError(f"{length} bytes describe them, more than {header_bytes_max}")
+        at = begin + length
+        described = [_file(*fields) for fields in msgpack.unpackb(job[begin:at])]
+    except Exception as error:
+        raise _damaged(str(error)) from error
+    if at + sum(size for *_, size in described) >= len(job):
+        raise _damaged("they end too early")
+    return described, at
+
+
+def _file(kind: object, name: object, target: object, size: object) -> tuple[Kind, str, str, int]:
+    if kind != "python" and kind != "archive":
+        raise ValueError(f"{kind!r} is no kind of file")
+    if not (isinstance(name, str) and isinstance(target, str)):
+        raise TypeError("a name is no text")
+    if not isinstance(size, int) or size < 0:
+        raise ValueError(f"{size!r} is no size")
+    return kind, name, target, size
+
+
+def _damaged(why: str) -> ConfigurationError:
+    return ConfigurationError(f"the files that come with the job are damaged: {why}; submit again")
 
 
 @dataclass(slots=True)

@@ -6,18 +6,20 @@ coordinator plans with the *shape*, the same graph without its functions, and pa
 
 from __future__ import annotations
 
+import reprlib
 import struct
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn, TypeVar, get_args
 
 import msgpack
 
-from flinknet.cluster.control.job_files import pack_job, read_job_files
+from flinknet.cluster.control.job_files import check_files, pack_job, read_job_files
 from flinknet.cluster.control.software import SOFTWARE
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.config.restart_strategy import RestartStrategy
 from flinknet.errors import ConfigurationError
 from flinknet.graph.graph import (
+    MAX_PARALLELISM,
     ChainedOperator,
     CheckpointedOutput,
     JobEdge,
@@ -31,6 +33,11 @@ __all__ = ["RestoreSettings", "Submission"]
 _LENGTH = struct.Struct(">I")
 """The length of the shape, in bytes, which stands in front of it. The graph is the rest, and is not
 read."""
+
+_WAIT_MS_MAX = 365 * 24 * 3_600_000
+"""A year: nobody waits that long, and timers of many years overflow."""
+
+T = TypeVar("T")
 
 _RESTART_STRATEGIES: dict[str, Any] = {kind.__name__: kind for kind in get_args(RestartStrategy)}
 
@@ -147,27 +154,35 @@ class Submission:
         try:
             name, vertices, edges, settings, commits = msgpack.unpackb(header)
             shape = JobGraph(
-                name=name,
+                name=_a(str, name),
                 vertices=tuple(_vertex(*fields) for fields in vertices),
                 edges=tuple(_edge(*fields) for fields in edges),
                 checkpointing=_checkpointing(settings["checkpointing"]),
                 restart=_restart_strategy(*settings["restart"]),
             )
             restore = _restore_settings(settings["restore"])
-            outputs = tuple(CheckpointedOutput(*fields) for fields in settings["outputs"])
+            outputs = tuple(_output(*fields) for fields in settings["outputs"])
             wants_printed = bool(settings.get("wants_printed", False))
             waits_ms = float(settings.get("wait_for_slots_ms", 0.0))
-            software = str(settings.get("software", ""))
+            software = _a(str, settings.get("software", ""))
             ends = {end for edge in shape.edges for end in (edge.source, edge.target)}
             senders = {(edge.source, edge.operator) for edge in shape.edges}
         except Exception as error:
             raise ConfigurationError(f"the request's body is no job: {error}") from error
         if not shape.vertices or not (graph or has_ended):
             raise ConfigurationError("the request's body is no job: it has no vertex or no graph")
+        if not 0 <= waits_ms <= _WAIT_MS_MAX:
+            raise ConfigurationError(
+                f"the request's body is no job: it would wait for slots for {waits_ms:g} ms"
+            )
         ids = [vertex.id for vertex in shape.vertices]
         operators = {(v.id, index) for v in shape.vertices for index in range(len(v.operators))}
+        ends |= {output.vertex for output in outputs}
         if ids != list(range(len(ids))) or not (ends <= set(ids) and senders <= operators):
             raise ConfigurationError("the request's body is no job: its edges lead nowhere")
+        if any(edge.source >= edge.target for edge in shape.edges):
+            raise ConfigurationError("the request's body is no job: its edges lead back")
+        check_files(graph, shape_bytes_max)
         return cls(shape, graph, bool(commits), restore, outputs, wants_printed, waits_ms, software)
 
 
@@ -179,12 +194,24 @@ def _parts_of(body: bytes) -> tuple[memoryview, bytes]:
     return memoryview(body)[_LENGTH.size : end], body[end:]
 
 
+def _a(kind: type[T], value: object) -> T:
+    """Return a value of that type; TypeError if it is another one."""
+    if type(value) is not kind:
+        raise TypeError(f"{reprlib.repr(value)} is no {kind.__name__}")
+    return value
+
+
 def _checkpointing(fields: dict[str, Any] | None) -> JobCheckpointingConfig | None:
     return None if fields is None else JobCheckpointingConfig(**fields)
 
 
 def _restore_settings(fields: dict[str, Any] | None) -> RestoreSettings | None:
-    return None if fields is None else RestoreSettings(**fields)
+    if fields is None:
+        return None
+    settings = RestoreSettings(**fields)
+    _a(str, settings.path)
+    _a(bool, settings.allow_non_restored_state)
+    return settings
 
 
 def _restart_strategy(name: str, fields: dict[str, Any]) -> RestartStrategy:
@@ -200,8 +227,14 @@ def _vertex(
     slot_sharing_group: str,
     named: list[tuple[str, str]],
 ) -> JobVertex:
-    operators = tuple(ChainedOperator(name, uid, _no_operator, None) for uid, name in named)
-    return JobVertex(id, name, parallelism, max_parallelism, slot_sharing_group, operators)
+    for count in (parallelism, max_parallelism):
+        if not 1 <= _a(int, count) <= MAX_PARALLELISM:
+            raise ValueError(f"a vertex has {count} subtasks: choose 1 to {MAX_PARALLELISM}")
+    operators = tuple(
+        ChainedOperator(_a(str, name), _a(str, uid), _no_operator, None) for uid, name in named
+    )
+    ends = _a(int, id), _a(str, name), parallelism, max_parallelism
+    return JobVertex(*ends, _a(str, slot_sharing_group), operators)
 
 
 def _no_operator() -> NoReturn:
@@ -220,8 +253,14 @@ def _edge(
     input: int,
 ) -> JobEdge:
     mode = ExchangeMode(exchange_mode)
-    ends = source, target, operator, name
-    return JobEdge(*ends, _no_partitioner, pointwise, None, mode, tag, stamped, input)
+    ends = _a(int, source), _a(int, target), _a(int, operator), _a(str, name)
+    tag = None if tag is None else _a(str, tag)
+    reads = tag, _a(bool, stamped), _a(int, input)
+    return JobEdge(*ends, _no_partitioner, _a(bool, pointwise), None, mode, *reads)
+
+
+def _output(vertex: int, name: str, can_withdraw: bool) -> CheckpointedOutput:
+    return CheckpointedOutput(_a(int, vertex), _a(str, name), _a(bool, can_withdraw))
 
 
 def _no_partitioner() -> NoReturn:

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import msgpack
 import pytest
 
 from flinknet.cluster.control.job_files import (
@@ -72,6 +73,28 @@ def test_files_travel_in_front_of_the_graph() -> None:
     assert unpack_job(pack_job(files, b"\x80graph")) == (files, b"\x80graph")
     assert pack_job((), b"\x80graph") == b"\x80graph", "a job without files is as it was"
     assert unpack_job(b"\x80graph") == ((), b"\x80graph")
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        b"\xc1",
+        1,
+        [["python", "a.py", ""]],
+        [["Python", "a.py", "", 0]],
+        [["python", 1, "", 0]],
+        [["python", "a.py", "", "0"]],
+        [["python", "a.py", "", -1]],
+        [["python", "a.py", "", 5]],
+    ],
+)
+def test_damaged_files_are_refused(described: object) -> None:
+    header = described if isinstance(described, bytes) else msgpack.packb(described)
+    job = b"flinknet files\n" + len(header).to_bytes(4, "big") + header + b"graph"
+    with pytest.raises(ConfigurationError, match="files that come with the job are damaged"):
+        unpack_job(job)
+    with pytest.raises(ConfigurationError, match="files that come with the job are damaged"):
+        unpack_job(job[:17])
 
 
 def test_a_module_is_there_as_long_as_a_job_uses_it(in_use: FilesInUse, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgpack
 import pytest
 
+from flinknet.cluster.control.job_files import JobFile, check_files, pack_job
 from flinknet.cluster.control.submission import Submission
 from flinknet.config.restart_strategy import (
     NO_RESTART,
@@ -85,6 +86,14 @@ def test_a_body_is_a_job() -> None:
         framed(["job", [SOURCE], [], SETTINGS, False], b""),
         framed(["job", [SOURCE], [], {}, False]),
         framed(["job", [SOURCE], [], {"restart": ["Exit", {}]}, False]),
+        framed(["job", [SOURCE], [], {**SETTINGS, "restore": {"path": 1}}, False]),
+        framed(["job", [SOURCE], [], {**SETTINGS, "outputs": [[1, "sink", True]]}, False]),
+        framed(["job", [SOURCE], [], {**SETTINGS, "wait_for_slots_ms": float("nan")}, False]),
+        framed([1, [SOURCE], [], SETTINGS, False]),
+        body([[*SOURCE[:2], 0, *SOURCE[3:]]], []),
+        body([[*SOURCE[:2], 1 << 16, *SOURCE[3:]]], []),
+        body([[*SOURCE[:4], [], *SOURCE[5:]]], []),
+        body([SOURCE], [EDGE]),
         body([SOURCE[:3]], []),
         body([SOURCE], [[0]]),
         body([SOURCE], [[*EDGE[:5], "ON_DEMAND"]]),
@@ -98,6 +107,19 @@ def test_a_body_is_a_job() -> None:
 def test_a_body_that_is_no_job_is_refused(body: bytes) -> None:
     with pytest.raises(ConfigurationError, match="body is no job"):
         Submission.from_bytes(body)
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+def test_files_that_are_damaged_are_found_before_a_worker_has_them(limit: int | None) -> None:
+    """As are those of which more is said than a shape may have."""
+    job = pack_job((JobFile("python", "a.py", "", b"X = 1"),), b"graph")
+    damaged = job if limit else job.replace(b"python", b"Python")
+    with pytest.raises(ConfigurationError, match="files that come with the job are damaged"):
+        check_files(damaged, limit)
+    shape = framed(["job", [SOURCE], [], SETTINGS, False], damaged)
+    if not limit:
+        with pytest.raises(ConfigurationError, match="files that come with the job are damaged"):
+            Submission.from_bytes(shape)
 
 
 @pytest.mark.parametrize(
