@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -19,6 +21,7 @@ import aiohttp
 import pytest
 
 from flinknet.cluster import LocalCluster
+from flinknet.cluster.control.credentials import Role, role_of
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.datastream import (
@@ -33,6 +36,8 @@ from tests.integration.grafana_dashboard_11049 import ASKED, NOT_ANSWERED
 from tests.integration.test_local_cluster import sums
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
+README = (DEPLOY.parent / "README.md").read_text()
+[README_TOKEN] = re.findall(r"^(\(umask .*> deploy/flinknet\.token\))$", README, re.MULTILINE)
 DASHBOARD = json.loads((DEPLOY / "grafana" / "dashboards" / "flinknet.json").read_text())
 CONFIG = FlinknetConfig(
     network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
@@ -53,7 +58,18 @@ async def prometheus(cluster: LocalCluster, folder: Path) -> AsyncIterator[aioht
     shutil.copy(DEPLOY / "alerts.yml", folder)
     settings = (DEPLOY / "prometheus.yml").read_text().replace("127.0.0.1:8081", cluster.address)
     (folder / "prometheus.yml").write_text(settings.replace("5s", "250ms"))
-    (folder / "flinknet.token").write_text(cluster.token)
+    (folder / "deploy").mkdir()
+    environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    made = await asyncio.create_subprocess_exec(
+        *("sh", "-ec", README_TOKEN),
+        cwd=folder,
+        env={**os.environ, **environment, "FLINKNET_CLUSTER_TOKEN": cluster.token},
+    )
+    assert await made.wait() == 0
+    token = (folder / "deploy" / "flinknet.token").rename(folder / "flinknet.token")
+    headers = {"Authorization": f"Bearer {token.read_text().strip()}"}
+    assert role_of(headers, cluster.token) is Role.READ
+    assert token.stat().st_mode & 0o077 == 0
     process = await asyncio.create_subprocess_exec(
         program,
         f"--config.file={folder / 'prometheus.yml'}",
