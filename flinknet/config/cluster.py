@@ -148,8 +148,13 @@ class ClusterConfig:
     retries (20 times 3 s)."""
 
     coordinator_restarts: int = 10
-    """How often a local cluster starts a coordinator that has died anew. One that dies again and
-    again does so because of what it is given."""
+    """How often a local cluster starts a coordinator that has died anew, within
+    coordinator_restarts_interval_ms. One that dies again and again does so because of what it is
+    given."""
+
+    coordinator_restarts_interval_ms: float = 3_600_000.0
+    """Over which coordinator_restarts counts. A cluster may stay for months, in which a coordinator
+    dies now and then for reasons that have nothing to do with each other."""
 
     progress_interval_ms: float = 250.0
     """Pause between two progress reports of a worker."""
@@ -314,6 +319,7 @@ class ClusterConfig:
             "progress_interval_ms",
             "statistics_interval_ms",
             "stack_sample_delay_ms",
+            "coordinator_restarts_interval_ms",
             "http_request_timeout_ms",
             "cancel_timeout_ms",
             "restart_slots_timeout_ms",

@@ -194,6 +194,25 @@ async def test_a_commit_under_way_is_made_all_the_same(tmp_path: Path) -> None:
     assert run.attempts == {0}
 
 
+async def test_one_that_dies_now_and_then_is_replaced_each_time(tmp_path: Path) -> None:
+    """For as long as a cluster stays: deaths of long ago do not count."""
+    config = config_of(tmp_path / CHECKPOINTS)
+    rarely = replace(config.cluster, coordinator_restarts=1, coordinator_restarts_interval_ms=1.0)
+    run = Run(replace(config, cluster=rarely))
+    async with run.cluster:
+        job = run.start(sums(tmp_path / "go"))
+        store = await run.store()
+        newest = -1
+        for _ in range(3):
+            newest = await complete(store, newest + 1, job)
+            run.kill_coordinator()
+        await complete(store, newest + 1, job)
+        (tmp_path / "go").touch()
+        result = await job
+    assert sorted(result.collected["sums"]) == EXPECTED
+    assert len([line for line in run.said if "(restart 1 of 1 " in line]) == 3
+
+
 async def test_one_that_dies_again_and_again_ends_the_cluster(tmp_path: Path) -> None:
     config = config_of(tmp_path / CHECKPOINTS)
     config = replace(config, cluster=replace(config.cluster, coordinator_restarts=1))

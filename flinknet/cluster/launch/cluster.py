@@ -11,7 +11,8 @@ A worker that is lost is replaced when a job is to be restarted that needs it; t
 so. Until then, and for good if no job is, the cluster goes on without it.
 
 A coordinator that dies is replaced, at the same port and with the jobs that it had; workers and
-client join the new one. After ``coordinator_restarts`` of that, its end is the cluster's.
+client join the new one. After ``coordinator_restarts`` of that within
+``coordinator_restarts_interval_ms``, its end is the cluster's.
 
 The cluster knows its launcher by the protocol alone (``protocol.py``), and so does the watcher.
 Launchers and ``control/client.py`` know nothing of each other.
@@ -20,12 +21,14 @@ Launchers and ``control/client.py`` know nothing of each other.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from flinknet import machine
 from flinknet.checkpoint.location import absolute_place
 from flinknet.cluster.control.client import CoordinatorClient, OnProgress
 from flinknet.cluster.control.credentials import given_token, page_address, token_is_given
@@ -82,7 +85,8 @@ class Cluster:
         self._resources = AsyncExitStack()
         self._replacements: set[asyncio.Task[None]] = set()
         self._stopping = False
-        self._coordinator_restarts = 0
+        self._coordinator_restarts: deque[float] = deque()
+        """When each of those was that count."""
 
     async def __aenter__(self) -> Self:
         self._launcher.check()
@@ -215,15 +219,25 @@ class Cluster:
 
     def _replace_coordinator(self, how: str) -> bool:
         """Whether another one is started in the place of the coordinator that has died."""
-        limit = self._config.cluster.coordinator_restarts
-        if self._coordinator_restarts >= limit:
+        config, now, restarts = (
+            self._config.cluster,
+            machine.monotonic(),
+            self._coordinator_restarts,
+        )
+        limit, interval_s = (
+            config.coordinator_restarts,
+            config.coordinator_restarts_interval_ms / 1000,
+        )
+        while restarts and restarts[0] <= now - interval_s:
+            restarts.popleft()
+        if len(restarts) >= limit:
             return False
-        self._coordinator_restarts += 1
+        restarts.append(now)
         self._replace(self._start_coordinator_again())
         self._on_output(
             LAUNCHER,
-            f"{how}: another one takes its place (restart {self._coordinator_restarts} of {limit}, "
-            "cluster.coordinator_restarts)",
+            f"{how}: another one takes its place (restart {len(restarts)} of {limit} "
+            f"within {interval_s:g} s, cluster.coordinator_restarts)",
         )
         return True
 
