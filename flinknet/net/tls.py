@@ -310,6 +310,8 @@ class Entrance(asyncio.BufferedProtocol):
         self._turns = turns
         self._source = ""
         self._is_begun = False
+        self._speaks_tls = False
+        self._is_paused = False
         self._inner = inner
         self._context = context
         self._loop = loop
@@ -351,7 +353,13 @@ class Entrance(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._early += self._memory[:nbytes]
         if len(self._early) > _EARLY_BYTES_MAX:
-            self._plain.abort()
+            if self._speaks_tls:
+                # Of a peer that has proved its certificate: a request with a body, perhaps. What
+                # was read of the socket together with the end of the handshake comes here still.
+                self._is_paused = True
+                self._plain.pause_reading()
+            else:
+                self._plain.abort()
         elif not self._is_begun:
             self._is_begun = True
             self._turns.take(self._source, self._begin)
@@ -386,6 +394,7 @@ class Entrance(asyncio.BufferedProtocol):
     def _give_to_tls(self) -> None:
         protocol = self._plain.get_protocol()
         early, self._early = self._early, bytearray()
+        self._speaks_tls = protocol is not self
         if early and protocol is not self and not self._plain.is_closing():
             _give(cast(asyncio.BufferedProtocol, protocol), early)  # of asyncio, or of uvloop
 
@@ -393,6 +402,8 @@ class Entrance(asyncio.BufferedProtocol):
         inner = cast(asyncio.BaseProtocol, self._inner)
         secured.set_protocol(inner)
         inner.connection_made(secured)
+        if self._is_paused:
+            self._plain.resume_reading()
         if not self._early or secured.is_closing():
             return
         if isinstance(inner, asyncio.BufferedProtocol):

@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import pytest
 import uvloop
@@ -23,7 +24,8 @@ from flinknet.config import NetworkConfig, WireLimits
 from flinknet.errors import ConfigurationError, FlinknetError, HandshakeError
 from flinknet.metrics.environment_statistics import PeerDirectoryStatistics
 from flinknet.net.address import split_address
-from flinknet.net.tls import Tls, TlsFiles, check_private
+from flinknet.net.handshake_turns import HandshakeTurns
+from flinknet.net.tls import Entrance, Tls, TlsFiles, check_private
 from tests.certificates import Authority
 from tests.unit.net.stranger import until
 
@@ -228,6 +230,53 @@ def test_a_peer_that_is_gone_at_once_leaves_nothing(event_loop: str, authority: 
 
 
 # -- certificates ----------------------------------------------------------------------------------
+
+
+class Counting(asyncio.Protocol):
+    """Stands behind an entrance, and answers once so many bytes have come."""
+
+    def __init__(self, wanted: int) -> None:
+        self._left = wanted
+
+    def accepted(self, transport: asyncio.BaseTransport) -> None:
+        """It has no limits."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+
+    def data_received(self, data: bytes) -> None:
+        self._left -= len(data)
+        if not self._left:
+            self._transport.write(b"all")
+            self._transport.close()
+
+
+@pytest.mark.parametrize("event_loop", ["asyncio", "uvloop"])
+def test_what_comes_at_once_behind_a_handshake_is_whole(
+    event_loop: str, authority: Authority
+) -> None:
+    """As a large request of an HTTP client does: more than the entrance keeps before TLS begins."""
+    tls = authority.tls("worker-0")
+    said = bytes(1_000_000)
+
+    async def say() -> None:
+        loop = asyncio.get_running_loop()
+        turns = HandshakeTurns(loop, 1_000)
+
+        def accept() -> Entrance:
+            return Entrance(Counting(len(said)), tls.server(), loop, 5.0, turns)
+
+        async with await loop.create_server(accept, "127.0.0.1", 0) as server:
+            host, port = server.sockets[0].getsockname()
+            for _ in range(10):
+                reader, writer = await asyncio.open_connection(host, port, ssl=tls.client())
+                writer.write(said)
+                assert await reader.read() == b"all"
+                writer.transport.abort()
+
+    factory = uvloop.new_event_loop if event_loop == "uvloop" else asyncio.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(asyncio.wait_for(say(), 30.0))
 
 
 async def test_a_flood_of_handshakes_waits_for_its_turns(authority: Authority) -> None:
