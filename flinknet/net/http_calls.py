@@ -1,19 +1,20 @@
 """Calls to a coordinator over HTTP: one request and its whole answer, each on its own connection.
 
 Theory of operation. A command lives for a moment, and asks a coordinator a few things. The import
-of aiohttp takes longer than that. So calls, which need no websocket and no streams, do without it.
-A request ends with ``Connection: close``, and nothing follows it. An answer is of HTTP/1.1, with a
-length or without, or in chunks, as a proxy may make of it. It is not compressed, and no redirect is
-followed. The transport gets the whole body at once: a coordinator may answer before it has read it.
+of aiohttp takes longer than that, the import of h11 does not. Calls need no websocket and no
+streams. A request ends with ``Connection: close``, and nothing follows it. No answer is compressed,
+and no redirect is followed. The transport gets the whole body at once, because a coordinator may
+answer before it has read the body.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 import ssl
 from typing import NamedTuple
 from urllib.parse import quote
+
+import h11
 
 from flinknet.errors import ConfigurationError, HandshakeError, RemoteTransportError
 from flinknet.net.address import split_address
@@ -21,7 +22,7 @@ from flinknet.net.tls import TlsFiles, refusal_of
 
 __all__ = ["Answer", "CallError", "HttpCalls", "hint_of_hang_up"]
 
-_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?: |$)")
+_READ_BYTES = 65_536
 _SAFE_IN_PATH = "/?&=%:;,+@!$'()*~-._"
 """What stands in a path as it is; a job's name, which a user writes, may have anything in it."""
 
@@ -61,16 +62,15 @@ class HttpCalls:
         right one.
         """
         reader, writer = await self._connect()
+        http = h11.Connection(h11.CLIENT)
         try:
-            writer.write(self._head(method, path, body))
-            if body is not None:
-                writer.write(body)
-            return await _answer(reader)
+            writer.writelines(self._request(http, method, path, body))
+            return await _answer(http, reader)
         except (OSError, EOFError) as error:
             reason = "it has hung up" if isinstance(error, EOFError) else str(error)
             raise CallError(reason + hint_of_hang_up(self._tls), is_heard=True) from error
-        except (ValueError, asyncio.LimitOverrunError) as error:
-            raise CallError("what it answers is no HTTP", is_heard=True) from error
+        except h11.RemoteProtocolError as error:
+            raise CallError(f"its answer is not HTTP ({error})", is_heard=True) from error
         finally:
             writer.transport.abort()
 
@@ -95,19 +95,22 @@ class HttpCalls:
                 raise self._wrong(str(error)) from error
         return reader, writer
 
-    def _head(self, method: str, path: str, body: bytes | None) -> bytes:
-        lines = [
-            f"{method} {quote(path, safe=_SAFE_IN_PATH)} HTTP/1.1",
-            f"Host: {self._address}",
-            f"Authorization: Bearer {self._token}",
-            "Accept: */*",
-            "Connection: close",
+    def _request(
+        self, http: h11.Connection, method: str, path: str, body: bytes | None
+    ) -> list[bytes]:
+        headers = [
+            ("Host", self._address),
+            ("Authorization", f"Bearer {self._token}"),
+            ("Accept", "*/*"),
+            ("Connection", "close"),
         ]
         if body is not None:
-            lines.append("Content-Type: application/octet-stream")
+            headers.append(("Content-Type", "application/octet-stream"))
         if method != "GET":
-            lines.append(f"Content-Length: {len(body or b'')}")
-        return "".join(f"{line}\r\n" for line in [*lines, ""]).encode()
+            headers.append(("Content-Length", str(len(body or b""))))
+        target = quote(path, safe=_SAFE_IN_PATH)
+        said = http.send(h11.Request(method=method, target=target, headers=headers))
+        return [said or b"", body or b""]
 
     def _wrong(self, reason: str) -> ConfigurationError:
         return ConfigurationError(f"the coordinator at {self._address} was refused: {reason}")
@@ -120,28 +123,26 @@ def hint_of_hang_up(tls: TlsFiles | None) -> str:
     return "; if it does so each time, it may not accept this side's certificate: its log says why"
 
 
-async def _answer(reader: asyncio.StreamReader) -> Answer:
-    """Read an answer; ValueError for what is none."""
-    first, *lines = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
-    status = _STATUS.match(first)
-    if status is None:
-        raise ValueError(f"{first!r} is no status")
-    headers = {}
-    for line in filter(None, lines):
-        name, _, value = line.decode("latin-1").partition(":")
-        headers[name.strip().lower()] = value.strip()
-    if headers.get("transfer-encoding", "").lower() == "chunked":
-        content = await _in_chunks(reader)
-    elif "content-length" in headers:
-        content = await reader.readexactly(int(headers["content-length"]))
-    else:
-        content = await reader.read()
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    return Answer(int(status[1]), kind, content)
-
-
-async def _in_chunks(reader: asyncio.StreamReader) -> bytes:
-    chunks = []
-    while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
-        chunks.append((await reader.readexactly(size + 2))[:-2])
-    return b"".join(chunks)
+async def _answer(http: h11.Connection, reader: asyncio.StreamReader) -> Answer:
+    """Read an answer. Raises EOFError if the coordinator hangs up before its end."""
+    status, content_type, content = 0, "", bytearray()
+    has_ended = False
+    while True:
+        try:
+            event = http.next_event()
+        except h11.RemoteProtocolError as error:
+            if has_ended:
+                raise EOFError from error
+            raise
+        if event is h11.NEED_DATA:
+            data = await reader.read(_READ_BYTES)
+            has_ended = not data
+            http.receive_data(data)
+        elif isinstance(event, h11.Response):
+            status = event.status_code
+            kind = dict(event.headers).get(b"content-type", b"").decode("latin-1")
+            content_type = kind.partition(";")[0].strip().lower()
+        elif isinstance(event, h11.Data):
+            content += event.data
+        elif isinstance(event, h11.EndOfMessage):
+            return Answer(status, content_type, bytes(content))
