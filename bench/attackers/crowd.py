@@ -67,11 +67,16 @@ class Attacker:
         self._worker = orders.workers[number % len(orders.workers)]
 
     async def _connect(
-        self, address: str, files: list[str] | None = None
+        self, address: str, files: list[str] | None = None, *, reads: bool = True
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         host, _, port = address.rpartition(":")
         context = None if self._orders.own is None else _context(files)
-        return await asyncio.open_connection(host, int(port), ssl=context)
+        if reads:
+            return await asyncio.open_connection(host, int(port), ssl=context)
+        bare = _narrow_socket()
+        await asyncio.get_running_loop().sock_connect(bare, (host, int(port)))
+        name = None if context is None else host
+        return await asyncio.open_connection(sock=bare, ssl=context, server_hostname=name)
 
     async def _connect_plain(
         self, address: str
@@ -145,7 +150,7 @@ class Attacker:
         await self._request(cancels=False, reads=False)
 
     async def _request(self, *, cancels: bool, reads: bool = True) -> None:
-        reader, writer = await self._inside()
+        reader, writer = await self._inside(reads=reads)
         numbers = count()
         await _flood(reader, writer, lambda: _requests(next(numbers), cancels), reads=reads)
 
@@ -153,8 +158,10 @@ class Attacker:
         reader, writer = await self._inside()
         await _leave_at_answer(reader, writer, said)
 
-    async def _inside(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await self._connect(self._worker, self._orders.own)
+    async def _inside(
+        self, *, reads: bool = True
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await self._connect(self._worker, self._orders.own, reads=reads)
         await _shake_hands(reader, writer, self._handshake(bytes.fromhex(self._orders.secret)))
         return reader, writer
 
@@ -189,10 +196,12 @@ class Attacker:
 
     async def http_unread(self) -> None:
         said = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 20
-        await _flood(*await self._http(), lambda: said, reads=False)
+        await _flood(*await self._http(reads=False), lambda: said, reads=False)
 
-    async def _http(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await self._connect(self._orders.coordinator, self._orders.own)
+    async def _http(
+        self, *, reads: bool = True
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await self._connect(self._orders.coordinator, self._orders.own, reads=reads)
 
     # -- what they say
 
@@ -263,6 +272,16 @@ def _context(files: list[str] | None) -> ssl.SSLContext:
 
 
 _contexts: dict[tuple[str, ...], ssl.SSLContext] = {}
+
+
+def _narrow_socket() -> socket.socket:
+    """Return a socket that takes little before it is read, in small segments, so that the system of
+    the other side holds little for it, too, and what is not read queues up in the process."""
+    bare = socket.socket()
+    bare.setblocking(False)
+    bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    bare.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+    return bare
 
 
 @cache
@@ -353,8 +372,6 @@ async def _flood(
     """Write all that the socket takes, until the other side closes."""
     hearing = asyncio.ensure_future(_say_and_hear(reader, writer, b"")) if reads else None
     if not reads:
-        bare = writer.get_extra_info("socket")
-        bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
     try:
         while hearing is None or not hearing.done():

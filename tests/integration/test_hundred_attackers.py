@@ -58,18 +58,20 @@ VIOLATIONS = {
     "pings": "heartbeats",
     "requests": "requests",
     "cancels": "cancels",
+    "unread": "requests",
 }
-"""The same of those that do."""
+"""The same of those that do. Who asks for much and reads nothing meets the limit on requests before
+the answers are due; ``unit/net/test_link_protocol.py`` has one whom ``control_bytes_max`` ends."""
 
-UNENDING = {"unread", "http_requests", "http_unread"}
-"""What nothing ends within seconds: legal requests, and answers that the sockets of both sides can
-still hold."""
+UNENDING = {"http_requests"}
+"""Requests that are legal, whose answers are read: nothing ends them, and they take turns."""
 
 HTTP_REASONS = {
     "http_silent": "silent",
     "http_slow_head": "slow",
     "http_garbage": "malformed",
     "http_wrong_token": "unauthorized",
+    "http_unread": "unread",
 }
 
 
