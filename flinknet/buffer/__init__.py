@@ -1,1 +1,1 @@
-"""Memory: segments, buffers, builders, pools, and the view that joins producer and consumer."""
+"""Network memory: segments, buffers, builders, pools, and the view of a subpartition."""

@@ -1,10 +1,12 @@
-"""Availability: how a synchronous core tells a waiting task that it may go on.
+"""Availability: wakes a waiting task from a synchronous core.
 
-Theory of operation. A provider is available or not. Whoever finds it unavailable subscribes a
-callback, which is called once, when the provider becomes available (or is destroyed, so that
-nobody waits for ever) and is forgotten then. The shell subscribes a future's ``set_result``.
-Callbacks run inside the call that made the provider available; they must only schedule, never
-re-enter.
+A provider is either available or not. A waiter that finds it unavailable subscribes a callback. The
+provider calls each callback once, when it becomes available, and then drops it. A provider that is
+destroyed also becomes available, so no waiter hangs. The asyncio shell subscribes a future's
+``set_result``.
+
+Callbacks run inside the call that made the provider available. They must only schedule work and
+never re-enter the provider.
 """
 
 from __future__ import annotations
@@ -25,22 +27,23 @@ class Availability:
         self._subscribers: list[Callable[[], None]] = []
 
     def subscribe(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` once when this becomes available; at once if it is."""
+        """Call ``callback`` once when this becomes available, or immediately if it already is."""
         if self.available:
             callback()
         else:
             self._subscribers.append(callback)
 
     def unsubscribe(self, callback: Callable[[], None]) -> None:
-        """Forget a callback whose waiter was cancelled; harmless if it has been called."""
+        """Remove the callback of a cancelled waiter; do nothing if it was already called."""
         if callback in self._subscribers:
             self._subscribers.remove(callback)
 
     def set(self, available: bool) -> None:
-        """Change the flag; on the change to available every subscriber is called.
+        """Change the flag, and call every subscriber when it becomes available.
 
-        What one of them raises is raised when all have been called, as a BaseExceptionGroup if
-        several do."""
+        Exceptions are raised after all subscribers have been called: a single one as it is, several
+        as a BaseExceptionGroup.
+        """
         self.available = available
         if available and self._subscribers:
             subscribers, self._subscribers = self._subscribers, []
@@ -69,15 +72,15 @@ def _call_all(callbacks: list[Callable[[], None]]) -> None:
 
 
 class WaitReason(Enum):
-    """Why a task waits; where its time goes is measured by it."""
+    """Reason why a task waits; the task's time metrics are split by it."""
 
     IDLE = "there is nothing to process"
     SOFT_BACKPRESSURE = "there is no memory to begin a record"
     HARD_BACKPRESSURE = "there is no memory to go on with a record"
 
     __hash__ = object.__hash__
-    """An enumeration's own is not C, and every wait looks up several."""
+    """``Enum.__hash__`` is written in Python, and every wait looks up several members."""
 
 
 Wait = Callable[[Availability, WaitReason], Awaitable[None]]
-"""Suspends until something is available; made by the shell, awaited by the core."""
+"""Suspends until an ``Availability`` is available; the shell provides it and the core awaits it."""

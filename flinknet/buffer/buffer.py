@@ -1,14 +1,15 @@
-"""Buffers: what travels through subpartitions, connections and input channels.
+"""Buffers: the unit that subpartitions, connections and input channels exchange.
 
-Theory of operation. A buffer is either *pooled* (a memory segment that must go back to its
-recycler) or *unpooled* (an event: a few bytes of ordinary memory). It is created with one
-reference per holder; ``recycle`` gives one reference back and the last one returns the segment. A
+A buffer is *pooled* or *unpooled*. A pooled buffer holds a memory segment that must return to its
+recycler. An unpooled buffer holds an event: a few bytes of ordinary memory. A buffer starts with
+one reference per holder. ``recycle`` drops one reference, and the last one returns the segment. One
 recycle too many is a programming error and raises ``AssertionError``.
 
-A *slice* is a buffer of some bytes of another one, to which it has a reference of its own: what was
-flushed before a buffer was full. The writer may go on behind it, which it cannot in memory that
-somebody has a view of, so whoever looks at it gets a ``part`` (``segment.py``), a copy if it is
-short. What stands in front of it is not room, but the slice before.
+A *slice* is a buffer over a range of another buffer, to which it holds a reference. A flush makes
+one when it takes bytes from a buffer that is not full yet. The writer may go on behind the slice,
+but memory with an exported view cannot be written to. Readers of a slice therefore get a ``part``
+(``segment.py``), which is a copy if it is short. A slice has no header room in front, because the
+bytes of the previous slice are there.
 
 The data type is Flink's ``Buffer.DataType``: an enum of booleans, so that rules read off a table.
 """
@@ -24,10 +25,10 @@ __all__ = ["Buffer", "BufferRecycler", "BufferSlice", "DataType", "make_pooled_b
 
 
 class DataType(IntEnum):
-    """What a buffer holds; the ordinals are Flink's and travel on the wire.
+    """Type of a buffer's content; the ordinals are Flink's and travel on the wire.
 
-    Modules on the way of every buffer keep the members they need in constants of their own: to
-    find one here takes as long as a call.
+    Modules that handle every buffer keep the members they need in module constants, because an
+    attribute lookup on the enum costs as much as a call.
     """
 
     is_buffer: bool
@@ -59,19 +60,19 @@ class DataType(IntEnum):
 
 
 class BufferRecycler(Protocol):
-    """Takes a segment back when the last holder of its buffer is done (Flink's BufferRecycler)."""
+    """Takes a segment back when its buffer's last reference is dropped (Flink's BufferRecycler)."""
 
     def recycle(self, segment: MemorySegment) -> None:
-        """Take the segment; called exactly once per segment handed out."""
+        """Take the segment back; called exactly once for each segment handed out."""
 
 
 class Buffer:
     """``size`` bytes of one data type, shared by ``references`` holders.
 
-    ``continued`` bytes at the start go on with a record that an earlier buffer began (Flink's
-    partial record length), ``unfinished`` bytes at the end begin one that goes on in the next; a
-    buffer in the middle of a long record has ``continued == size``. Between them stand ``records``
-    whole records.
+    The first ``continued`` bytes continue a record that an earlier buffer began (Flink's partial
+    record length). The last ``unfinished`` bytes begin a record that continues in the next buffer.
+    Between them are ``records`` whole records. A buffer in the middle of a long record has
+    ``continued == size``.
     """
 
     __slots__ = (
@@ -116,33 +117,39 @@ class Buffer:
         return cls(data_type, None, None, len(payload), payload=payload, references=references)
 
     def view(self) -> memoryview | bytes:
-        """Return the content; a view of a pooled buffer must be released before its last
-        recycle."""
+        """Return the content.
+
+        The view of a pooled buffer must be released before the buffer's last recycle.
+        """
         segment = self._segment
         if segment is None:
             return self._payload
         return segment.view(self.size)
 
     def view_with_room(self) -> memoryview:
-        """Return the content of a pooled buffer with ARRAY_HEADER_BYTES of room in front of it;
-        the same holds for the view."""
+        """Return the content of a pooled buffer with ARRAY_HEADER_BYTES of room in front.
+
+        The view must be released before the buffer's last recycle.
+        """
         assert self._segment is not None, "an event has no room in front of it"
         return self._segment.view_with_room(self.size)
 
     def part(self, start: int, size: int) -> memoryview | bytes:
-        """Return some bytes of a pooled buffer whose writer may go on behind them; the same holds
-        for a view."""
+        """Return a range of a pooled buffer while its writer may still append behind it.
+
+        A view must be released before the buffer's last recycle.
+        """
         assert self._segment is not None, "an event is not cut"
         return self._segment.part(start, size)
 
     def retained(self) -> Buffer:
-        """Return the same content with one reference more, for somebody else to recycle."""
+        """Add a reference and return this buffer; the new holder must recycle it too."""
         assert self.references > 0, "a recycled buffer was retained"
         self.references += 1
         return self
 
     def recycle(self) -> None:
-        """Give back one reference; the last one returns the segment to its recycler."""
+        """Drop one reference; the last one returns the segment to its recycler."""
         assert self.references > 0, "a buffer was recycled more often than it was held"
         self.references -= 1
         if self.references == 0 and self._segment is not None:
@@ -153,11 +160,11 @@ class Buffer:
             self._recycler.recycle(segment)
 
     def recycle_sent(self) -> None:
-        """Give back one reference after a socket was given the memory, of which it may keep a view
-        for a while, whether it has sent it or was lost.
+        """Drop one reference after a socket was given the memory.
 
-        If it does, the segment gets new memory before anybody reuses it; the old goes with the
-        view.
+        The socket may keep a view for a while, whether it has sent the bytes or was lost. If a view
+        is left at the last recycle, the segment takes new memory before it is reused. The old
+        memory is freed with the view.
         """
         self._sent = True
         self.recycle()
@@ -172,7 +179,10 @@ def make_pooled_buffer(
     unfinished: int,
     records: int,
 ) -> Buffer:
-    """Make a pooled buffer with one reference, which takes a fraction of calling the class."""
+    """Make a pooled buffer with one reference.
+
+    Setting the attributes takes a fraction of the time of calling the class.
+    """
     buffer = Buffer.__new__(Buffer)
     buffer.data_type = data_type
     buffer.size = size
@@ -188,7 +198,7 @@ def make_pooled_buffer(
 
 
 class BufferSlice(Buffer):
-    """``size`` bytes of ``shared`` from ``start``; its one reference is passed on to ``shared``."""
+    """``size`` bytes of ``shared`` from ``start``; owns one reference to ``shared``."""
 
     __slots__ = ("_shared", "_start")
 
@@ -213,15 +223,15 @@ class BufferSlice(Buffer):
         self._start = start
 
     def view(self) -> memoryview | bytes:
-        """Return the content, as a view of a pooled buffer or as a copy."""
+        """Return the content, as a view of the pooled buffer or as a copy."""
         return self._shared.part(self._start, self.size)
 
     def view_with_room(self) -> memoryview:
-        """Return a view of a copy of the content with ARRAY_HEADER_BYTES in front of it."""
+        """Return a view of a copy of the content, with ARRAY_HEADER_BYTES in front."""
         return memoryview(bytearray(ARRAY_HEADER_BYTES) + self.view())
 
     def retained(self) -> BufferSlice:
-        """Return another slice of the same bytes, with a reference of its own."""
+        """Return another slice of the same bytes, with its own reference."""
         assert self.references > 0, "a recycled buffer was retained"
         self._shared.references += 1
         return BufferSlice(
@@ -235,12 +245,12 @@ class BufferSlice(Buffer):
         )
 
     def recycle(self) -> None:
-        """Give back the reference."""
+        """Drop the slice and its reference to the shared buffer."""
         self._leave()
         self._shared.recycle()
 
     def recycle_sent(self) -> None:
-        """Give back the reference after a socket was given the memory."""
+        """Drop the slice after its memory was handed to a socket; see ``Buffer.recycle_sent``."""
         self._leave()
         self._shared.recycle_sent()
 

@@ -1,28 +1,26 @@
-"""The buffer builder: one writer appends serialised records to a segment, readers take them.
+"""The buffer builder: one writer appends serialised records to a segment, and readers take them.
 
-Theory of operation (Flink's BufferBuilder and its BufferConsumers). A builder is *open* or
-*sealed*. A reader that takes what is there before the builder is full gets a *slice*: a buffer of
-its own over the bytes since it took last, with one reference to the segment, and the writer goes on
-behind it. Sealing gives every reader the rest, if it has taken something, or else one buffer for
-all. So a segment goes back once the builder is sealed and every part of it recycled.
+A builder combines Flink's BufferBuilder with its BufferConsumers. It is *open* or *sealed*. A
+reader that takes from an open builder gets a *slice*: a buffer over the bytes written since its
+last take, with one reference to the segment. The writer goes on behind the slice. Sealing gives
+each reader the rest, as a slice if any reader took one before, and else as one buffer that all
+readers share. The segment returns to its pool once the builder is sealed and every part of it is
+recycled.
 
-The writer seals a builder that is full, or behind which something else must follow. A reader does
-if it takes from one that is more than half written: what is written until the next flush would
-often not fit, and leave in two parts. (Slices pay with many channels: over 1,000 a record takes
-0.53 of the CPU of sealing at every flush with a buffer timeout of 0, and 0.91 with one of 1 ms.)
+The writer seals a builder that is full, or that an event must follow. A reader seals a builder that
+is more than half written.
 
-An open builder is *paused* from the time that somebody takes from it until the writer comes by:
-``remaining`` is 0, as in a sealed one. A record is never empty, so the next append does not fit and
-takes the slow path, where the writer asks for the flush of what it begins to write, and has
-``resume`` give the room back. That keeps the per-record work at one comparison, and no timer runs
-for a writer that has nothing to say.
+A take *pauses* an open builder until the writer resumes it. ``remaining`` is 0 while paused, as in
+a sealed builder. Records are never empty, so the next append does not fit and takes the slow path.
+There the writer requests a flush for the record it is about to write and calls ``resume``. The cost
+per record therefore stays at one comparison, and no flush timer runs for an idle writer.
 
-``records`` counts the whole records since somebody took last. Nobody else writes to the counters,
-but for the one route that cannot afford the call of ``append_whole`` for every record, and spells
-it out (``records/route.py``).
+``records`` counts the whole records since the last take. Only this module changes the counters,
+except for one route that cannot afford a call of ``append_whole`` per record and inlines it
+(``records/route.py``).
 
-A broadcast builder is shared: each of the ``sharers`` has its own place in it, so the caller says
-how much it has taken, and calls ``seal`` once.
+A broadcast builder is shared by ``sharers`` readers. Each reader has its own position in it, so it
+passes the amount it has taken already, and calls ``seal`` once.
 """
 
 from __future__ import annotations
@@ -37,20 +35,23 @@ __all__ = ["NO_BUILDER", "BufferBuilder"]
 _DATA = DataType.DATA_BUFFER
 _DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 _WRITTEN_SHARE = 2
-"""A builder of which more than one half is written does not go on."""
+"""A reader seals a builder of which more than one half is written. The data up to the next flush
+would often not fit the rest and be split in two. (Slices pay off with many channels. With over
+1,000, the CPU time per record is 0.53 of the time of sealing at every flush with a buffer timeout
+of 0, and 0.91 with a timeout of 1 ms.)"""
 _LARGE_RECORDS_MAX = 64
-"""A buffer with more records than these costs more to fill and to read than to hand on. (Measured
-in default buffers: with records of 1 KiB, so 31 to a buffer, half as much again goes through 32
-buffers as through 10, with 8 to 64 KB a third more; with 130 bytes, so 250 to a buffer, the
-same.)"""
+"""Above this number of records, filling and reading a buffer costs more than handing it on.
+(Measured with default buffers. With records of 1 KiB, 31 to a buffer, 32 buffers have 1.5 times the
+throughput of 10; with records of 8 to 64 KB, a third more. With records of 130 bytes, 250 to a
+buffer, there is no difference.)"""
 
 
 class BufferBuilder:
     """Appends to one segment.
 
-    ``append_whole`` writes what fits, ``append`` as much as fits. For every record ``write`` is
-    loaded before it is called: CPython 3.11 is quick with either, but not with the call of what
-    stands in a slot.
+    ``append_whole`` writes data that fits entirely, and ``append`` writes as much as fits. Both
+    load ``write`` into a local before they call it: CPython 3.11 runs a load and a call fast, but
+    not a call through a slot attribute.
     """
 
     __slots__ = (
@@ -73,10 +74,10 @@ class BufferBuilder:
 
     write: Callable[[bytes | memoryview], int]
     sealed: bool
-    """Whether nothing can be appended any more."""
+    """Whether the builder is closed for appends."""
     end: int
-    """Up to where there is room, or what is written if there is none now: ``end - remaining`` is
-    ``size``, for whom a property takes too long."""
+    """End of the usable room, or of the written bytes while the builder is paused or sealed. ``end
+    - remaining`` equals ``size``, for callers that cannot afford a property."""
 
     def __init__(
         self,
@@ -102,19 +103,21 @@ class BufferBuilder:
 
     @property
     def size(self) -> int:
-        """Bytes appended so far, whether sealed or not."""
+        """Bytes appended so far, whether or not the builder is sealed."""
         return self.end - self.remaining
 
     @property
     def capacity(self) -> int:
-        """Bytes that may be written altogether."""
+        """Maximum number of bytes that may be written."""
         return self._capacity
 
     # -- the writer's side ------------------------------------------------------------------------
 
     def append_whole(self, data: bytes | memoryview, head: bytes = b"", records: int = 1) -> bool:
-        """Write so many whole records, if they fit: ``head``, then ``data``; False if they do not.
-        They are never empty."""
+        """Write ``head`` and then ``data``, which hold ``records`` whole records.
+
+        Records are never empty. Returns False, and writes nothing, if the bytes do not fit.
+        """
         remaining = self.remaining - len(data) - len(head)
         if remaining < 0:
             return False
@@ -127,12 +130,12 @@ class BufferBuilder:
         return True
 
     def append(self, data: memoryview, head: bytes = b"", continues: bool = False) -> int:
-        """Write as much of a record as fits; return how many bytes of ``data`` that was.
+        """Write as much of a record as fits, and return the number of bytes taken from ``data``.
 
-        ``head`` is the record's first bytes, if they do not stand in ``data``; unless there is room
-        for them and more, nothing is written. ``continues`` says that the builder before this one
-        holds the beginning of the record; ``inside_record`` says afterwards whether what stands
-        here goes on in the next one.
+        ``head`` holds the record's first bytes if ``data`` does not include them. If there is no
+        room for ``head`` and at least one more byte, nothing is written and the result is 0.
+        ``continues`` marks a record that the previous builder began. Afterwards ``inside_record``
+        tells whether the record continues in the next builder.
         """
         size = min(len(data), self.remaining - len(head))
         if size <= 0:
@@ -152,7 +155,7 @@ class BufferBuilder:
         return size
 
     def expand(self, size: int) -> None:
-        """Have room for ``size`` more bytes if the segment has, though the capacity was smaller."""
+        """Make room for ``size`` more bytes beyond the capacity, as far as the segment has them."""
         missing = min(size, self._segment.capacity - self.size) - self.remaining
         if not self.sealed and missing > 0:
             self.remaining += missing
@@ -161,18 +164,20 @@ class BufferBuilder:
 
     @property
     def paused(self) -> bool:
-        """Whether a reader has taken what was there, and there is room behind it."""
+        """Whether a reader has taken all written bytes and room is left behind them."""
         return self.end < self._capacity and not self.sealed
 
     def resume(self) -> None:
-        """Go on behind what readers have taken."""
+        """Allow appends again behind the bytes that readers have taken."""
         if not self.sealed:
             self.remaining += self._capacity - self.end
             self.end = self._capacity
 
     def has_large_records(self) -> bool:
-        """Whether the segment is more than half full with a few records, or a part of one. Buffers
-        that debloating keeps small never are."""
+        """Whether the segment is more than half full with few records, or with part of one.
+
+        Buffers that debloating keeps small never count as such.
+        """
         return (
             self.records + self._records_taken <= _LARGE_RECORDS_MAX
             and (self.end - self.remaining) * _WRITTEN_SHARE > self._segment.capacity
@@ -181,8 +186,11 @@ class BufferBuilder:
     # -- the readers' side ------------------------------------------------------------------------
 
     def take(self, start: int, records: int) -> Buffer:
-        """Return what stands behind the ``start`` bytes and ``records`` records that the caller has
-        taken; if the builder is sealed then, that was its last."""
+        """Take the bytes behind the caller's first ``start`` bytes and ``records`` records.
+
+        The builder is sealed if it is more than half written. If it is sealed on return, this was
+        the caller's last take.
+        """
         size = self.end - self.remaining
         if self.sealed or size * _WRITTEN_SHARE > self._capacity:
             return self.seal(start, records)
@@ -192,8 +200,10 @@ class BufferBuilder:
         return self._shared_slice(start, records)
 
     def peek(self, start: int, records: int) -> Buffer:
-        """Return what ``take`` would return now, with a reference of its own, and leave that to be
-        taken; the writer is not paused."""
+        """Return the buffer that ``take`` would return now, with its own reference.
+
+        The bytes remain to be taken, and the writer is not paused.
+        """
         if self._whole is not None:
             return self._whole.retained()
         return self._shared_slice(start, records)
@@ -205,8 +215,10 @@ class BufferBuilder:
         return self._slice(self._shared, start, records)
 
     def seal(self, start: int = 0, records: int = 0) -> Buffer:
-        """Close the builder, and return what is left for the caller, which may be nothing; as long
-        as nobody has taken anything, the same buffer for everyone."""
+        """Seal the builder and return the rest for the caller, which may be empty.
+
+        If no reader has taken a slice before, all readers get the same buffer.
+        """
         if not self.sealed:
             self.sealed = True
             self.end, self.remaining = self.end - self.remaining, 0
@@ -218,7 +230,7 @@ class BufferBuilder:
         return self._slice(self._shared, start, records)
 
     def _make_buffer(self) -> Buffer:
-        """Make the buffer of the whole segment, with a reference for everyone who will seal."""
+        """Make the buffer of the whole segment, with one reference for each reader."""
         return Buffer(
             _DATA if self.inside_record else _DATA_WITH_CLEAR_END,
             self._segment,
@@ -232,7 +244,7 @@ class BufferBuilder:
         )
 
     def _slice(self, shared: Buffer, start: int, records: int) -> BufferSlice:
-        """Make a buffer of what stands behind ``start``, which has a reference to ``shared``."""
+        """Make a buffer of the bytes behind ``start``; it owns one reference to ``shared``."""
         return BufferSlice(
             _DATA if self.inside_record else _DATA_WITH_CLEAR_END,
             shared,
@@ -246,7 +258,7 @@ class BufferBuilder:
 
 class _NoRecycler:
     def recycle(self, segment: MemorySegment) -> None:
-        """Nothing is ever taken from there, so nothing comes back."""
+        """Never called: this recycler's builder has no bytes to take."""
 
 
 def _no_builder() -> BufferBuilder:
@@ -256,4 +268,4 @@ def _no_builder() -> BufferBuilder:
 
 
 NO_BUILDER = _no_builder()
-"""Stands where no builder is open: nothing fits, so the writer takes its slow path."""
+"""Placeholder while no builder is open: nothing fits, so the writer takes its slow path."""

@@ -1,15 +1,15 @@
-"""The end of a channel, as both of its ends keep it: one table of what may follow what.
+"""The end of a channel: the state table that both of its ends follow.
 
-Theory of operation. A channel carries data, then END_OF_DATA; its reader acknowledges when it has
-processed all of it; then END_OF_PARTITION follows, and nothing behind that. Each holder of one end
-keeps the state that it knows of and takes ``after`` for each step; what is not in the table is
-refused, or a stream that was cut short or goes on behind its end would pass for a whole one. The
-holders are the subpartition (what is written), the subpartition reader (what is sent), the remote
-channel (what arrives) and every input channel (what its task has taken).
+A channel carries data and then END_OF_DATA. Its reader acknowledges once it has processed all data.
+END_OF_PARTITION follows, and nothing comes after it. Each holder of an end keeps the state it knows
+and calls ``after`` for each step. Steps that are not in the table are refused. Otherwise a stream
+that was cut short, or that continues behind its end, would pass for a complete one. The holders are
+the subpartition (data written), the subpartition reader (data sent), the remote channel (data
+received) and every input channel (data taken by its task).
 
-Events that are neither end may come at any time before the end of the partition, also behind the
-end of data: a last checkpoint does. That a channel fails, is cancelled or is lost is no step: it
-may happen in every state, and nothing follows then.
+Other events may come at any time before END_OF_PARTITION, and also after END_OF_DATA: a last
+checkpoint does. Failure, cancellation and loss of a channel are not steps. They can happen in every
+state, and nothing follows them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["ChannelEnd", "ChannelStep"]
 
 
 class ChannelStep(Enum):
-    """What moves a channel on; the value is how messages call it."""
+    """Step of a channel; error messages print the value."""
 
     DATA = "data"
     EVENT = "an event"
@@ -32,12 +32,12 @@ class ChannelStep(Enum):
 
     @classmethod
     def of(cls, data_type: DataType) -> ChannelStep:
-        """Return the step that a buffer or an event is."""
+        """Return the step that a buffer of this type takes."""
         return _BY_TYPE.get(data_type, cls.EVENT)
 
 
 class ChannelEnd(Enum):
-    """How far a channel is; the value is what messages say of it."""
+    """Progress of a channel towards its end; error messages print the value."""
 
     DATA = "its data has not ended"
     END_OF_DATA = "its data has ended and has not been acknowledged"
@@ -45,8 +45,10 @@ class ChannelEnd(Enum):
     END_OF_PARTITION = "its partition has ended"
 
     def after(self, step: ChannelStep, error: type[Exception], owner: object) -> ChannelEnd:
-        """Return the state after a step. Raises ``error``, which names the owner, for a step that
-        must not come in this state."""
+        """Return the state after a step.
+
+        Raises ``error``, with ``owner`` in its message, if the step is not allowed in this state.
+        """
         following = _AFTER.get((self, step))
         if following is None:
             raise error(f"{step.value} must not come on {owner}: {self.value}")

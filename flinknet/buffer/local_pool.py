@@ -1,30 +1,28 @@
 """The local buffer pool: the network memory of one result partition or one input gate.
 
-Theory of operation (Flink's LocalBufferPool). A pool holds *ordinary* segments, at most ``size``
-of them, and *overdraft* segments beyond. An ordinary one is idle here or handed out; one is kept
-idle ahead whenever the network pool has it, and having one idle is what *available* means.
-``size`` moves between ``required`` and ``maximum`` as pools come and go; a pool over its size
-re-labels the surplus as overdraft and returns it as it is recycled.
+This is Flink's LocalBufferPool. A pool holds up to ``size`` *ordinary* segments, and *overdraft*
+segments beyond that. An ordinary segment is idle here or handed out. The pool keeps one segment
+idle in advance when the network pool has one. ``size`` moves between ``required`` and ``maximum``
+as other pools come and go. A pool over its size counts its surplus as overdraft, and returns it as
+segments are recycled.
 
-Two limits make the pool unavailable although it could still serve. A subpartition at its quota: a
-writer then waits before it *begins* a record, so that one slow consumer cannot take everything,
-yet a record in progress is still served. Overdraft in use: a record in progress took more than the
-size, so the next one waits until that is paid back.
+A pool with an idle segment is *unavailable* in two cases. First, a subpartition is at its quota:
+the writer waits before it *begins* a record, so one slow consumer cannot take all segments, but a
+record in progress is still served. Second, overdraft is in use: a record in progress took more than
+the size, and the next record waits until the overdraft is returned.
 
-A buffer that holds a few *large* records costs as much to hand on as one of a thousand small ones,
-so with as many buffers as those have, both ends mostly wait for each other. A pool that meets large
-records therefore *widens*: its maximum grows once, and stays; the quota is larger for as long as
-the records of any subpartition are. It is the same for all of them: one with small buffers, whose
-consumer is slow (debloating), would else be at its quota, and stop the writer, before others with
-large records have what they can use. Neither adds to what the pool requires, so where memory is
-short nothing changes.
+A buffer of a few *large* records costs as much to hand on as a buffer of a thousand small ones.
+With the buffer counts for small records, both ends would mostly wait for each other. A pool that
+meets large records therefore *widens*: its maximum grows once and stays. The quota is larger while
+any subpartition has large records. Neither adds to the requirement, so nothing changes where memory
+is short.
 
-Listeners are gates' channels waiting for a floating buffer: first come, first served, one segment
-each.
+Listeners are a gate's channels that wait for a floating buffer. They are served in order, one
+segment each.
 
-Invariants: ``ordinary <= size`` unless shrunk below what is in use; ``idle <= ordinary``;
-overdraft only while nothing is idle; ``sum(per subpartition) <= in use``; available iff idle, no
-overdraft and no subpartition at its quota or over it.
+Invariants: ``ordinary <= size`` unless shrunk below the number in use; ``idle <= ordinary``;
+overdraft only while nothing is idle; ``sum(per subpartition) <= in use``; available iff a segment
+is idle, there is no overdraft, and every subpartition is below its quota.
 """
 
 from __future__ import annotations
@@ -52,25 +50,25 @@ __all__ = [
 
 
 UNLIMITED = sys.maxsize
-"""The quota of a subpartition that has none."""
+"""Quota of a subpartition without a limit."""
 
 
 class LargeRecordLimits(NamedTuple):
-    """What a pool may use beyond its other limits while records are large."""
+    """Additional limits of a pool while records are large."""
 
     buffers_per_subpartition_max: int
-    """Quota of each subpartition while the records of one are large, if that is more than the
-    ordinary one."""
+    """Quota of each subpartition while any of them has large records; the ordinary quota applies if
+    it is higher."""
     extra_buffers: int
-    """By how many segments the pool's maximum grows when it widens."""
+    """Number of segments by which the pool's maximum grows when it widens."""
 
 
 NO_LARGE_RECORDS = LargeRecordLimits(0, 0)
-"""For a pool that has the same limits for all records."""
+"""For pools that have the same limits for all records."""
 
 
 class LocalBufferPoolStatistics(NamedTuple):
-    """Counts of segments of one pool."""
+    """Segment counts of one pool."""
 
     owner: str
     required: int
@@ -84,7 +82,7 @@ class LocalBufferPoolStatistics(NamedTuple):
 
     @property
     def usage(self) -> float:
-        """Segments in use for each one of the size; over 1 while overdraft is in use."""
+        """Segments in use as a fraction of the size; over 1 while overdraft is in use."""
         return self.in_use / self.size if self.size else 0.0
 
 
@@ -92,36 +90,36 @@ class BufferListener(Protocol):
     """A channel that waits for a floating buffer (Flink's BufferListener)."""
 
     def notify_buffer_available(self, segment: MemorySegment) -> bool:
-        """Take the segment and return True, or refuse it with False."""
+        """Take the segment and return True, or refuse it and return False."""
 
     def notify_buffer_destroyed(self) -> None:
-        """The pool is gone; nothing will come."""
+        """Handle that the pool was destroyed and will offer no segment."""
 
 
 class SegmentProvider(Protocol):
-    """The network pool, as a local pool of it sees it."""
+    """The network pool, as its local pools see it."""
 
     total: int
-    """Segments that there are."""
+    """Number of all segments."""
 
     def take_segment(self) -> MemorySegment | None:
-        """Give one segment, None if there is none to spare now."""
+        """Return one segment, or None if none can be spared now."""
 
     def wait_for_segment(self, pool: LocalBufferPool) -> None:
-        """Offer the pool the next free segment."""
+        """Queue the pool for the next free segment."""
 
     def return_segment(self, segment: MemorySegment) -> None:
-        """Take back a segment."""
+        """Take a segment back."""
 
     def release_local_pool(self, pool: LocalBufferPool) -> None:
-        """Forget a pool that is being destroyed."""
+        """Unregister a pool that is being destroyed."""
 
     def redistribute(self) -> None:
-        """Set every pool's size anew: what one of them could use has changed."""
+        """Set the size of every pool again, after the capacity of one has changed."""
 
 
 class SubpartitionRecycler:
-    """Returns segments to a pool and to the quota of one subpartition."""
+    """Returns segments to a pool and to one subpartition's quota."""
 
     __slots__ = ("recycle",)
 
@@ -133,7 +131,7 @@ class SubpartitionRecycler:
 
 
 class LocalBufferPool:
-    """Between ``required`` and ``maximum`` segments of the network pool, made by it."""
+    """Pool of ``required`` to ``maximum`` segments, created by the network pool."""
 
     def __init__(
         self,
@@ -177,22 +175,25 @@ class LocalBufferPool:
 
     @property
     def held(self) -> int:
-        """Segments of the network pool that are here or handed out from here."""
+        """Segments taken from the network pool, whether idle here or handed out."""
         return self._ordinary + self._overdraft
 
     # -- taking -----------------------------------------------------------------------------------
 
     def request(self, subpartition: int | None = None) -> MemorySegment | None:
-        """Take a segment, on the account of a subpartition if given; None if there is none now.
+        """Take a segment, counted against a subpartition's quota if given; None if none is left.
 
-        Served even while the pool is not ``available`` because of a quota, so that a record in
-        progress can be finished; overdraft is used only when the pool has reached its size.
+        A request is served even while a quota makes the pool unavailable, so that a record in
+        progress can be finished. Overdraft is used only when the pool has reached its size.
+
+        Raises:
+            BufferPoolDestroyedError: If the pool has been destroyed.
         """
         if self._destroyed:
             raise BufferPoolDestroyedError(f"the buffer pool of {self.owner} has been destroyed")
         idle = self._idle
         if idle:
-            segment = idle.pop()  # the last one back: the caches may still have it
+            segment = idle.pop()  # the last segment returned may still be in the CPU caches
         else:
             overdraft = self._take_overdraft()
             if overdraft is None:
@@ -208,22 +209,24 @@ class LocalBufferPool:
         return segment
 
     def add_listener(self, listener: BufferListener) -> bool:
-        """Queue for the next recycled segment; False if one is idle now or the pool is
-        destroyed."""
+        """Queue a listener for the next recycled segment.
+
+        Returns False if a segment is idle now or the pool has been destroyed.
+        """
         if self._idle or self._destroyed:
             return False
         self._listeners.append(listener)
         return True
 
     def remove_listener(self, listener: BufferListener) -> None:
-        """Leave the queue; harmless if not in it."""
+        """Remove a listener from the queue; do nothing if it is not queued."""
         if listener in self._listeners:
             self._listeners.remove(listener)
 
     # -- giving back ------------------------------------------------------------------------------
 
     def recycle_from(self, subpartition: int, segment: MemorySegment) -> None:
-        """Take back a segment that a subpartition accounts for."""
+        """Take back a segment that counts against a subpartition's quota."""
         in_use = self._per_subpartition[subpartition]
         self._per_subpartition[subpartition] = in_use - 1
         if in_use == self._quota:
@@ -231,7 +234,7 @@ class LocalBufferPool:
         self.recycle(segment)
 
     def recycle(self, segment: MemorySegment) -> None:
-        """Take back a segment that no subpartition accounts for."""
+        """Take back a segment that counts against no quota."""
         if self._destroyed or self._overdraft or self._ordinary > self.size:
             self._return(segment)
         else:
@@ -243,33 +246,41 @@ class LocalBufferPool:
             self._update_availability()
 
     def wake(self) -> None:
-        """Have everybody who waits for availability look again at what it waits for."""
+        """Wake all waiters of ``availability``, so that they check their conditions again."""
         self.availability.set(True)
         self._update_availability()
 
     # -- large records ----------------------------------------------------------------------------
 
     def expect(self, subpartition: int, has_large_records: bool) -> None:
-        """What a subpartition is about to be given will hold large records, or small ones, as what
-        it was given before did: the quota follows, and the pool widens for large ones."""
+        """Record whether a subpartition's next buffer is expected to hold large records.
+
+        The writer predicts this from its previous buffer. The quota follows, and the pool widens
+        for large records.
+        """
         large = self._with_large_records
         if has_large_records != (subpartition in large):
             if has_large_records:
                 large.add(subpartition)
             else:
                 large.remove(subpartition)
+            # All subpartitions share one quota. A subpartition with a slow consumer has small
+            # buffers (debloating). With a lower quota it would stop the writer before the
+            # subpartitions with large records have the buffers that they can use.
             self._set_quota(self._large_quota if large else self._small_quota)
         if has_large_records:
             self.widen()
 
     def expect_backlog(self, backlog: int) -> None:
-        """A producer has so many buffers queued for a channel of this pool: widen if that is more
-        than an ordinary quota lets it have."""
+        """Widen if a producer's backlog for a channel of this pool exceeds the ordinary quota.
+
+        Only a producer with large records can have such a backlog.
+        """
         if backlog > self._small_quota:
             self.widen()
 
     def widen(self) -> None:
-        """Let the pool grow by what large records may use; once, and for good."""
+        """Raise the maximum by the segments for large records; later calls do nothing."""
         if not self._widened and not self._destroyed:
             self._widened = True
             self.maximum += self._extra
@@ -279,7 +290,10 @@ class LocalBufferPool:
     # -- size -------------------------------------------------------------------------------------
 
     def resize(self, size: int) -> None:
-        """Set the size; surplus idle segments go back now, surplus in use as they are recycled."""
+        """Set the size.
+
+        Surplus idle segments return now, and surplus segments in use when they are recycled.
+        """
         if size < self.required:
             raise LocalProtocolError(
                 f"the buffer pool of {self.owner} requires {self.required} segments, not {size}"
@@ -299,13 +313,16 @@ class LocalBufferPool:
         self._update_availability()
 
     def on_segment_available(self) -> None:
-        """The network pool has a free segment that this pool waited for."""
+        """Take the free segment of the network pool that this pool waited for."""
         if not self._destroyed:
             self._offer_idle_to_listeners()
             self._update_availability()
 
     def destroy(self) -> None:
-        """Return what is idle, wake everybody; what is in use is returned as it is recycled."""
+        """Return idle segments and wake all waiters.
+
+        Segments in use return as they are recycled.
+        """
         if self._destroyed:
             return
         self._destroyed = True
@@ -320,7 +337,7 @@ class LocalBufferPool:
     # -- accounts ---------------------------------------------------------------------------------
 
     def statistics(self) -> LocalBufferPoolStatistics:
-        """Count segments: what the pool may have, and what of it is in use."""
+        """Return the pool's limits and its segment counts."""
         return LocalBufferPoolStatistics(
             owner=self.owner,
             required=self.required,
@@ -334,7 +351,7 @@ class LocalBufferPool:
         )
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         if self._destroyed:
             return
         assert 0 <= len(self._idle) <= self._ordinary <= self.size, (

@@ -1,17 +1,16 @@
-"""The network buffer pool: all network memory of a worker, and how it is shared out.
+"""The network buffer pool: all network memory of a worker, and its distribution.
 
-Theory of operation. Every segment is allocated in the constructor and is afterwards in exactly one
-of: the free queue here, a local pool (idle or handed out), or a channel that took it as exclusive.
-Local pools register with a *required* number and a *maximum*; the sum of what is required,
-exclusive segments included, never exceeds the total, so the required number of each can always be
-met in the end. What is not required is shared out by capacity: each pool's size is its requirement
-plus a share of the excess in proportion to how much it could use, with running-sum rounding, so
-that equal pools differ by at most one and nothing is lost (Flink's
-NetworkBufferPool.redistributeBuffers).
+All segments are allocated in the constructor. Afterwards each one is in exactly one place: the free
+queue here, a local pool (idle or handed out), or a channel that took it as exclusive. Local pools
+register with a *required* number and a *maximum*. The sum of the requirements, including exclusive
+segments, never exceeds the total, so every requirement can be met in the end. The excess is
+distributed by capacity: each pool's size is its requirement plus a share of the excess, in
+proportion to the number it could use. Running-sum rounding makes equal pools differ by at most one
+and loses no segment (Flink's NetworkBufferPool.redistributeBuffers).
 
-A pool over its size gives segments back as they are recycled. Whoever finds no free segment
-subscribes: first come, first served, batches (exclusive segments) before local pools, because a
-channel cannot even ask for its partition without them.
+A pool over its size returns segments as they are recycled. A requester that finds no free segment
+subscribes and is served in order. Batches of exclusive segments come before local pools, because a
+channel cannot request its partition without them.
 
 Invariants: ``free + sum(held by pools) + exclusive == total``; ``sum(required) + exclusive <=
 total``.
@@ -39,51 +38,51 @@ from flinknet.errors import (
 __all__ = ["NetworkBufferPool", "NetworkBufferPoolStatistics", "SegmentRequest"]
 
 _HOLDERS_NAMED_MAX = 3
-"""Owners in a message about too few segments: whoever has most is to be looked at first."""
+"""Number of owners in an error about too few segments; those with the most segments are the likely
+cause."""
 
 
 class NetworkBufferPoolStatistics(NamedTuple):
-    """Counts of segments; times ``segment_bytes`` they are the network memory."""
+    """Segment counts; multiply by ``segment_bytes`` for bytes."""
 
     total: int
     free: int
     required: int
     exclusive: int
     requested: int
-    """What all local pools and exclusive buffers would take if they could, more than ``total``
-    perhaps: the maximum of a pool, or twice what it requires if it has none."""
+    """Segments that all local pools and exclusive buffers would use if they could; may exceed
+    ``total``. A pool counts with its maximum, or with twice its requirement if it has none."""
     local_pools: int
     segment_bytes: int
 
     @property
     def used(self) -> int:
-        """Segments that are not free, idle ones of local pools included."""
+        """Segments that are not free, including idle segments of local pools."""
         return self.total - self.free
 
     @property
     def total_memory_bytes(self) -> int:
-        """All network memory (Flink's TotalMemory)."""
+        """All network memory in bytes (Flink's TotalMemory)."""
         return self.total * self.segment_bytes
 
     @property
     def available_memory_bytes(self) -> int:
-        """Network memory that nobody holds (AvailableMemory)."""
+        """Free network memory in bytes (AvailableMemory)."""
         return self.free * self.segment_bytes
 
     @property
     def used_memory_bytes(self) -> int:
-        """Network memory that somebody holds (UsedMemory)."""
+        """Network memory in use, in bytes (UsedMemory)."""
         return self.used * self.segment_bytes
 
     @property
     def requested_memory_usage_percent(self) -> float:
-        """Estimated demand in percent of the total; more than 100 is possible
-        (RequestedMemoryUsage)."""
+        """Estimated demand in percent of the total (RequestedMemoryUsage); may exceed 100."""
         return 100 * self.requested / self.total if self.total else 0.0
 
 
 class SegmentRequest:
-    """A batch of exclusive segments that is being gathered; ``cancel`` returns what it has."""
+    """A batch of exclusive segments that is being gathered; ``cancel`` returns them."""
 
     __slots__ = ("_on_complete", "_pool", "number", "owner", "segments")
 
@@ -101,20 +100,20 @@ class SegmentRequest:
         self.segments: list[MemorySegment] = []
 
     def offer(self, segment: MemorySegment) -> bool:
-        """Take one more segment; True once the batch is complete."""
+        """Take one more segment, and return True once the batch is complete."""
         self.segments.append(segment)
         return len(self.segments) == self.number
 
     def hand_over(self) -> None:
-        """Give the complete batch to whoever asked for it."""
+        """Pass the complete batch to the requester."""
         self._on_complete(self.segments)
 
     def cancel(self) -> None:
-        """Give up: harmless if the batch was completed."""
+        """Cancel the request; do nothing if the batch was completed."""
         self._pool.cancel_request(self)
 
     def time_out(self, waited_ms: float) -> InsufficientNetworkBuffersError:
-        """Give up an incomplete batch; return the error for who has waited for it so long."""
+        """Cancel an incomplete batch, and return the error for the requester that waited."""
         error = InsufficientNetworkBuffersError(
             f"insufficient number of network buffers: {self.owner} got {len(self.segments)} of its "
             f"{self.number} exclusive buffers within {waited_ms:g} ms; the others are held by "
@@ -126,7 +125,7 @@ class SegmentRequest:
 
 
 class NetworkBufferPool:
-    """Owner of all segments; makes local pools and hands out exclusive segments."""
+    """Owner of all segments; creates local pools and hands out exclusive segments."""
 
     def __init__(self, segments: int, segment_bytes: int) -> None:
         self.segment_bytes = segment_bytes
@@ -152,11 +151,14 @@ class NetworkBufferPool:
         overdraft_max: int = 0,
         large: LargeRecordLimits = NO_LARGE_RECORDS,
     ) -> LocalBufferPool:
-        """Register a pool that always gets ``required`` segments and never holds over ``maximum``,
-        or, of large records, over that and what ``large`` adds.
+        """Register a pool that is guaranteed ``required`` segments and holds at most ``maximum``.
 
-        ``owner`` names the gate or partition in messages. Raises InsufficientNetworkBuffersError
-        with the numbers if the requirement does not fit.
+        With large records, ``large`` adds to the maximum. ``owner`` names the gate or partition in
+        messages.
+
+        Raises:
+            InsufficientNetworkBuffersError: If the requirement does not fit; the message has the
+                numbers.
         """
         self._check_alive()
         self._check_fits(required, owner, "segment_bytes or the parallelism")
@@ -176,7 +178,7 @@ class NetworkBufferPool:
         return pool
 
     def release_local_pool(self, pool: LocalBufferPool) -> None:
-        """Forget a pool that is being destroyed; its segments in use come back one by one."""
+        """Unregister a pool that is being destroyed; its segments in use return one by one."""
         self._pools.remove(pool)
         self._required -= pool.required
         if pool in self._waiting_pools:
@@ -184,7 +186,7 @@ class NetworkBufferPool:
         self.redistribute()
 
     def redistribute(self) -> None:
-        """Share out anew what is not required, to every pool as much as it can use."""
+        """Distribute the segments that are not required, in proportion to each pool's capacity."""
         excess = self.total - self._required - self._exclusive
         capacities = [min(excess, pool.maximum - pool.required) for pool in self._pools]
         total_capacity = sum(capacities)
@@ -197,16 +199,16 @@ class NetworkBufferPool:
             pool.resize(pool.required + share)
 
     def take_segment(self) -> MemorySegment | None:
-        """Give a local pool one segment, if one is free and no batch waits for it."""
+        """Return one free segment to a local pool, or None while a batch waits or none is free."""
         return self._free.popleft() if self._free and not self._requests else None
 
     def wait_for_segment(self, pool: LocalBufferPool) -> None:
-        """Offer the pool the next free segment; a pool waits at most once at a time."""
+        """Queue a pool for the next free segment; a pool waits at most once at a time."""
         if pool not in self._waiting_pools:
             self._waiting_pools.append(pool)
 
     def return_segment(self, segment: MemorySegment) -> None:
-        """Take back a segment of a local pool, and serve whoever waits."""
+        """Take a segment back from a local pool, and serve waiting requests."""
         if self._destroyed:
             return
         self._free.append(segment)
@@ -217,11 +219,13 @@ class NetworkBufferPool:
     def request_exclusive(
         self, number: int, on_complete: Callable[[list[MemorySegment]], None], *, owner: str
     ) -> SegmentRequest:
-        """Gather ``number`` segments that belong to no pool; ``on_complete`` gets them, perhaps at
-        once.
+        """Gather ``number`` segments outside any pool, and pass them to ``on_complete``.
 
-        They count as required, so other pools shrink first. Raises InsufficientNetworkBuffersError
-        if they can never be met.
+        ``on_complete`` may be called immediately. The segments count as required, so other pools
+        shrink first.
+
+        Raises:
+            InsufficientNetworkBuffersError: If the request can never be met.
         """
         self._check_alive()
         self._check_fits(number, owner, "buffers_per_channel, segment_bytes or the parallelism")
@@ -236,7 +240,7 @@ class NetworkBufferPool:
         return request
 
     def return_exclusive(self, segments: list[MemorySegment]) -> None:
-        """Take back exclusive segments, and share them out again."""
+        """Take exclusive segments back, and distribute them again."""
         if self._destroyed or not segments:
             return
         self._exclusive -= len(segments)
@@ -245,7 +249,7 @@ class NetworkBufferPool:
         self._serve()
 
     def cancel_request(self, request: SegmentRequest) -> None:
-        """Return what an unfinished batch has gathered."""
+        """Cancel an incomplete batch, and take back its segments."""
         if request in self._requests:
             self._requests.remove(request)
             self._exclusive -= request.number - len(request.segments)
@@ -267,7 +271,10 @@ class NetworkBufferPool:
         self._free.clear()
 
     def describe_holders(self) -> str:
-        """Name who has most segments in use, for messages: pools, and exclusive ones together."""
+        """Name the owners with the most segments in use, for messages.
+
+        Exclusive segments are listed together.
+        """
         held = {pool.owner: pool.statistics().in_use for pool in self._pools}
         largest = sorted(held.items(), key=lambda item: item[1], reverse=True)[:_HOLDERS_NAMED_MAX]
         named = [f"{owner} ({number})" for owner, number in largest if number]
@@ -277,7 +284,7 @@ class NetworkBufferPool:
         return ", ".join(named) or "owners that have been closed"
 
     def statistics(self) -> NetworkBufferPoolStatistics:
-        """Count segments: all, free ones, and those that somebody requires or would take."""
+        """Return the segment counts of the whole pool."""
         return NetworkBufferPoolStatistics(
             total=self.total,
             free=len(self._free),
@@ -289,8 +296,11 @@ class NetworkBufferPool:
         )
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up. Pools being destroyed count as in
-        use."""
+        """Raise AssertionError if the accounts are inconsistent.
+
+        Pools that are being destroyed are no longer listed, so their segments in use are not
+        counted.
+        """
         if self._destroyed:
             return
         held = sum(pool.held for pool in self._pools)
@@ -312,7 +322,7 @@ class NetworkBufferPool:
             raise BufferPoolDestroyedError("the network buffer pool has been destroyed")
 
     def _check_fits(self, number: int, owner: str, levers: str) -> None:
-        """``levers`` are what the number depends on, besides the memory that there is."""
+        """Raise if ``number`` segments cannot be required; ``levers`` names settings to lower."""
         if number < 0:
             raise LocalProtocolError(f"{owner} asked for {number} network buffers")
         available = self.total - self._required - self._exclusive
@@ -327,6 +337,6 @@ class NetworkBufferPool:
     def _serve(self) -> None:
         while self._free and self._requests:
             if self._requests[0].offer(self._free.popleft()):
-                self._requests.popleft().hand_over()  # last: it may give them back at once
+                self._requests.popleft().hand_over()  # last: it may return segments immediately
         while self._free and self._waiting_pools:
             self._waiting_pools.popleft().on_segment_available()

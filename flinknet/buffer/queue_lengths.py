@@ -1,4 +1,4 @@
-"""Queue lengths: how many buffers stand in the queues of a gate or of a partition, in short."""
+"""Summary of the queue lengths of a gate or a partition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["QueueLengths"]
 class QueueLengths(NamedTuple):
     """Buffers queued over all channels of a gate or all subpartitions of a partition.
 
-    Flink's totalQueueLen, minQueueLen, maxQueueLen and avgQueueLen.
+    These are Flink's totalQueueLen, minQueueLen, maxQueueLen and avgQueueLen.
     """
 
     total: int
@@ -21,6 +21,6 @@ class QueueLengths(NamedTuple):
 
     @classmethod
     def of(cls, lengths: Sequence[int]) -> Self:
-        """Sum up the lengths of at least one queue."""
+        """Summarise the lengths of at least one queue."""
         total = sum(lengths)
         return cls(total, min(lengths), max(lengths), total / len(lengths))

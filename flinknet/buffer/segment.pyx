@@ -1,10 +1,12 @@
 # cython: binding=False
-"""The memory segment in C: ``segment.py`` with memory of its own in place of a ``BytesIO``, which
-counts its views as that does. Where a ``BytesIO`` lends a part that the writer goes on behind only
-as a copy, this has a view of it, counted by itself: it does not keep the writer from going on.
+"""The memory segment in C: ``segment.py`` with its own memory in place of a ``BytesIO``.
 
-The segments of a pool are in one stretch of memory, whose end is that of its last one. Where a
-segment takes new memory, its part of that is left empty until then.
+It counts views as a ``BytesIO`` does. A part that the writer appends behind is a view here, where
+``segment.py`` copies it. Parts have a separate count, because they do not keep the writer from
+appending.
+
+The segments of a pool share one stretch of memory, which is freed with its last segment. When a
+segment takes new memory, its range of the stretch stays unused until then.
 """
 
 import mmap
@@ -36,11 +38,11 @@ cdef enum:
 ARRAY_HEADER_BYTES = ROOM
 
 cdef Py_ssize_t COPIED_BYTES_MAX = 1024
-"""To copy a part of so many bytes takes as long as to make a view of it and to release that."""
+"""Copying a part of up to this many bytes costs no more than making and releasing a view."""
 
 
 cdef class Stretch:
-    """Memory of the operating system's, all zeros, that goes with the last who has a part of it."""
+    """Zeroed memory of the operating system, freed with the last object that uses a part of it."""
 
     def __cinit__(self, Py_ssize_t size):
         mapped = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -48,16 +50,16 @@ cdef class Stretch:
             try:
                 mapped.madvise(mmap.MADV_HUGEPAGE)
             except OSError:
-                pass  # a kernel without them
+                pass  # the kernel has no huge pages
         PyObject_GetBuffer(mapped, &self.memory, PyBUF_SIMPLE)
-        memset(self.memory.buf, 0, self.memory.len)  # the machine has it from now on, or not at all
+        memset(self.memory.buf, 0, self.memory.len)  # fault pages in: a lack fails here
 
     def __dealloc__(self):
         PyBuffer_Release(&self.memory)
 
 
 cdef class Memory:
-    """Some memory; whoever has a view of it keeps it."""
+    """A piece of memory that its views keep alive."""
 
     def __cinit__(self, Py_ssize_t size, Stretch stretch=None, Py_ssize_t place=0):
         if stretch is not None:
@@ -143,7 +145,7 @@ cdef class MemorySegment:
         return size
 
     cdef uint8_t *_room(self, Py_ssize_t size) except NULL:
-        """Where the next bytes go."""
+        """Return the address of the next write."""
         if self._memory.views:
             raise BufferError("the memory of a segment that is written to is looked at")
         if size > self.capacity - self._written:

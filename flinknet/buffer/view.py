@@ -1,7 +1,8 @@
-"""The seam between producer and consumer: one reader's view of one subpartition.
+"""The view between producer and consumer: one reader's access to one subpartition.
 
-A local input channel polls it directly, a connection polls it for a remote one; neither knows the
-subpartition behind it, and the subpartition knows neither of them (Flink's ResultSubpartitionView).
+A local input channel polls the view directly, and a connection polls it for a remote channel. The
+reader does not know the subpartition behind the view, and the subpartition does not know its reader
+(Flink's ResultSubpartitionView).
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ __all__ = ["AvailabilityListener", "BufferAndBacklog", "SubpartitionView"]
 
 
 class BufferAndBacklog(NamedTuple):
-    """A polled buffer, the data buffers left behind it, what comes next, and its place in order."""
+    """A polled buffer and the state of the queue behind it.
+
+    ``backlog`` counts the data buffers left, ``next_data_type`` is the type of the next buffer, and
+    ``sequence`` is the polled buffer's sequence number.
+    """
 
     buffer: Buffer
     backlog: int
@@ -23,52 +28,58 @@ class BufferAndBacklog(NamedTuple):
 
 
 class AvailabilityListener(Protocol):
-    """Whoever reads a view (Flink's BufferAvailabilityListener)."""
+    """Reader of a view (Flink's BufferAvailabilityListener)."""
 
     def notify_data_available(self) -> None:
-        """The view went from nothing to poll to something; called inside the producer's call."""
+        """Handle that an empty view has data to poll; called inside the producer's call."""
 
     def notify_barrier_queued(self) -> None:
-        """A barrier that can time out was queued, behind whatever is; called likewise."""
+        """Handle that a barrier that can time out was queued; called inside the producer's call."""
 
 
 class SubpartitionView(Protocol):
-    """What one reader may do with one subpartition."""
+    """Operations of one reader on one subpartition."""
 
     def poll(self) -> BufferAndBacklog | None:
-        """Take the next buffer; the caller recycles it. None if there is nothing to take now."""
+        """Take the next buffer, which the caller must recycle; None if none is available now."""
 
     def next_data_type(self) -> DataType:
-        """The type of what ``poll`` would return, NONE for nothing."""
+        """Return the type of the buffer that ``poll`` would return, or NONE."""
 
     def backlog(self) -> int:
-        """Data buffers that can be polled now; events are never counted."""
+        """Return the number of data buffers that can be polled now; events never count."""
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes written and not polled."""
+        """Bytes written and not polled yet."""
 
     def resume_consumption(self) -> None:
-        """Go on after a buffer whose type blocks the upstream; an error if not blocked."""
+        """Resume after a buffer that blocks the upstream; an error if the view is not blocked."""
 
     def timeoutable_barrier(self) -> bytes | None:
-        """The body of the last barrier that is queued and can time out, None if there is none."""
+        """Return the body of the last queued barrier that can time out, or None."""
 
     def convert_to_priority_event(self, checkpoint_id: int) -> bool:
-        """The time of a queued barrier is over: let it overtake everything; whether it did. What
-        it overtakes is given to the producer, whose output it is."""
+        """Let a timed-out barrier overtake all queued data; return whether it was queued.
+
+        The producer gets the overtaken data, because it belongs to the producer's output.
+        """
 
     def acknowledge_all_data_processed(self) -> None:
-        """Tell the producer that every record before the end of data has been processed, once."""
+        """Tell the producer, once, that all records before the end of data are processed."""
 
     def notify_new_buffer_size(self, size_bytes: int) -> None:
         """Fill new buffers only up to this size (buffer debloating)."""
 
     def failure_cause(self) -> BaseException | None:
-        """Why the producer failed, None if it did not; there is nothing to poll then."""
+        """Return the error with which the producer failed, or None.
+
+        A failed producer's view has nothing to poll.
+        """
 
     def release(self, cause: BaseException | None = None) -> None:
-        """Stop reading: what is queued is recycled, what is written from now on is dropped.
+        """Stop reading: recycle queued buffers, and drop buffers written from now on.
 
-        ``cause`` says that the reader was lost; None that it is done, or cancelled on purpose.
+        ``cause`` is the error that the reader was lost with. None means that the reader is done or
+        was cancelled on purpose.
         """
