@@ -1,1 +1,1 @@
-"""Producer: result partitions, their subpartitions, and the registry where consumers find them."""
+"""Producer: result partitions, their subpartitions, and the registry for consumers."""

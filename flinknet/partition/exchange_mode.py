@@ -1,4 +1,4 @@
-"""The exchange mode of an edge: when the one side may read what the other one writes."""
+"""The exchange mode of an edge: when the consumer may read the producer's data."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ __all__ = ["ExchangeMode"]
 
 
 class ExchangeMode(StrEnum):
-    """How the results of an edge are exchanged (Flink's ResultPartitionType); the names travel."""
+    """Exchange mode of an edge (Flink's ResultPartitionType); the names travel on the wire."""
 
     PIPELINED_BOUNDED = "PIPELINED_BOUNDED"
-    """Read while it is written, once, through a bounded number of buffers."""
+    """Read once, while it is written, through a bounded number of buffers."""
     BLOCKING = "BLOCKING"
-    """Read when it is complete, any number of times. No subpartition keeps data for so long yet, so
-    that no job and no partition can have it."""
+    """Read after it is complete, any number of times. No kind of subpartition keeps data for that
+    long yet, so jobs and partitions cannot use this mode."""
 
     @property
     def is_pipelined(self) -> bool:
-        """Whether producer and consumer have to run at the same time, as one region."""
+        """Whether producer and consumer must run at the same time, as one region."""
         return self is ExchangeMode.PIPELINED_BOUNDED
 
     def subpartition_factory(self) -> SubpartitionFactory:
-        """What makes the subpartitions. Raises ConfigurationError if there is nothing yet."""
+        """Return the function that creates the subpartitions.
+
+        Raises:
+            ConfigurationError: If the mode is not supported yet.
+        """
         factory = _FACTORIES.get(self)
         if factory is None:
             raise ConfigurationError(

@@ -1,40 +1,39 @@
-"""The pipelined subpartition: the queue between one writer and the one reader of its data.
+"""The pipelined subpartition: the queue between one writer and its one reader.
 
-Theory of operation (Flink's PipelinedSubpartition). The queue holds sealed buffers and events in
-order; behind them may stand one *open* builder that the writer still appends to, and of which the
-reader may have *taken* some bytes and records already: it gets what follows them. Priority events
-stand in front of everything else, in their own order. What may be written follows the table of
-``buffer/channel_end.py``: data, its end, the reader's acknowledgement, the end of the partition,
-with which it is *finished*. Independently it is *released* (nobody reads; what is added is dropped,
-and no acknowledgement awaited), and *blocked*: once a buffer whose type blocks the upstream was
-polled it yields nothing until consumption is resumed.
+This is Flink's PipelinedSubpartition. The queue holds sealed buffers and events in order. Behind
+them there may be one *open* builder that the writer appends to. The reader may have *taken* part of
+it already, and then gets the bytes that follow. Priority events are in front of all other buffers,
+in their own order.
 
-``end`` is the one lifecycle, and has its table; ``released``, ``_blocked`` and ``_flush_requested``
-change independently of it (a release only ends a flush), so that one enumeration would need a state
-for each product of them. The other attributes are sums over the queue, or the place up to which the
-open builder was taken, and hold in every state.
+``end`` is the lifecycle and follows the table in ``buffer/channel_end.py``: data, end of data,
+acknowledgement by the reader, end of the partition. In the last state the subpartition is
+*finished*. Three flags are independent of it, so one enumeration would need a state per
+combination. ``released``: the reader is gone, added buffers are dropped, and no acknowledgement is
+awaited. ``_blocked``: a polled buffer blocks the upstream, and nothing can be polled until
+consumption is resumed. ``_flush_requested``: the reader may poll the open builder; a release ends
+the request.
 
-Owned counters: ``_backlog`` = sealed data buffers in the queue (events never count),
-``_sealed_load`` = buffers, events included, and bytes in the queue, as one number (see ``load``),
-``sequence`` = number of the next buffer polled.
+Counters: ``_backlog`` is the number of sealed data buffers in the queue (events never count).
+``_sealed_load`` is the number of buffers in the queue, including events, and their bytes, as one
+number (see ``load``). ``sequence`` is the number of the next polled buffer.
 
-What can be polled now is everything in the queue; the open builder only once a flush was requested
-or the subpartition finished, though a poll takes it along if nothing else is left. The backlog
-told to the reader never promises the open builder without a flush.
+The queue can be polled at any time, but the open builder only after a flush or at the end of the
+partition. A poll takes it along, though, if the queue is empty. The announced backlog never
+includes the open builder without a flush.
 
-Notification: the reader is told when the queue goes from nothing pollable to something, and not
-again until it has drained it, so a fast writer costs one notice per drain. A flush notifies only
-if the open builder is all there is. While blocked nothing is notified; ``resume_consumption`` is
-followed by the reader asking for itself.
+The reader is notified when an empty queue gets data to poll, and again only after it has drained
+the queue. A fast writer therefore sends one notification per drain. A flush notifies only if the
+queue is empty. A blocked subpartition notifies nothing; the reader itself polls again after
+``resume_consumption``.
 
-A barrier that can time out stands like any other event until its reader takes it, of which the
-owner hears, or until the owner gives it priority (``prioritize``; see ``timeoutable_barrier.py``).
+A barrier that can time out waits in the queue like any event. Either the reader takes it, and the
+owner is told, or the owner gives it priority (``prioritize``; see ``timeoutable_barrier.py``).
 
-Events cost no buffer, so their size is bounded here, and their number by the owner, which asks
-whether the queue ``is_full_of_events`` and hears when it is not any more. What a newer event says
-better is not sent (``superseded_events.py``).
+Events use no network memory. Their size is limited here, and their number by the owner, which
+checks ``is_full_of_events`` and is told when there is room again. Events that a newer one makes
+superfluous are not sent (``superseded_events.py``).
 
-Invariants: backlog and bytes equal those of the buffers queued; priority events form a prefix of
+Invariants: backlog and bytes equal those of the queued buffers; priority events form a prefix of
 the queue; a released subpartition is empty; nothing is queued behind the end of the partition.
 """
 
@@ -56,9 +55,9 @@ from flinknet.partition.superseded_events import supersede
 __all__ = ["PipelinedSubpartition"]
 
 _BYTES_BITS = 48
-"""No queue has as many bytes."""
+"""Bits of the load that hold the bytes; no queue reaches 2^48 bytes."""
 _BUFFER_LOAD = 1 << _BYTES_BITS
-"""What a buffer adds to the load beside its bytes."""
+"""Load of one buffer, to which its bytes are added."""
 
 _make_polled = partial(tuple.__new__, BufferAndBacklog)
 _NONE = DataType.NONE
@@ -71,7 +70,7 @@ _OPEN = ChannelEnd.DATA
 
 
 class PipelinedSubpartition:
-    """One ordered stream of buffers; also the view that its only reader polls."""
+    """One ordered stream of buffers, and the view that its only reader polls."""
 
     __slots__ = (
         "_backlog",
@@ -129,9 +128,11 @@ class PipelinedSubpartition:
     # -- the writer's side ------------------------------------------------------------------------
 
     def add_builder(self, builder: BufferBuilder) -> None:
-        """Append an open builder; the one before it is sealed first. Dropped if released.
+        """Append an open builder, and seal the previous one; drop the builder if released.
 
-        Raises LocalProtocolError behind the end of the data."""
+        Raises:
+            LocalProtocolError: If the data has ended.
+        """
         if self.end is not _OPEN:
             self.check_open()
         if self.released:
@@ -142,7 +143,7 @@ class PipelinedSubpartition:
         self._open = builder
 
     def seal_open(self) -> None:
-        """Close the open builder, if any: its buffer can be polled, or is recycled if empty."""
+        """Seal the open builder, if any; queue its buffer, or recycle it if empty."""
         if self._open is None:
             return
         buffer = self._take_last(self._open)
@@ -152,14 +153,14 @@ class PipelinedSubpartition:
             buffer.recycle()
 
     def _take_last(self, builder: BufferBuilder) -> Buffer:
-        """Seal the open builder, and take what is left of it."""
+        """Seal the open builder and return its last bytes."""
         buffer = builder.seal(self._taken_bytes, self._taken_records)
         self._open = None
         self._taken_bytes = self._taken_records = 0
         return buffer
 
     def _take(self, builder: BufferBuilder) -> Buffer:
-        """Take what the open builder holds; it stays open if there is room."""
+        """Take the bytes of the open builder, which stays open if it has enough room left."""
         buffer = builder.take(self._taken_bytes, self._taken_records)
         if builder.sealed:
             self._open = None
@@ -171,13 +172,15 @@ class PipelinedSubpartition:
 
     @property
     def _open_bytes(self) -> int:
-        """Bytes in the open builder that have not been taken."""
+        """Bytes in the open builder that the reader has not taken."""
         return 0 if self._open is None else self._open.size - self._taken_bytes
 
     def add_event(self, buffer: Buffer) -> None:
-        """Append an event behind all data so far, or in front of it if the event has priority.
+        """Append an event, or insert it in front of the data if it has priority.
 
-        Raises LocalProtocolError if it must not come now, or is too long."""
+        Raises:
+            LocalProtocolError: If the event is not allowed in this state, or is too long.
+        """
         self.check_event(buffer.data_type, buffer.size)
         self.end = self._after(ChannelStep.of(buffer.data_type))
         if self.released:
@@ -193,11 +196,12 @@ class PipelinedSubpartition:
                 self._listener.notify_barrier_queued()
 
     def _supersede(self, event: Buffer) -> bool:
-        """Whether an event stands in the place of one that waited, or says nothing new."""
+        """Merge an event with the waiting events; return False if it must still be queued."""
         gone = supersede(self._queue, event)
         if not gone:
             return False
         waited = [buffer for buffer in gone if buffer is not event]
+        # The event itself was queued in place of an older one.
         if len(waited) == len(gone):
             self._sealed_load += _BUFFER_LOAD + event.size
         for buffer in waited:
@@ -215,14 +219,14 @@ class PipelinedSubpartition:
             self._notify()
 
     def overtaken_data(self) -> list[Buffer]:
-        """Return what a priority event overtakes that is added now; see ResultSubpartition."""
+        """Return the data that a priority event added now overtakes; see ResultSubpartition."""
         data = [buffer.retained() for buffer in self._queue if buffer.data_type.is_buffer]
         if self._open is not None and self._open_bytes:
             data.append(self._open.peek(self._taken_bytes, self._taken_records))
         return data
 
     def prioritize(self, event: Buffer, body: bytes) -> list[Buffer]:
-        """Let a queued event overtake what stands before it; see ResultSubpartition."""
+        """Move a queued event in front of the data and return the data; see ResultSubpartition."""
         position = next(place for place, buffer in enumerate(self._queue) if buffer is event)
         overtaken = [
             buffer.retained()
@@ -240,7 +244,10 @@ class PipelinedSubpartition:
         self._after(ChannelStep.DATA)
 
     def _after(self, step: ChannelStep) -> ChannelEnd:
-        """The state after a step; a reader that has gone acknowledges nothing, nor needs it."""
+        """Return the state after a step.
+
+        The reader of a released subpartition is gone, so its acknowledgement is not required.
+        """
         end = self.end
         if self.released and end is ChannelEnd.END_OF_DATA:
             end = ChannelEnd.ACKNOWLEDGED
@@ -263,11 +270,11 @@ class PipelinedSubpartition:
 
     @property
     def is_full_of_events(self) -> bool:
-        """Whether as many wait as may; see ResultSubpartition."""
+        """Whether the event limit is reached; see ResultSubpartition."""
         return self.events_queued >= self._events_max
 
     def check_event(self, data_type: DataType, size: int) -> None:
-        """Raise LocalProtocolError if ``add_event`` would, for an event of so many bytes."""
+        """Raise LocalProtocolError if ``add_event`` would, for an event of ``size`` bytes."""
         self._after(ChannelStep.of(data_type))
         if size > self._event_bytes_max:
             raise LocalProtocolError(
@@ -279,7 +286,7 @@ class PipelinedSubpartition:
         return f"subpartition {self.index} of partition {self._owner.partition_id}"
 
     def flush(self) -> None:
-        """Let the reader have what the open builder holds, without waiting until it is full."""
+        """Let the reader take the bytes of the open builder before it is full."""
         if self._flush_requested or not self._open_bytes:
             return
         self._flush_requested = True
@@ -299,7 +306,7 @@ class PipelinedSubpartition:
 
     @property
     def load(self) -> int:
-        """The queue's length as one number to compare: its buffers, and of as many its bytes."""
+        """Length of the queue as one comparable number: buffers first, then bytes."""
         builder = self._open
         if builder is None or not (opened := builder.end - builder.remaining - self._taken_bytes):
             return self._sealed_load
@@ -307,13 +314,12 @@ class PipelinedSubpartition:
 
     @property
     def queued_buffers(self) -> int:
-        """Buffers and events written and not polled, with the open builder if it holds anything
-        that was not taken."""
+        """Buffers and events written and not polled, plus an open builder with bytes to take."""
         return self.load >> _BYTES_BITS
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes written and not polled, with those in the open builder."""
+        """Bytes written and not polled, including those in the open builder."""
         return self.load % _BUFFER_LOAD
 
     @property
@@ -332,7 +338,11 @@ class PipelinedSubpartition:
     # -- the reader's side: the view --------------------------------------------------------------
 
     def create_view(self, listener: AvailabilityListener) -> PipelinedSubpartition:
-        """Attach the one reader. Raises LocalProtocolError if there is one already."""
+        """Attach the only reader.
+
+        Raises:
+            LocalProtocolError: If a reader was attached before, or the subpartition is released.
+        """
         if self._listener is not None or self.released:
             raise LocalProtocolError(
                 f"{self} already has, or has had, a reader: a pipelined partition is read once"
@@ -342,7 +352,7 @@ class PipelinedSubpartition:
 
     @property
     def has_had_reader(self) -> bool:
-        """Whether somebody reads this, or has read it."""
+        """Whether a reader is or was attached."""
         return self._listener is not None
 
     def poll(self) -> BufferAndBacklog | None:
@@ -382,7 +392,7 @@ class PipelinedSubpartition:
         return _make_polled((buffer, backlog, following, sequence))
 
     def next_data_type(self) -> DataType:
-        """Type of what is available now, NONE for nothing."""
+        """Return the type of the next available buffer, or NONE."""
         if self._blocked:
             return _NONE
         if self._queue:
@@ -390,30 +400,38 @@ class PipelinedSubpartition:
         return _DATA if self._flush_requested else _NONE
 
     def backlog(self) -> int:
-        """Data buffers available now."""
+        """Return the number of data buffers available now."""
         return 0 if self._blocked else self._backlog + self._flush_requested
 
     def resume_consumption(self) -> None:
-        """Unblock after a barrier. Raises LocalProtocolError if not blocked."""
+        """Unblock after a barrier.
+
+        Raises:
+            LocalProtocolError: If the subpartition is not blocked.
+        """
         if not self._blocked:
             raise LocalProtocolError(f"consumption of {self} was resumed though it is not blocked")
         self._blocked = False
 
     def timeoutable_barrier(self) -> bytes | None:
-        """Body of the last barrier that is queued and can time out; see SubpartitionView."""
+        """Return the body of the last queued barrier that can time out; see SubpartitionView."""
         for buffer in reversed(self._queue):
             if buffer.data_type is _TIMEOUTABLE:
                 return bytes(buffer.view())
         return None
 
     def convert_to_priority_event(self, checkpoint_id: int) -> bool:
-        """Let a barrier overtake everything whose time is over; see SubpartitionView."""
+        """Let a barrier whose time is over overtake all data; see SubpartitionView."""
         return self._owner.time_out_barrier_of(self, checkpoint_id)
 
     def acknowledge_all_data_processed(self) -> None:
-        """The reader has processed every record before the end of data; not after release.
+        """Record that the reader has processed all records before the end of data.
 
-        Raises LocalProtocolError if that is not written, or has been acknowledged."""
+        Does nothing after release.
+
+        Raises:
+            LocalProtocolError: If the end of data is not written, or is already acknowledged.
+        """
         if not self.released:
             self.end = self.end.after(ChannelStep.ACKNOWLEDGEMENT, LocalProtocolError, self)
             self._owner.on_all_data_processed()
@@ -423,11 +441,11 @@ class PipelinedSubpartition:
         self.buffer_bytes = size_bytes
 
     def failure_cause(self) -> BaseException | None:
-        """Why the producer failed, None if it did not."""
+        """Return the error with which the producer failed, or None."""
         return self._owner.failure_cause()
 
     def release(self, cause: BaseException | None = None) -> None:
-        """Stop reading, because of ``cause`` if it is not the reader's own wish; idempotent."""
+        """Stop reading; ``cause`` is the error if the reader was lost. Idempotent."""
         if not self.released:
             self._release()
             self._owner.on_released(self, cause)
@@ -436,11 +454,11 @@ class PipelinedSubpartition:
 
     @property
     def consumed(self) -> bool:
-        """Whether the reader has taken everything, the end of the partition included."""
+        """Whether the reader has taken everything, including the end of the partition."""
         return self.finished and not self._queue and not self._bytes_dropped
 
     def fail(self) -> None:
-        """The producer failed: what is queued is recycled, and the reader told to look."""
+        """Recycle a failed producer's queue, and notify the reader, which then reads the cause."""
         if not self.released:
             self._release()
             self._notify()
@@ -456,7 +474,7 @@ class PipelinedSubpartition:
         self._flush_requested = False
 
     def statistics(self) -> SubpartitionStatistics:
-        """Say what is queued, and what has gone out so far."""
+        """Return the queue's length and the totals so far."""
         return SubpartitionStatistics(
             subpartition=self.index,
             queued_buffers=self.queued_buffers,
@@ -471,7 +489,7 @@ class PipelinedSubpartition:
         )
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         data = sum(buffer.data_type.is_buffer for buffer in self._queue)
         assert self._backlog == data, f"backlog {self._backlog} but {data} data buffers are queued"
         load = sum(_BUFFER_LOAD + buffer.size for buffer in self._queue)

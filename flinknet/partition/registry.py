@@ -1,25 +1,26 @@
-"""The partition registry: where the consumers of a worker's result partitions find them.
+"""The partition registry: gives consumers access to a worker's result partitions.
 
-Theory of operation (Flink's ResultPartitionManager). Partitions are known here from registration
-to release, by the 16-byte id that travels on the wire. A request for a partition that is not
-registered yet *waits*: it is answered by the registration, by its own deadline, by the end of this
-worker, or by the consumer cancelling it. That replaces a storm of retries while a job is being
-deployed, and lets producer and consumer start in any order. Partitions that were released or failed
-are remembered (their id, and type and text of the cause), so that a late request is refused at once
-and with the first cause. The last ``ended_max`` of them are, each for ``ended_s``; Flink's manager
-forgets them at once, and its consumers ask for the state of their producer at the coordinator,
-which programs without a coordinator do not have.
+This is Flink's ResultPartitionManager. It knows each partition from registration to release, by the
+16-byte id on the wire. A request for a partition that is not registered yet *waits*. It ends with
+the registration, its deadline, the end of this worker, or its cancellation by the consumer.
+Producers and consumers can therefore start in any order, without a storm of retries while a job is
+deployed.
 
-A *topic* stands for any number of partitions: each request for it is answered with one of its own,
-which its producer makes for it, whatever subpartition it asks for.
+The registry remembers released and failed partitions by their id and the type and text of the
+cause. A late request is then refused immediately with the first cause. The last ``ended_max``
+partitions are remembered for ``ended_s`` each. Flink's manager forgets them immediately, and its
+consumers ask the coordinator for the state of their producer; programs without a coordinator cannot
+do so.
 
-A partition may *name* the workers that consume its subpartitions. The request of another worker is
-not answered, neither while the partition is there nor when it is gone: it waits as if there were no
-such partition.
+A *topic* stands for any number of partitions. Its producer makes a new partition for each request,
+whichever subpartition the request asks for.
 
-Time comes in as ``now``, or from ``clock``, which the shell sets, and never goes back, so requests
-expire in the order in which they began to wait. ``next_deadline`` says when ``expire`` and
-``take_overdue`` want to be called, and ``on_waiting`` is called when a request begins to wait.
+A partition may *name* the workers that consume its subpartitions. A request from another worker is
+never answered, not even after the release. It waits as if the partition did not exist.
+
+Time is passed in as ``now``, or read from ``clock``, which the shell sets. It never goes back, so
+requests expire in the order in which they began to wait. ``next_deadline`` tells when ``expire``
+and ``take_overdue`` are due. ``on_waiting`` is called when a request begins to wait.
 """
 
 from __future__ import annotations
@@ -52,28 +53,28 @@ __all__ = [
 log = logging.getLogger("flinknet.partition")
 
 _TEXT_CHARACTERS_MAX = 1_000
-"""Length of an error that is remembered: about as much as crosses the network."""
+"""Maximum length of a remembered error text; about as much crosses the network."""
 
 WIRE_ID_BYTES = 16
 
 
 def wire_partition_id(partition_id: str) -> bytes:
-    """Return the 16 bytes that stand for a partition's name on the wire."""
+    """Return the 16-byte wire id of a partition's name."""
     return sha256(partition_id.encode()).digest()[:WIRE_ID_BYTES]
 
 
 class PartitionRequester(AvailabilityListener, Protocol):
-    """A reader that asks for a view and may have to wait for it."""
+    """A reader that requests a view and may have to wait for it."""
 
     def on_view_created(self, view: SubpartitionView) -> None:
-        """The partition was registered; called inside its registration."""
+        """Take the view of a registered partition; may be called inside the registration."""
 
     def on_request_failed(self, cause: BaseException) -> None:
-        """The request cannot be met: not found in time, released or failed."""
+        """Handle that the request failed: not found in time, released or failed."""
 
 
 def _keep_no_time() -> None:
-    """Do nothing: the owner of the registry calls ``expire`` by itself."""
+    """Do nothing: the owner of the registry calls ``expire`` without being asked."""
 
 
 @dataclass(slots=True)
@@ -89,15 +90,17 @@ class _Gone(NamedTuple):
     failure: KeptError | None
     since: float
     consumers: frozenset[str] | None
-    """The workers that may know, which are few, however many subpartitions there were."""
+    """Workers that may learn of the release; a small set, even with many subpartitions."""
 
 
 class PartitionRegistry:
-    """Registered partitions, and requests that wait for them.
+    """Registered partitions, and the requests that wait for them.
 
-    Args: request_timeout_s: how long a request waits; 0 for ever. notice_s: after how long it is
-        overdue; 0 for never. ended_max, ended_s: how many released partitions are remembered, and
-        for how long.
+    Args:
+        request_timeout_s: Time until a waiting request fails; 0 for no limit.
+        notice_s: Time until a waiting request is overdue; 0 for never.
+        ended_max: Number of released partitions that are remembered.
+        ended_s: Time for which each of them is remembered.
     """
 
     def __init__(
@@ -117,18 +120,18 @@ class PartitionRegistry:
         self._ended_s = ended_s
         self.clock: Callable[[], float] = float
         self._consumers: dict[bytes, tuple[str, ...]] = {}
-        """Of partitions that name them, the worker of each subpartition."""
+        """Worker of each subpartition, for partitions that name their consumers."""
         self._topics: dict[bytes, Callable[[], ResultPartition]] = {}
-        # Ordered ones find their first in constant time, however many before it were deleted.
+        # An OrderedDict finds its first entry in constant time, even after many deletions in front.
         self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
         self._waiting_for: dict[bytes, dict[int, _Waiting]] = {}
         self._not_overdue: OrderedDict[int, _Waiting] = OrderedDict()
         self.on_waiting: Callable[[], None] = _keep_no_time
 
     def register(self, partition: ResultPartition, consumers: Sequence[str] | None = None) -> None:
-        """Make a partition known and answer the requests that wait for it.
+        """Register a partition, and answer the requests that wait for it.
 
-        ``consumers`` names the worker of each subpartition; by default any may consume it.
+        ``consumers`` names the worker of each subpartition; by default, any worker may consume it.
         """
         wire_id = self._free_id(partition.partition_id)
         self._partitions[wire_id] = partition
@@ -142,8 +145,10 @@ class PartitionRegistry:
                 self._answer(partition, waiting.subpartition, waiting.requester)
 
     def register_topic(self, name: str, join: Callable[[], ResultPartition]) -> None:
-        """Answer each request for a name, those that wait for it first, with subpartition 0 of the
-        partition that ``join`` makes for it."""
+        """Answer each request for a name with subpartition 0 of a partition made by ``join``.
+
+        Requests that already wait for the name are answered first.
+        """
         wire_id = self._free_id(name)
         self._topics[wire_id] = join
         for waiting in list(self._waiting_for.get(wire_id, {}).values()):
@@ -151,7 +156,11 @@ class PartitionRegistry:
             self._join(join, waiting.requester)
 
     def _free_id(self, name: str) -> bytes:
-        """Return the id of a name that is about to be used; LocalProtocolError if it is in use."""
+        """Return the wire id of a new name.
+
+        Raises:
+            LocalProtocolError: If the name is in use.
+        """
         wire_id = wire_partition_id(name)
         if wire_id in self._partitions or wire_id in self._topics:
             raise LocalProtocolError(
@@ -162,7 +171,7 @@ class PartitionRegistry:
         return wire_id
 
     def forget_topic(self, name: str, failure: KeptError | None = None) -> None:
-        """Let requests for a topic wait again, or refuse them if its writer failed; idempotent."""
+        """Let requests for a topic wait again, or refuse them if its writer failed. Idempotent."""
         wire_id = wire_partition_id(name)
         self._topics.pop(wire_id, None)
         if failure is not None:
@@ -185,11 +194,11 @@ class PartitionRegistry:
         *,
         consumer: str = "",
     ) -> bool:
-        """Answer through ``requester``, at once or when the partition is registered or given up.
+        """Answer through ``requester``, now or when the partition is registered or given up.
 
-        ``consumer`` is the id of the worker that asks. Return whether a subpartition of a
-        registered partition was granted, which happens once for each: a peer may ask for anything
-        else as often as it likes.
+        ``consumer`` is the id of the requesting worker. Returns whether a subpartition of a
+        registered partition was granted. This happens once per subpartition, while a peer may
+        repeat all other requests as often as it likes.
         """
         partition, gone = self._partitions.get(wire_id), self._find_gone(wire_id, now)
         if (join := self._topics.get(wire_id)) is not None:
@@ -213,7 +222,7 @@ class PartitionRegistry:
         return named is None or (subpartition < len(named) and named[subpartition] == consumer)
 
     def cancel(self, requester: PartitionRequester) -> None:
-        """Forget a waiting request; harmless if it does not wait."""
+        """Cancel a waiting request; do nothing if it does not wait."""
         key = id(requester)
         waiting = self._waiting.pop(key, None)
         if waiting is None:
@@ -225,7 +234,7 @@ class PartitionRegistry:
             del self._waiting_for[waiting.wire_id]
 
     def next_deadline(self) -> float | None:
-        """When the next waiting request expires or is overdue, None if there is nothing to do."""
+        """Return when the next waiting request expires or is overdue, or None."""
         deadline = float("inf")
         if self._waiting:
             deadline = _first(self._waiting).since + self._request_timeout_s
@@ -234,13 +243,13 @@ class PartitionRegistry:
         return deadline if deadline < float("inf") else None
 
     def _next_notice(self) -> float:
-        """Requests that begin to wait one after the other are told of together."""
+        """Return the time of the next notice, which covers requests that begin in succession."""
         return max(_first(self._not_overdue).since, self._last_notice) + self._notice_s
 
     def expire(self, now: float, at_most: int = sys.maxsize) -> None:
-        """Fail the requests whose deadline has passed, ``at_most`` so many of them.
+        """Fail up to ``at_most`` requests that are past their deadline.
 
-        If some are left, ``next_deadline`` has passed as well.
+        If more are left, ``next_deadline`` is in the past.
         """
         timeout_s = self._request_timeout_s
         while at_most and self._waiting and _first(self._waiting).since + timeout_s <= now:
@@ -254,7 +263,7 @@ class PartitionRegistry:
             )
 
     def take_overdue(self, now: float) -> list[PartitionRequester]:
-        """Return, once, the requests that have waited for so long that a warning is due."""
+        """Return the requests that have waited long enough for a warning, each only once."""
         if not self._not_overdue or self._next_notice() > now:
             return []
         self._last_notice = now
@@ -265,7 +274,7 @@ class PartitionRegistry:
         return [waiting.requester for waiting in overdue]
 
     def close(self) -> None:
-        """Fail every request that waits, since nothing will be registered any more."""
+        """Fail every waiting request, because no partition will be registered any more."""
         while self._waiting:
             self._give_up(
                 _first(self._waiting).requester,
@@ -281,12 +290,12 @@ class PartitionRegistry:
         requester.on_request_failed(cause)
 
     def partitions(self) -> tuple[ResultPartition, ...]:
-        """Every registered partition."""
+        """Return all registered partitions."""
         return tuple(self._partitions.values())
 
     @property
     def waiting(self) -> int:
-        """Number of requests that wait."""
+        """Number of waiting requests."""
         return len(self._waiting)
 
     def _answer(
@@ -326,7 +335,7 @@ class PartitionRegistry:
             self._gone.popitem(last=False)
 
     def _find_gone(self, wire_id: bytes, now: float) -> _Gone | None:
-        """Return what is remembered of a partition; forget what ended too long ago."""
+        """Return the record of a released partition, after dropping expired records."""
         gone = self._gone
         while gone and next(iter(gone.values())).since + self._ended_s <= now:
             gone.popitem(last=False)

@@ -1,30 +1,32 @@
-"""The result partition: everything one producing subtask writes, one subpartition per consumer.
+"""The result partition: the output of one producing subtask, with a subpartition per consumer.
 
-Theory of operation (Flink's ResultPartition). States: *open* -> *ended* (the end of data is queued
-in every subpartition) -> *finished* (so is the end of the partition, which every reader has to
-acknowledge the data for, or to leave) -> *released*; or *failed* at any time, which releases it and
-hands the first cause to every reader. It is released by itself when every subpartition's reader is
-done and the producer has closed it, unless what is written outlives its readers; one that is
-released before that tells its readers so. If all readers go away before the end, there is nobody to
-write for: ``cancelled`` is set and the writer raises at its next buffer. Readers may come late, but
-a writer that can do nothing but wait for one that never came is given up (``give_up_readers``; the
-shell says when).
+This is Flink's ResultPartition. Its states are *open* -> *ended* (the end of data is queued in
+every subpartition) -> *finished* (the end of the partition is queued too) -> *released*. Before a
+partition can finish, every reader must have acknowledged the data or left. A partition can become
+*failed* at any time, which releases it and reports the first cause to every reader.
 
-The partition owns its local buffer pool: required is one buffer per subpartition and one more (the
-writer never deadlocks at the minimum), the maximum is bounded, so that a slow consumer holds the
-producer back instead of filling the worker. The pool is destroyed with the partition; buffers
-still being sent come back one by one.
+If the data goes with its readers, the partition releases itself when all readers are done and the
+producer has closed it. A partition that is released earlier tells its readers. If all readers leave
+before the end, ``cancelled`` is set, and the writer raises at its next buffer. Readers may attach
+late. A writer that only waits for a reader that never attached is given up (``give_up_readers``;
+the shell decides when).
 
-Events cost no buffer, so each subpartition holds a bounded number of them. A writer asks
-``has_room_for_event`` and waits for ``room_for_events``; one that does not wait gets an error. The
-ends of a partition and cancel markers need no room: at most one of each is queued.
+The partition owns its local buffer pool. It requires one buffer per subpartition and one more, so
+the writer never deadlocks at the minimum. Its maximum is bounded, so a slow consumer blocks the
+producer before it fills the worker's memory. The pool is destroyed with the partition; buffers that
+are still being sent return one by one.
 
-A barrier that can time out is followed until every reader has taken it, or its time is over
-(``timeoutable_barrier.py``): one at a time, since the next one ends the checkpoint before.
+Events use no network memory, so each subpartition limits their number. A writer checks
+``has_room_for_event`` and waits for ``room_for_events``; without the wait it gets an error. The two
+ends and cancel markers need no room, because at most one of each is queued.
 
-End of data: ``notify_end_of_data`` queues the event once per subpartition; each reader
-acknowledges after its operator has processed everything, and ``all_data_processed`` becomes
-available with the last one.
+A barrier that can time out is tracked until every reader has taken it or its time is over
+(``timeoutable_barrier.py``). There is only one at a time, because the next barrier ends the
+previous checkpoint.
+
+``notify_end_of_data`` queues the end of data in each subpartition. Each reader acknowledges after
+its operator has processed everything. The last acknowledgement makes ``all_data_processed``
+available.
 """
 
 from __future__ import annotations
@@ -83,17 +85,18 @@ __all__ = [
 _OPEN = ChannelEnd.DATA
 _ENDS = (DataType.END_OF_DATA, DataType.END_OF_PARTITION)
 _UNREAD_NAMED_MAX = 8
-"""Subpartitions that an error names: there may be thousands."""
+"""Number of subpartitions that an error names; there may be thousands."""
 
 
 class ResultPartitionStatistics(NamedTuple):
-    """Present state of a partition, its pool and its subpartitions."""
+    """Current state of a partition, its pool and its subpartitions."""
 
     partition_id: str
     finished: bool
     released: bool
     bytes_produced: int
-    """Bytes written, not yet polled ones included; what all subpartitions share counts once."""
+    """Bytes written, including bytes not polled yet; bytes that all subpartitions share count
+    once."""
     pool: LocalBufferPoolStatistics
     subpartitions: tuple[SubpartitionStatistics, ...]
 
@@ -109,7 +112,7 @@ class ResultPartitionStatistics(NamedTuple):
 
     @property
     def pool_usage(self) -> float:
-        """Buffers taken for each one of the pool's size; over 1 with overdraft (outPoolUsage)."""
+        """Buffers taken as a fraction of the pool's size; over 1 with overdraft (outPoolUsage)."""
         return self.pool.usage
 
     @property
@@ -124,8 +127,10 @@ class ResultPartitionStatistics(NamedTuple):
 
 
 class ResultPartition:
-    """``subpartitions`` subpartitions over one bounded pool; ``create_subpartition`` makes them, so
-    it says what kind they are (``exchange_mode.py``)."""
+    """Subpartitions over one bounded buffer pool.
+
+    ``create_subpartition`` creates them and thus determines their kind (``exchange_mode.py``).
+    """
 
     def __init__(
         self,
@@ -149,13 +154,13 @@ class ResultPartition:
         self.lost: BaseException | None = None
         self.all_data_processed = Availability()
         self.room_for_events = Availability()
-        """Set when there is room for an event again, where ``has_room_for_event`` said no; whoever
-        waits for it clears it first."""
+        """Set when there is room for an event again after ``has_room_for_event`` returned False. A
+        waiter clears it first."""
         self.all_consumed = Availability()
-        """Nobody needs the producer any more."""
+        """Set when no reader needs the producer any more."""
         self._end_of_data = False
         self.readers_missing = subpartitions
-        """Subpartitions that nobody has asked for so far."""
+        """Number of subpartitions that no reader has requested yet."""
         self._unfinished = subpartitions
         self._unacknowledged = subpartitions
         self._broadcast_builder: BufferBuilder | None = None
@@ -183,14 +188,17 @@ class ResultPartition:
 
     @property
     def availability(self) -> Availability:
-        """Available iff a record may be begun: a buffer is idle and nobody is over quota."""
+        """Whether a record may begin: a buffer is idle and each subpartition is below its quota."""
         return self._pool.availability
 
     def check_writable(self) -> None:
-        """Raise why a record cannot be written any more, if it cannot: unless ``writable``.
+        """Raise the reason why the partition is not ``writable``, if so.
 
-        ClosedResourceError, the cause with which a consumer was lost or did not come, the error
-        with which the producer failed, or ConsumerCancelledError.
+        Raises:
+            ClosedResourceError: If the partition was closed or released.
+            ConsumerCancelledError: If all readers have left before the end.
+
+        A lost or missing consumer raises its own cause, and a failed producer its error.
         """
         if self.closed:
             raise ClosedResourceError(f"partition {self.partition_id} has been closed")
@@ -208,10 +216,10 @@ class ResultPartition:
     def request_builder(
         self, index: int, filled: BufferBuilder = NO_BUILDER
     ) -> BufferBuilder | None:
-        """Open a new builder at the end of a subpartition, None if there is no buffer now.
+        """Open a new builder at the end of a subpartition; None if no buffer is available now.
 
-        ``filled`` is the writer's builder before this one: with large records in it the
-        subpartition may hold more buffers.
+        ``filled`` is the writer's previous builder. If it holds large records, the subpartition may
+        use more buffers.
         """
         subpartition = self.subpartitions[index]
         if self.released or subpartition.end is not _OPEN:
@@ -226,7 +234,7 @@ class ResultPartition:
         return builder
 
     def request_broadcast_builder(self) -> BufferBuilder | None:
-        """Open one builder that every live subpartition shares, None if there is no buffer now."""
+        """Open one builder shared by all live subpartitions; None if no buffer is available now."""
         self._check_not_finished()
         if self._end_of_data:
             self.subpartitions[0].check_open()
@@ -247,15 +255,17 @@ class ResultPartition:
         return builder
 
     def _count_repeated_bytes(self) -> int:
-        """Bytes that subpartitions count though another one counts them too."""
+        """Return the bytes that more than one subpartition counts, beyond the first count."""
         last = self._broadcast_builder
         return self._repeated_bytes + (last.size * (last.sharers - 1) if last is not None else 0)
 
     def broadcast_event(self, data_type: DataType, payload: bytes) -> None:
         """Queue an event in every subpartition, as one shared buffer.
 
-        Raises LocalProtocolError, and queues it nowhere, if one subpartition has no room for it
-        (see ``has_room_for_event``), or its end is not so far, or further.
+        Raises:
+            LocalProtocolError: If a subpartition's state does not allow the event, the event is too
+                long, or a subpartition has no room for it (see ``has_room_for_event``). The event
+                is then queued nowhere.
         """
         self._check_event(data_type, payload)
         buffer = Buffer.event(data_type, payload, references=len(self.subpartitions))
@@ -282,28 +292,35 @@ class ResultPartition:
         )
 
     def has_room_for_event(self, index: int | None = None) -> bool:
-        """Whether one more event can be queued, in one subpartition or in all."""
+        """Whether one more event can be queued, in one subpartition or in all of them."""
         targets = self.subpartitions if index is None else (self.subpartitions[index],)
         return not any(subpartition.is_full_of_events for subpartition in targets)
 
     def on_room_for_events(self) -> None:
-        """A reader has taken an event from a full queue; see SubpartitionOwner."""
+        """Handle that a reader has taken an event from a full queue; see SubpartitionOwner."""
         self.room_for_events.set(True)
 
     def emit_event(self, data_type: DataType, payload: bytes, index: int) -> None:
-        """Queue an event in one subpartition. Raises LocalProtocolError as ``broadcast_event``."""
+        """Queue an event in one subpartition.
+
+        Raises:
+            LocalProtocolError: As for ``broadcast_event``.
+        """
         self._check_not_finished()
         self._check_room(data_type, payload, (self.subpartitions[index],))
         self.subpartitions[index].add_event(Buffer.event(data_type, payload))
 
     def broadcast_barrier(self, barrier: CheckpointBarrier, on_overtaken: OnOvertakenData) -> None:
-        """Queue a barrier in every subpartition, and hand out what it overtakes: the state of this
-        side's output, which an unaligned checkpoint stores.
+        """Queue a barrier in every subpartition, and pass on the data that it overtakes.
 
-        ``on_overtaken`` is called once: at once, if the barrier is unaligned or cannot become so;
-        otherwise inside the call with which the last reader has taken it, or its time is over. It
-        gets None if the checkpoint is aborted before, the next one begins, or the partition is
-        released. Raises LocalProtocolError as ``broadcast_event``; nothing is called then.
+        An unaligned checkpoint stores this data as the state of the producer's output.
+        ``on_overtaken`` is called once. It is called immediately if the barrier is unaligned or
+        cannot become so. Otherwise it is called when the last reader has taken the barrier or the
+        barrier has timed out. It gets None if the checkpoint is aborted, the next one begins, or
+        the partition is released first.
+
+        Raises:
+            LocalProtocolError: As for ``broadcast_event``; ``on_overtaken`` is not called.
         """
         data_type, payload = barrier.event()
         self._check_event(data_type, payload)
@@ -320,20 +337,22 @@ class ResultPartition:
             on_overtaken([[] for _ in self.subpartitions])
 
     def time_out_barrier(self, checkpoint_id: int) -> None:
-        """The time of a checkpoint's barrier is over: it overtakes what is queued, wherever it has
-        not been taken. Nothing happens if it waits nowhere any more."""
+        """Let a checkpoint's barrier overtake the queue of each reader that has not taken it.
+
+        Does nothing if the barrier waits in no subpartition.
+        """
         if self._barrier is not None and self._barrier.checkpoint_id == checkpoint_id:
             self._barrier.time_out_everywhere()
 
     def time_out_barrier_of(self, subpartition: ResultSubpartition, checkpoint_id: int) -> bool:
-        """The same for one subpartition, as its local reader says; see SubpartitionOwner."""
+        """Time out a barrier in one subpartition for its local reader; see SubpartitionOwner."""
         barrier = self._barrier
         if barrier is None or barrier.checkpoint_id != checkpoint_id:
             return False
         return barrier.time_out(subpartition.index)
 
     def abort_barrier(self, checkpoint_id: int) -> None:
-        """A checkpoint is over: its barrier never overtakes anything, and stays where it is."""
+        """Stop tracking an aborted checkpoint's barrier, which stays and overtakes nothing."""
         if self._barrier is not None and self._barrier.checkpoint_id == checkpoint_id:
             self._abort_barrier()
 
@@ -343,41 +362,47 @@ class ResultPartition:
             barrier.abort()
 
     def on_barrier_taken(self, subpartition: ResultSubpartition, event: Buffer) -> None:
-        """A reader has taken a barrier in time; see SubpartitionOwner."""
+        """Handle that a reader has taken a barrier in time; see SubpartitionOwner."""
         barrier = self._barrier
         if barrier is not None and event is barrier.event:
             barrier.settle(subpartition.index, [])
 
     def overtaken_data(self) -> list[list[Buffer]]:
-        """What a priority event overtakes that is broadcast now, by subpartition: what an unaligned
-        checkpoint stores of this side, and recycles when it has (Flink's in-flight buffers)."""
+        """Return the data that a priority event broadcast now overtakes, by subpartition.
+
+        An unaligned checkpoint stores it and then recycles the buffers (Flink's in-flight buffers).
+        """
         return [subpartition.overtaken_data() for subpartition in self.subpartitions]
 
     def flush(self, index: int) -> None:
-        """Let the reader of one subpartition have what is written so far."""
+        """Let the reader of one subpartition take the bytes written so far."""
         self.subpartitions[index].flush()
 
     def seal_all(self) -> None:
-        """Close the open builder of every subpartition."""
+        """Seal the open builder of every subpartition."""
         for subpartition in self.subpartitions:
             subpartition.seal_open()
 
     def flush_all(self) -> None:
-        """Let every reader have what is written so far."""
+        """Let every reader take the bytes written so far."""
         for subpartition in self.subpartitions:
             subpartition.flush()
 
     def notify_end_of_data(self, *, drain: bool = True) -> None:
-        """Queue the end of data, once; ``all_data_processed`` follows when all have acknowledged.
+        """Queue the end of data; ``all_data_processed`` follows when all readers have acknowledged.
 
-        ``drain`` says that all input has been read; False that the job is stopped before its end.
+        Only the first call has an effect. ``drain`` tells whether all input has been read; False
+        means that the job is stopped before its end.
         """
         if not self._end_of_data:
             self.broadcast_event(DataType.END_OF_DATA, encode_end_of_data(drain=drain))
 
     def finish(self) -> None:
-        """Queue the end of the partition. Raises LocalProtocolError the second time, and before
-        ``all_data_processed``."""
+        """Queue the end of the partition.
+
+        Raises:
+            LocalProtocolError: On the second call, and before ``all_data_processed``.
+        """
         self.broadcast_event(DataType.END_OF_PARTITION, END_OF_PARTITION)
         self.finished = True
         if not any(part.released_on_consumption for part in self.subpartitions):
@@ -386,8 +411,14 @@ class ResultPartition:
     # -- the readers' side ------------------------------------------------------------------------
 
     def create_view(self, index: int, listener: AvailabilityListener) -> SubpartitionView:
-        """Attach the reader of one subpartition. Raises PartitionNotFoundError if it cannot be
-        read."""
+        """Attach the reader of one subpartition.
+
+        Raises:
+            PartitionNotFoundError: If the subpartition does not exist or has been released.
+            LocalProtocolError: If the subpartition has already had its reader.
+
+        A failed partition raises the producer's error.
+        """
         if not 0 <= index < len(self.subpartitions):
             raise PartitionNotFoundError(
                 f"partition {self.partition_id} has {len(self.subpartitions)} subpartitions, there "
@@ -405,12 +436,15 @@ class ResultPartition:
 
     @property
     def unread(self) -> list[int]:
-        """The subpartitions that nobody has asked for so far."""
+        """Indexes of the subpartitions that no reader has requested yet."""
         return [part.index for part in self.subpartitions if not part.has_had_reader]
 
     def give_up_readers(self, waited_s: float) -> None:
-        """The writer has done nothing for so long but wait for readers that never came: it gets
-        ConsumerNotFoundError, and the readers that are there, or come later, the same as cause."""
+        """Fail the partition after its writer has only waited for missing readers for ``waited_s``.
+
+        The writer gets ConsumerNotFoundError. Readers that are attached, or come later, get a
+        ProducerFailedError with its text.
+        """
         if self.readers_missing == 0 or self.released:
             return
         self.lost = ConsumerNotFoundError(
@@ -421,7 +455,7 @@ class ResultPartition:
         self.fail(self.lost)
 
     def describe_unread(self) -> str:
-        """Name the subpartitions that nobody has asked for, the first of them."""
+        """Name the subpartitions that no reader has requested, up to a limit."""
         unread = self.unread
         named = ", ".join(map(str, unread[:_UNREAD_NAMED_MAX]))
         more = " and others" if len(unread) > _UNREAD_NAMED_MAX else ""
@@ -431,8 +465,10 @@ class ResultPartition:
         )
 
     def on_all_data_processed(self) -> None:
-        """Count one acknowledgement; a reader that left counts as well, or nobody would ever
-        finish."""
+        """Count one acknowledgement.
+
+        A reader that leaves counts too, or the partition could never finish.
+        """
         self._unacknowledged -= 1
         if self._unacknowledged == 0:
             self.all_data_processed.set(True)
@@ -457,34 +493,37 @@ class ResultPartition:
 
     @property
     def cancelled(self) -> bool:
-        """Whether every reader has gone, so that nobody will read what is written."""
+        """Whether all readers have left before the end."""
         return self._unfinished == 0 and not self.finished
 
     def failure_cause(self) -> RemoteError | None:
-        """Why the producer failed, made anew for each who asks; None if it did not."""
+        """Return a new copy of the producer's error for each caller; None if it has not failed."""
         return None if self.kept_failure is None else self.kept_failure.error()
 
     # -- life -------------------------------------------------------------------------------------
 
     def when_released(self, callback: Callable[[ResultPartition], None]) -> None:
-        """Call back once, when the partition is released."""
+        """Call ``callback`` once, when the partition is released."""
         self._on_released.append(callback)
 
     def fail(self, cause: BaseException) -> None:
-        """The producer failed: drop everything and tell every reader the first cause."""
+        """Drop all data of a failed producer, and report the first cause to every reader."""
         if not self.released:
             self._drop_everything(as_consumers_get_it(cause))
 
     def _drop_everything(self, told: RemoteError) -> None:
-        """Release the partition; readers that have not read to the end are told why."""
+        """Release the partition; readers that have not read to the end get the error."""
         self.kept_failure = KeptError.of(told)
         for subpartition in self.subpartitions:
             subpartition.fail()
         self._release()
 
     def close(self) -> None:
-        """The producer is done. A finished partition stays until it is read; the readers of another
-        one are told that its end will not come."""
+        """Close the producer's side.
+
+        A finished partition stays until it is read. Readers of an unfinished one get an error,
+        because its end will not come.
+        """
         if not self.finished and not self.released:
             self.closed = True
             self.fail(
@@ -492,7 +531,7 @@ class ResultPartition:
             )
 
     def release(self) -> None:
-        """Drop everything, whatever the state; readers get PartitionNotFoundError. Idempotent."""
+        """Drop all data in any state; readers get PartitionNotFoundError. Idempotent."""
         if not self.released:
             self.closed = True
             self._drop_everything(released_error(f"partition {self.partition_id}"))
@@ -517,12 +556,14 @@ class ResultPartition:
             )
 
     def pool_statistics(self) -> LocalBufferPoolStatistics:
-        """Say what the pool holds."""
+        """Return the pool's segment counts."""
         return self._pool.statistics()
 
     def statistics(self) -> ResultPartitionStatistics:
-        """Say what was produced so far, and what the pool and the subpartitions hold. Thousands of
-        them take milliseconds."""
+        """Return the totals so far and the state of the pool and the subpartitions.
+
+        This takes milliseconds for thousands of subpartitions.
+        """
         parts = tuple(subpartition.statistics() for subpartition in self.subpartitions)
         written = sum(part.bytes_out + part.queued_bytes + part.bytes_dropped for part in parts)
         return ResultPartitionStatistics(
@@ -535,7 +576,7 @@ class ResultPartition:
         )
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         self._pool.check_invariants()
         for subpartition in self.subpartitions:
             subpartition.check_invariants()
@@ -553,7 +594,7 @@ class ResultPartition:
 
 
 def released_error(partition: str) -> PartitionNotFoundError:
-    """What the readers of a released partition get."""
+    """Return the error for readers of a released partition."""
     return PartitionNotFoundError(
         f"{partition} has been released by its producer: it can be read once and only while it is "
         f"there, have the producer make it anew"
@@ -561,9 +602,11 @@ def released_error(partition: str) -> PartitionNotFoundError:
 
 
 def as_consumers_get_it(cause: BaseException) -> RemoteError:
-    """Make the same error for local and remote consumers; what came from further up stays, if it
-    has a code on the wire that means it. A failed producer is a cause in itself: through which
-    channels it was heard of would only hide it."""
+    """Convert an error to the one that local and remote consumers get.
+
+    Errors from further upstream stay as they are if a wire code exists for them. A failed producer
+    is a cause in itself, so the channels that reported it are left out.
+    """
     if isinstance(cause, ProducerFailedError):
         return cause.of_channel(None)
     if isinstance(cause, ConsumerCancelledError | PartitionNotFoundError):
@@ -575,8 +618,10 @@ def as_consumers_get_it(cause: BaseException) -> RemoteError:
 
 
 def pool_size(subpartitions: int, config: NetworkConfig) -> tuple[int, int]:
-    """Buffers that a partition requires, and the most it uses: n + 1 and n x exclusive +
-    floating."""
+    """Return the required and the maximum number of buffers of a partition.
+
+    These are n + 1 and n x exclusive + floating, for n subpartitions.
+    """
     required = subpartitions + 1
     maximum = subpartitions * config.buffers_per_channel + config.floating_buffers_per_gate
     return required, max(required, maximum)

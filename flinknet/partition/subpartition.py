@@ -1,17 +1,16 @@
-"""What a result partition needs of a subpartition, whichever way it keeps the data.
+"""The interface between a result partition and its subpartitions, for every exchange mode.
 
-Theory of operation (Flink's ResultSubpartition). A partition writes into its subpartitions through
-``ResultSubpartition``, and hears of their readers as their ``SubpartitionOwner``; the readers see
-neither, they have a view (``buffer/view.py``). So what differs between exchange modes stands in the
-kind of subpartition alone:
+This is Flink's ResultSubpartition. A partition writes through ``ResultSubpartition``. Its
+subpartitions report on their readers through ``SubpartitionOwner``. Readers only have a view
+(``buffer/view.py``). The exchange modes therefore differ only in the kind of subpartition:
 
-- when ``create_view`` gives a reader something to poll, and to how many;
-- when the data counts as *acknowledged*: when the one reader has processed it, or when it is kept
-  for whoever reads it later;
-- when the subpartition is *released* by its readers (``SubpartitionOwner.on_released``), or only by
-  its partition.
+- when ``create_view`` gives a reader data to poll, and how many readers there may be;
+- when the data is *acknowledged*: when the only reader has processed it, or when it is kept for
+  later readers;
+- when the subpartition is *released*: by its readers (``SubpartitionOwner.on_released``), or only
+  by its partition.
 
-Every kind follows the table of ``buffer/channel_end.py`` in what may be written, and raises
+Every kind accepts data and events by the table in ``buffer/channel_end.py``, and raises
 LocalProtocolError otherwise.
 """
 
@@ -35,7 +34,7 @@ __all__ = [
 
 
 class SubpartitionStatistics(NamedTuple):
-    """Present state of one subpartition; buffers and bytes count from its start."""
+    """Current state of one subpartition; buffers and bytes out are totals since its start."""
 
     subpartition: int
     queued_buffers: int
@@ -50,30 +49,30 @@ class SubpartitionStatistics(NamedTuple):
 
 
 class ResultSubpartition(Protocol):
-    """One consumer's share of a partition, as the partition and its writer see it."""
+    """One consumer's share of a partition, as seen by the partition and its writer."""
 
     released_on_consumption: bool
     """Whether the data goes with its reader, so that the producer stays until it is read. Otherwise
-    it is there until the partition is released."""
+    the data stays until the partition is released."""
     index: int
     buffer_bytes: int
-    """Up to where new builders are filled."""
+    """Size up to which new builders are filled."""
     end: ChannelEnd
-    """How far the data has been written."""
+    """Progress of the written data towards its end."""
     released: bool
-    """Whether nobody reads this any more: what is added is dropped."""
+    """Whether all readers are gone, so that added buffers are dropped."""
 
     @property
     def acknowledged(self) -> bool:
-        """Whether all data has been processed, or is kept, so that its partition may end."""
+        """Whether all data is processed, or kept, so that the partition may end."""
 
     @property
     def consumed(self) -> bool:
-        """Whether everything has been taken, the end of the partition included."""
+        """Whether everything has been taken, including the end of the partition."""
 
     @property
     def has_had_reader(self) -> bool:
-        """Whether somebody reads this, or has read it."""
+        """Whether a reader is or was attached."""
 
     @property
     def events_queued(self) -> int:
@@ -81,81 +80,89 @@ class ResultSubpartition(Protocol):
 
     @property
     def is_full_of_events(self) -> bool:
-        """Whether as many events wait as may (``wire.events_per_channel_max``). The end of the
-        data, that of the partition and one cancel marker are queued all the same."""
+        """Whether the number of waiting events is at its limit (``wire.events_per_channel_max``).
+
+        The end of data, the end of the partition and one cancel marker are queued beyond it.
+        """
 
     @property
     def load(self) -> int:
-        """The queue's length as one number to compare: its buffers, and of as many its bytes."""
+        """Length of the queue as one comparable number: buffers first, then bytes."""
 
     @property
     def bytes_out(self) -> int:
         """Bytes that readers have taken."""
 
     def add_builder(self, builder: BufferBuilder) -> None:
-        """Append an open builder; the one before it is sealed first."""
+        """Append an open builder, and seal the previous one."""
 
     def seal_open(self) -> None:
-        """Close the open builder, if any: nothing is appended to it any more."""
+        """Seal the open builder, if any."""
 
     def flush(self) -> None:
-        """Let a reader that waits have what the open builder holds."""
+        """Let a waiting reader take the bytes of the open builder."""
 
     def check_open(self) -> None:
         """Raise LocalProtocolError if the data has ended."""
 
     def check_event(self, data_type: DataType, size: int) -> None:
-        """Raise LocalProtocolError if ``add_event`` would, for an event of so many bytes."""
+        """Raise LocalProtocolError if ``add_event`` would, for an event of ``size`` bytes."""
 
     def add_event(self, buffer: Buffer) -> None:
-        """Append an event behind all data so far, or in front of it if the event has priority."""
+        """Append an event, or insert it in front of the data if it has priority."""
 
     def overtaken_data(self) -> list[Buffer]:
-        """What a priority event overtakes that is added now: the data that is written and not read,
-        in order. Each part has a reference for the caller, and stays where it is."""
+        """Return the data that a priority event added now overtakes: written, not read, in order.
+
+        Each buffer has a reference for the caller and stays in the queue.
+        """
 
     def prioritize(self, event: Buffer, body: bytes) -> list[Buffer]:
-        """Give priority to an event that is queued, with another body of the same length, and
-        return what it overtakes, as ``overtaken_data`` does."""
+        """Give priority to a queued event, with a new body of the same length.
+
+        Returns the data that it overtakes, as ``overtaken_data`` does.
+        """
 
     def create_view(self, listener: AvailabilityListener) -> SubpartitionView:
-        """Attach a reader. Raises LocalProtocolError if it cannot read, or not now."""
+        """Attach a reader.
+
+        Raises:
+            LocalProtocolError: If it cannot read, or not now.
+        """
 
     def fail(self) -> None:
-        """The partition is gone: drop everything, and tell the readers to look for the cause."""
+        """Drop all data of a failed partition, and notify the readers, which read the cause."""
 
     def statistics(self) -> SubpartitionStatistics:
-        """Say what is queued, and what has gone out so far."""
+        """Return the queue's length and the totals so far."""
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
 
 
 class SubpartitionOwner(Protocol):
-    """The partition, as its subpartitions see it."""
+    """The partition, as seen by its subpartitions."""
 
     partition_id: str
 
     def failure_cause(self) -> BaseException | None:
-        """Why the producer failed, None if it did not."""
+        """Return the error with which the producer failed, or None."""
 
     def on_all_data_processed(self) -> None:
-        """The end of data was acknowledged in one subpartition, or all data before it is kept."""
+        """Handle that the end of data was acknowledged in a subpartition, or its data is kept."""
 
     def on_barrier_taken(self, subpartition: ResultSubpartition, event: Buffer) -> None:
-        """The reader has taken a barrier that could have timed out, and did not."""
+        """Handle that the reader has taken a barrier before its time was over."""
 
     def time_out_barrier_of(self, subpartition: ResultSubpartition, checkpoint_id: int) -> bool:
-        """Let the barrier of a checkpoint overtake everything in one subpartition; whether it
-        waited there."""
+        """Let a checkpoint's barrier overtake one subpartition; False if it did not wait there."""
 
     def on_room_for_events(self) -> None:
-        """A subpartition that was full of events is not any more."""
+        """Handle that a subpartition full of events has room again."""
 
     def on_released(self, subpartition: ResultSubpartition, cause: BaseException | None) -> None:
-        """The reader is done, has cancelled, or was lost because of ``cause``."""
+        """Handle that the reader is done, has cancelled, or was lost because of ``cause``."""
 
 
 SubpartitionFactory = Callable[[SubpartitionOwner, int, int, WireLimits], ResultSubpartition]
-"""Makes subpartition ``index`` of an owner, from the size of its buffers and the limits of its
-events."""
+"""Creates subpartition ``index`` of an owner, with its buffer size and event limits."""

@@ -1,17 +1,17 @@
-"""Events that wait to be sent and that a newer one makes superfluous.
+"""Waiting events that a newer event makes superfluous.
 
-Theory of operation. A reader that is held up takes no events, and its writer goes on: a watermark
-every few milliseconds would fill the queue with events of which only the last says anything. So a
-new event takes the place of one that waits:
+A blocked reader takes no events while its writer goes on. A watermark every few milliseconds would
+fill the queue, although only the last one matters. A new event therefore replaces a waiting one:
 
-- A watermark takes the place of a watermark directly before it, a status that of a status. A
-  watermark that does not rise says nothing, nor does *active* behind a watermark, which only an
-  active channel has: they are dropped. *Active* behind *idle* behind a watermark is dropped with
-  the *idle*. So between two data buffers wait three of them at most: a status, a watermark, *idle*.
-- A cancel marker takes the place of the one before it, wherever that waits. It cancels the earlier
-  checkpoints, too, and barriers that stand between mean nothing, before it or behind it.
+- A watermark replaces a watermark directly before it, and a status replaces a status. Two kinds of
+  events say nothing and are dropped: a watermark that does not rise, and *active* behind a
+  watermark, because only an active channel has watermarks. *Active* behind *idle* behind a
+  watermark is dropped together with the *idle*. At most three of them therefore wait between two
+  data buffers: a status, a watermark, and *idle*.
+- A cancel marker replaces the previous cancel marker, wherever that one waits. It also cancels the
+  earlier checkpoints, and barriers between the two are void on either side of it.
 
-Nothing else moves: no watermark or status passes data, a barrier or another event.
+Other events do not move: no watermark or status passes data, a barrier or another event.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _EVENT = DataType.EVENT_BUFFER
 
 
 def supersede(queue: deque[Buffer], event: Buffer) -> list[Buffer]:
-    """Put an event in the place of one that it makes superfluous, if there is any.
+    """Put an event in the place of a waiting event that it makes superfluous.
 
-    Return the buffers that are not to be sent any more, the event among them if it says nothing
-    new. If there are none the event is still to be queued. Only an EVENT_BUFFER may come here.
+    Returns the buffers that must not be sent any more, including the event itself if it says
+    nothing new. With an empty result, the caller must still queue the event. Only an EVENT_BUFFER
+    is allowed.
     """
     said = _said(event) if queue else None
     if isinstance(said, CancelCheckpointMarker):
@@ -80,7 +81,7 @@ def _supersede_cancel(
 
 
 def _said(buffer: Buffer) -> DecodedEvent | None:
-    """Return what a buffer says, None if it is no ordinary event."""
+    """Decode an ordinary event; None for any other buffer."""
     if buffer.data_type is not _EVENT:
         return None
     return said_in(Event(_EVENT, bytes(buffer.view())))

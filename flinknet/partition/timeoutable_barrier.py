@@ -1,16 +1,15 @@
-"""The timeoutable barrier: one that waits in the output queues of a partition, for a time.
+"""The timeoutable barrier: a barrier that waits in a partition's queues for a limited time.
 
-Theory of operation (Flink's alignmentTimeout). The barrier is broadcast like any event that blocks.
-In each subpartition one of three things comes first: its reader *takes* it, and it has overtaken
-nothing; the *time* is over, it becomes unaligned, moves in front of everything that is queued, and
-the data that it overtakes there is state of the output; or the reader is *gone*. When that is
-settled for every subpartition, the data overtaken is handed to whoever takes the checkpoint, once.
-The clock is not here: the task says when the time is over, and so may the reader of a local
-channel, whose queue this is.
+This implements Flink's alignmentTimeout. The barrier is broadcast like any blocking event. In each
+subpartition, one of three things happens first. The reader *takes* the barrier, which then has
+overtaken nothing. Its *time* is over: it becomes unaligned, moves in front of the queue, and the
+data it overtakes is state of the output. Or the reader is *gone*. When every subpartition is
+settled, the overtaken data is passed once to the task's checkpoint. The clock is not here: the task
+reports the timeout, and the reader of a local channel may do so for its queue.
 
-A checkpoint that is aborted before, by its task, by a barrier that comes later, or because the
-partition is released, hands out nothing (None instead); the barrier stays where it is, and blocks
-its reader as any other.
+A checkpoint can be aborted first: by its task, by a later barrier, or by the release of the
+partition. It then gets None instead of data. The barrier stays in its place and blocks its reader
+like any other.
 
 Life cycle::
 
@@ -18,8 +17,8 @@ Life cycle::
     SETTLED  ABORT -> SETTLED
     ABORTED  ABORT -> ABORTED
 
-Invariant: the subpartitions that are settled have a list of buffers each, with a reference of this
-object's until they are handed out or given back.
+Invariant: each settled subpartition has a list of buffers. This object holds a reference to each
+buffer until the data is passed on or recycled.
 """
 
 from __future__ import annotations
@@ -43,14 +42,15 @@ __all__ = [
 ]
 
 OvertakenData: TypeAlias = list[list[Buffer]]
-"""What a barrier has overtaken, by subpartition, in order; whoever gets it recycles the buffers."""
+"""Data that a barrier has overtaken, by subpartition and in order. Its receiver recycles the
+buffers."""
 
 OnOvertakenData: TypeAlias = Callable[[OvertakenData | None], None]
-"""Called exactly once, inside the call that settles it; None if that will never be known."""
+"""Called exactly once, inside the call that settles the barrier; with None if it is aborted."""
 
 
 class BarrierState(Enum):
-    """Whether it is known what the barrier overtakes."""
+    """Whether the data that the barrier overtakes is known."""
 
     QUEUED = "it waits in one subpartition at least"
     SETTLED = "it was taken, or has overtaken, in every subpartition"
@@ -58,7 +58,7 @@ class BarrierState(Enum):
 
 
 class BarrierEvent(Enum):
-    """What happens to the barrier."""
+    """Event in the life of the barrier."""
 
     SETTLE = "it was taken, has overtaken, or lost its reader in one subpartition of several"
     COMPLETE = "so it has in the last one"
@@ -96,7 +96,7 @@ class TimeoutableBarrier:
         self._overtaken: dict[int, list[Buffer]] = {}
 
     def queue(self) -> None:
-        """Append the barrier to every subpartition; one that nobody reads is settled at once."""
+        """Append the barrier to every subpartition; settle a released one immediately."""
         for subpartition in self._subpartitions:
             subpartition.add_event(self.event)
         for subpartition in self._subpartitions:
@@ -104,12 +104,14 @@ class TimeoutableBarrier:
                 self.settle(subpartition.index, [])
 
     def is_waiting(self, index: int) -> bool:
-        """Whether the barrier waits in a subpartition, of a checkpoint that is not aborted."""
+        """Whether the barrier of a live checkpoint waits in a subpartition."""
         return self.state is BarrierState.QUEUED and index not in self._overtaken
 
     def settle(self, index: int, overtaken: list[Buffer]) -> None:
-        """The barrier waits no more in a subpartition, where it has overtaken this; only while it
-        ``is_waiting``."""
+        """Record that the barrier has left a subpartition's queue, and the data it overtook there.
+
+        Only allowed while it ``is_waiting``.
+        """
         assert self.is_waiting(index), "a barrier was settled that did not wait"
         self._overtaken[index] = overtaken
         complete = len(self._overtaken) == len(self._subpartitions)
@@ -119,7 +121,7 @@ class TimeoutableBarrier:
             self._on_overtaken([by_subpartition[part.index] for part in self._subpartitions])
 
     def time_out(self, index: int) -> bool:
-        """Let the barrier overtake everything in a subpartition; whether it waited there."""
+        """Let the barrier overtake all data in a subpartition; return whether it waited there."""
         if not self.is_waiting(index):
             return False
         subpartition = self._subpartitions[index]
@@ -127,13 +129,15 @@ class TimeoutableBarrier:
         return True
 
     def time_out_everywhere(self) -> None:
-        """Let the barrier overtake everything, wherever it still waits."""
+        """Let the barrier overtake all data in each subpartition where it still waits."""
         for subpartition in self._subpartitions:
             self.time_out(subpartition.index)
 
     def abort(self) -> None:
-        """Give back what was overtaken so far, and say that the rest will not be known; nothing if
-        it is known already, or aborted."""
+        """Recycle the overtaken data, and report that the rest will not be known.
+
+        Does nothing if the barrier is settled or aborted already.
+        """
         was_queued = self.state is BarrierState.QUEUED
         self.state = TRANSITIONS[self.state, _E.ABORT]
         if was_queued:
@@ -144,7 +148,7 @@ class TimeoutableBarrier:
             self._on_overtaken(None)
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         settled = len(self._overtaken)
         if self.state is BarrierState.QUEUED:
             assert settled < len(self._subpartitions), "a barrier waits nowhere, and is not settled"
