@@ -1,2 +1,4 @@
-"""Bytes: the messages of the protocol, their codec and the handshake; ``SPEC.md`` is the law
-here."""
+"""The wire format: messages, their codec and the handshake.
+
+``SPEC.md`` is normative.
+"""

@@ -1,8 +1,8 @@
-"""The two headers that come with every buffer: a BufferResponse's, and an AddCredit's.
+"""The BufferResponse and AddCredit headers, which accompany every buffer.
 
-They are written and read here by hand, each with one call; ``messages.py`` has the layout. The
-``.pyx`` beside this module is the same for C, where a header is read without a Python object for
-each of its bytes and numbers.
+They are encoded and decoded here by hand, with one call each; ``messages.py`` defines their layout.
+The compiled version (``buffer_header.pyx``) creates no Python object for each byte and number of a
+header.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__ = [
 
 
 class BufferHeader(NamedTuple):
-    """What a BufferResponse says about its body.
+    """Header of a BufferResponse.
 
-    ``continued`` bytes at its start go on with a record of the buffer before (Flink's partial
-    record length), ``unfinished`` bytes at its end begin one that goes on in the next. Between
-    them stand ``records`` whole records.
+    The first ``continued`` bytes of the body continue a record of the previous buffer (Flink's
+    partial record length). The last ``unfinished`` bytes begin a record that continues in the next
+    buffer. Between them are ``records`` whole records.
     """
 
     channel: int
@@ -71,8 +71,10 @@ def encode_buffer_header(
     unfinished: int = 0,
     records: int = 0,
 ) -> bytes:
-    """Encode the header of a BufferResponse, whose fields are those of ``BufferHeader``; ``size``
-    bytes of body must follow."""
+    """Encode the header of a BufferResponse; ``size`` bytes of body must follow.
+
+    The arguments are the fields of ``BufferHeader``.
+    """
     return _BUFFER_STRUCT.pack(
         _BUFFER_ARRAY,
         _BUFFER_RESPONSE,
@@ -95,9 +97,13 @@ def encode_buffer_header(
 
 
 def read_buffer_header(data: bytearray, start: int) -> BufferHeader | None:
-    """Take apart the header of a BufferResponse, if one begins at ``start``; there are
-    BUFFER_PREFIX_BYTES at least. Raises RemoteProtocolError if it is none that is ever sent,
-    whatever the limits are."""
+    """Decode the header of a BufferResponse; None if another message begins at ``start``.
+
+    At least BUFFER_PREFIX_BYTES must be present.
+
+    Raises:
+        RemoteProtocolError: If the header is invalid under any limits.
+    """
     if data[start + 1] != _BUFFER_RESPONSE or data[start] != _BUFFER_ARRAY:
         return None
     (
@@ -138,13 +144,18 @@ def read_buffer_header(data: bytearray, start: int) -> BufferHeader | None:
 
 
 def encode_credit(channel: int, credit: int) -> bytes:
-    """Encode an AddCredit."""
+    """Encode an AddCredit message."""
     return _CREDIT_STRUCT.pack(_CREDIT_ARRAY, _ADD_CREDIT, 0xCE, channel, 0xCE, credit)
 
 
 def read_credit(data: bytearray, start: int) -> tuple[int, int] | None:
-    """Take the channel and the credit out of an AddCredit, if one begins at ``start``; there are
-    CREDIT_BYTES at least. Raises RemoteProtocolError if its form is wrong."""
+    """Decode the channel and credit of an AddCredit; None if another message begins at ``start``.
+
+    At least CREDIT_BYTES must be present.
+
+    Raises:
+        RemoteProtocolError: If its form is wrong.
+    """
     if data[start + 1] != _ADD_CREDIT or data[start] != _CREDIT_ARRAY:
         return None
     _, _, mark1, channel, mark2, credit = _unpack_credit(data, start)
@@ -154,5 +165,5 @@ def read_credit(data: bytearray, start: int) -> tuple[int, int] | None:
 
 
 def copy_body(data: memoryview, start: int, end: int, body: memoryview, filled: int) -> None:
-    """Copy bytes that have been read to their place in a body, of which ``filled`` are there."""
+    """Copy ``data[start:end]`` into a body, behind its first ``filled`` bytes."""
     body[filled : filled + end - start] = data[start:end]

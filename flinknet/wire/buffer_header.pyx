@@ -1,4 +1,4 @@
-"""The two headers that come with every buffer, in C: see ``buffer_header.py``."""
+"""The BufferResponse and AddCredit headers in C: see ``buffer_header.py``."""
 
 from cpython.buffer cimport (
     PyBUF_SIMPLE,
@@ -44,7 +44,7 @@ cdef tuple DATA_TYPES = tuple(DataType)
 
 
 cdef class BufferHeader:
-    """What a BufferResponse says about its body."""
+    """Header of a BufferResponse."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ cdef class BufferHeader:
 
 
 cdef inline unsigned char *put_uint32(unsigned char *place, unsigned int value) noexcept:
-    """Write a number, with its marker, and return the place behind it."""
+    """Write a number with its marker, and return the address behind it."""
     place[0] = UINT32_MARKER
     put_bytes(place + 1, value)
     return place + 5
@@ -118,7 +118,7 @@ cpdef bytes encode_buffer_header(
 
 
 cpdef BufferHeader read_buffer_header(bytearray data, Py_ssize_t start):
-    """Take apart the header of a BufferResponse, if one begins there."""
+    """Decode the header of a BufferResponse; None if another message begins there."""
     cdef const unsigned char *place
     cdef int ordinal
     if start < 0 or PyByteArray_GET_SIZE(data) - start < BUFFER_BYTES:
@@ -152,7 +152,7 @@ cpdef BufferHeader read_buffer_header(bytearray data, Py_ssize_t start):
 
 
 cpdef bytes encode_credit(unsigned int channel, unsigned int credit):
-    """Encode an AddCredit."""
+    """Encode an AddCredit message."""
     cdef bytes message = PyBytes_FromStringAndSize(NULL, CREDIT_MESSAGE_BYTES)
     cdef unsigned char *place = <unsigned char *>PyBytes_AS_STRING(message)
     place[0] = CREDIT_ARRAY
@@ -162,7 +162,7 @@ cpdef bytes encode_credit(unsigned int channel, unsigned int credit):
 
 
 cpdef tuple read_credit(bytearray data, Py_ssize_t start):
-    """Take the channel and the credit out of an AddCredit, if one begins there."""
+    """Decode the channel and credit of an AddCredit; None if another message begins there."""
     cdef const unsigned char *place
     if start < 0 or PyByteArray_GET_SIZE(data) - start < CREDIT_MESSAGE_BYTES:
         raise ValueError("the message is cut off")
@@ -175,7 +175,7 @@ cpdef tuple read_credit(bytearray data, Py_ssize_t start):
 
 
 cpdef copy_body(data, Py_ssize_t start, Py_ssize_t end, body, Py_ssize_t filled):
-    """Copy bytes that have been read to their place in a body."""
+    """Copy ``data[start:end]`` into a body, behind its first ``filled`` bytes."""
     cdef Py_buffer source, target
     PyObject_GetBuffer(data, &source, PyBUF_SIMPLE)
     try:

@@ -1,14 +1,15 @@
-"""Checkpoint options: which kind of checkpoint a barrier begins, and how its channels align.
+"""Checkpoint options: the kind of checkpoint that a barrier begins, and its alignment.
 
-| alignment | means |
+| alignment | meaning |
 |---|---|
-| ALIGNED | a channel is blocked by its barrier until that of every other channel has come |
-| ALIGNED, with a time-out | the same; what is missing when the time is over goes on UNALIGNED |
-| UNALIGNED | the barrier overtakes data; what it overtakes is part of the checkpoint |
-| FORCED_ALIGNED | aligned, because this exchange cannot be unaligned, whatever others are |
-| AT_LEAST_ONCE | nothing is blocked, and nothing overtaken |
+| ALIGNED | a barrier blocks its channel until the barriers of all other channels have come |
+| ALIGNED, with a timeout | the same; when the time is over, it continues as UNALIGNED |
+| UNALIGNED | the barrier overtakes data, which becomes part of the checkpoint |
+| FORCED_ALIGNED | aligned, because this exchange cannot be unaligned, even if others are |
+| AT_LEAST_ONCE | nothing is blocked or overtaken |
 
-The time-out is counted from the barrier's creation at the coordinator, by every subtask for itself.
+The timeout counts from the barrier's creation at the coordinator. Each subtask counts it for
+itself.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from flinknet.errors import LocalProtocolError
 __all__ = ["Alignment", "CheckpointKind", "CheckpointOptions"]
 
 ALIGNED_TIMEOUT_MS_MAX = 0xFFFFFFFF
-"""What a time-out has room for on the wire: 49 days."""
+"""Largest timeout that fits the wire format: 49 days."""
 
 
 class CheckpointKind(IntEnum):
-    """What is asked for; the numbers travel."""
+    """Kind of a checkpoint; the numbers travel on the wire."""
 
     CHECKPOINT = 0
     SAVEPOINT = 1
     SAVEPOINT_SUSPEND = 2
-    """The job ends with it, before its input has ended."""
+    """The job ends with this savepoint, before the end of its input."""
     SAVEPOINT_TERMINATE = 3
-    """The job ends with it, as if its input had ended: windows fire, timers run out."""
+    """The job ends with this savepoint, as if its input had ended: windows and timers fire."""
 
     @property
     def is_savepoint(self) -> bool:
-        """Whether somebody has asked for it, who keeps it; such a one is never unaligned."""
+        """Whether a user requested it and owns it; a savepoint is never unaligned."""
         return self is not CheckpointKind.CHECKPOINT
 
     @property
@@ -47,7 +48,7 @@ class CheckpointKind(IntEnum):
 
 
 class Alignment(IntEnum):
-    """How barriers meet; the numbers travel."""
+    """Alignment of the barriers; the numbers travel on the wire."""
 
     ALIGNED = 0
     UNALIGNED = 1
@@ -67,11 +68,13 @@ _DATA_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class CheckpointOptions:
-    """What goes with a barrier (Flink's CheckpointOptions).
+    """Options of a barrier (Flink's CheckpointOptions).
 
-    ``aligned_timeout_ms`` is None for no time-out. Only what is aligned has one; a forced alignment
-    keeps that of the exchanges which are not forced, and does not time out itself. Raises
-    LocalProtocolError for a combination that does not exist.
+    ``aligned_timeout_ms`` is None for no timeout. Only aligned barriers have one. A forced
+    alignment carries the timeout for exchanges that are not forced, and does not time out itself.
+
+    Raises:
+        LocalProtocolError: If the combination does not exist.
     """
 
     kind: CheckpointKind = CheckpointKind.CHECKPOINT
@@ -101,18 +104,22 @@ class CheckpointOptions:
 
     @property
     def is_timeoutable(self) -> bool:
-        """Whether the alignment ends after some time, with the checkpoint unaligned from then."""
+        """Whether the alignment can time out, after which the checkpoint is unaligned."""
         return self.alignment is Alignment.ALIGNED and self.aligned_timeout_ms is not None
 
     @property
     def data_type(self) -> DataType:
-        """How the barrier travels."""
+        """Data type of the barrier's buffer."""
         if self.is_timeoutable:
             return DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
         return _DATA_TYPES[self.alignment]
 
     def to_unaligned(self) -> CheckpointOptions:
-        """The options when the time is over. Raises LocalProtocolError if there is no time-out."""
+        """Return the options after the timeout.
+
+        Raises:
+            LocalProtocolError: If there is no timeout.
+        """
         if not self.is_timeoutable:
             raise LocalProtocolError(f"{self} does not time out, so it never becomes unaligned")
         return CheckpointOptions(self.kind, Alignment.UNALIGNED)

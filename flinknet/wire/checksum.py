@@ -1,12 +1,11 @@
-"""Checksums: what follows every message when a connection has them.
+"""Checksums: the trailer of each message on a connection with checksums.
 
-A trailer is one msgpack integer of fixed width, the CRC32C (Castagnoli) of all bytes of the message
-before it, header and body. TCP's own 16 bits let one damaged packet in 65,536 through, and proxies,
-drivers and memory damage what no packet had wrong.
+A trailer is one msgpack integer of fixed width. It holds the CRC32C (Castagnoli) of the whole
+message before it, header and body. TCP's 16-bit checksum misses one damaged packet in 65,536, and
+proxies, drivers and memory can damage data outside of packets.
 
-The ``.pyx`` beside this module is the same for C: it reads the bytes where they lie, with the
-instructions that processors have for CRC32C. Where a processor has none, it calls the library that
-this form calls.
+The compiled version (``checksum.pyx``) reads the bytes in place, with the CRC32C instructions of
+the processor. Without such instructions it calls the same library as this version.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import warnings
 from struct import Struct
 
 with warnings.catch_warnings():
-    # That it is slow without its own C, which is not so where Python is compiled.
+    # It warns that it is slow without its C extension, which is wrong where Python is compiled.
     warnings.simplefilter("ignore", RuntimeWarning)
     import google_crc32c
 
@@ -37,18 +36,19 @@ _extend = google_crc32c.extend
 
 
 def crc32c(data: bytes | memoryview, crc: int = 0) -> int:
-    """Return the CRC32C of what has the CRC32C ``crc`` with ``data`` behind it.
+    """Extend the CRC32C ``crc`` of earlier bytes over ``data``.
 
-    The library takes nothing but bytes, so memory that can be written is copied first.
+    The library only takes bytes, so writable memory is copied first.
     """
     result: int = _extend(crc, bytes(data))
     return result
 
 
 def crc32c_between(data: bytes | memoryview, start: int, end: int, crc: int = 0) -> int:
-    """Return the CRC32C of what has the CRC32C ``crc`` with part of ``data`` behind it.
+    """Extend the CRC32C ``crc`` of earlier bytes over ``data[start:end]``.
 
-    Raises ValueError if that is no part of it.
+    Raises:
+        ValueError: If the range is not inside ``data``.
     """
     if not 0 <= start <= end <= len(data):
         raise ValueError(f"there are no bytes {start} to {end} in {len(data)}")
@@ -56,19 +56,20 @@ def crc32c_between(data: bytes | memoryview, start: int, end: int, crc: int = 0)
 
 
 def make_trailer(header: bytes | memoryview, body: bytes | memoryview) -> bytes:
-    """Return the trailer of a message that is in two pieces."""
+    """Return the trailer of a message in two pieces."""
     return encode_trailer(crc32c(body, crc32c(header)))
 
 
 def encode_trailer(crc: int) -> bytes:
-    """Encode what follows a message with this checksum."""
+    """Encode the trailer for a checksum."""
     return _TRAILER.pack(_UINT32, crc)
 
 
 def decode_trailer(data: bytes | memoryview, start: int) -> int | None:
-    """Return the checksum that a trailer says, None if it is no trailer.
+    """Return the checksum in a trailer, or None if the bytes are not a trailer.
 
-    Raises ValueError if it is cut off.
+    Raises:
+        ValueError: If it is cut off.
     """
     if not 0 <= start <= len(data) - TRAILER_BYTES:
         raise ValueError("the trailer is cut off")

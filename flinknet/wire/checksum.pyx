@@ -30,7 +30,7 @@ cdef extern from *:
     #include <nmmintrin.h>
     #define HAS_CRC_INSTRUCTIONS __builtin_cpu_supports("sse4.2")
     #define WITH_CRC_INSTRUCTIONS __attribute__((target("sse4.2")))
-    typedef uint64_t crc_state;  /* What the instruction takes and gives: no moves in between. */
+    typedef uint64_t crc_state;  /* The instruction's own type: no conversions in between. */
     #define CRC_OF_WORD(crc, word) _mm_crc32_u64(crc, word)
     #define CRC_OF_BYTE(crc, byte) _mm_crc32_u8((uint32_t)(crc), byte)
     #elif defined(__ARM_FEATURE_CRC32) && defined(__AARCH64EL__)
@@ -44,15 +44,15 @@ cdef extern from *:
 
     #ifdef HAS_CRC_INSTRUCTIONS
 
-    /* The instruction takes a word per cycle, and its result three cycles later: so it goes over
-       three lanes at a time. Their states make one when the first is moved over the bytes of the
-       second, as if so many zeros had come, and what that gives over those of the third. Lanes are
-       too short for the processor to see what is read next, so it is told: of memory that is in no
-       cache the checksum takes half the time. To tell it of memory behind the end does no harm. */
+    /* The instruction starts once per cycle and has a latency of three cycles, so three lanes are
+       computed at a time. To combine the states, the first is moved over the length of the second
+       lane, as if zeros followed, and the result over the length of the third. Lanes are too short
+       for the hardware prefetcher, so memory is prefetched explicitly: this halves the time for
+       uncached memory. Prefetching behind the end is harmless. */
     #define LANE_BYTES 256
     #define CACHE_LINE_BYTES 64
     #define AHEAD_BYTES (6 * LANE_BYTES)
-    static uint32_t moved[4][256];  /* Over a lane, for each byte of a state. */
+    static uint32_t moved[4][256];  /* Each byte of a state, moved over one lane. */
 
     static inline uint64_t word_at(const uint8_t *place) {
         uint64_t word;
@@ -111,7 +111,7 @@ cdef extern from *:
 
     static int begin_checksums(void) { return 0; }
     static uint32_t crc32c_by_instruction(uint32_t before, const uint8_t *place, Py_ssize_t size) {
-        return 0;  /* Never called: begin_checksums said so. */
+        return 0;  /* Never called, because begin_checksums returns 0. */
     }
 
     #endif
@@ -136,7 +136,7 @@ cdef inline uint32_t over(uint32_t crc, const uint8_t *place, Py_ssize_t size) e
 
 
 cpdef unsigned int crc32c(data, unsigned int crc=0) except? 0:
-    """Return the CRC32C of what has the CRC32C ``crc`` with ``data`` behind it."""
+    """Extend the CRC32C ``crc`` of earlier bytes over ``data``."""
     cdef Py_buffer memory
     PyObject_GetBuffer(data, &memory, PyBUF_SIMPLE)
     try:
@@ -148,7 +148,7 @@ cpdef unsigned int crc32c(data, unsigned int crc=0) except? 0:
 cpdef unsigned int crc32c_between(
     data, Py_ssize_t start, Py_ssize_t end, unsigned int crc=0
 ) except? 0:
-    """Return the CRC32C of what has the CRC32C ``crc`` with part of ``data`` behind it."""
+    """Extend the CRC32C ``crc`` of earlier bytes over ``data[start:end]``."""
     cdef Py_buffer memory
     PyObject_GetBuffer(data, &memory, PyBUF_SIMPLE)
     try:
@@ -160,12 +160,12 @@ cpdef unsigned int crc32c_between(
 
 
 cpdef bytes make_trailer(header, body):
-    """Return the trailer of a message that is in two pieces."""
+    """Return the trailer of a message in two pieces."""
     return encode_trailer(crc32c(body, crc32c(header)))
 
 
 cpdef bytes encode_trailer(unsigned int crc):
-    """Encode what follows a message with this checksum."""
+    """Encode the trailer for a checksum."""
     cdef bytes trailer = PyBytes_FromStringAndSize(NULL, BYTES_OF_TRAILER)
     cdef uint8_t *place = <uint8_t *>PyBytes_AS_STRING(trailer)
     place[0] = UINT32_MARKER
@@ -177,7 +177,7 @@ cpdef bytes encode_trailer(unsigned int crc):
 
 
 cpdef decode_trailer(data, Py_ssize_t start):
-    """Return the checksum that a trailer says, None if it is no trailer."""
+    """Return the checksum in a trailer, or None if the bytes are not a trailer."""
     cdef Py_buffer memory
     cdef const uint8_t *place
     PyObject_GetBuffer(data, &memory, PyBUF_SIMPLE)

@@ -1,17 +1,18 @@
-"""The decoder of a connection with checksums: nothing is believed before its trailer is here.
+"""The decoder of a connection with checksums: no message counts before its trailer agrees.
 
-Theory of operation. A message without a body is decoded when all of it and its trailer have come
-and agree; until then it stays in the receive buffer. A body is copied to its place as it comes, as
-without checksums, and its checksum is computed on the way: only when the trailer agrees does the
-receiver hear that the body is complete. A receiver that is asked for memory by a damaged header
-loses nothing by that: the connection does not live to use it.
+A message without a body stays in the receive buffer until it and its trailer are complete and
+agree. A body is copied to its destination as it arrives, as without checksums, and its checksum is
+computed on the way. The receiver learns that the body is complete only when the trailer agrees. A
+damaged header can request memory from the receiver, but this is harmless: the connection ends
+before the memory is used.
 
-A header that breaks a rule may have been damaged, so the trailer is judged first: the *violation*
-is kept, the body is read past, and only a right trailer makes the violation count. For that the
-decoder has to know where the trailer stands. So an unknown type of message, and a length over the
-limits, are judged at once: nothing says how much to read.
+A header that breaks a rule may be damaged, so its trailer is checked first. The decoder keeps the
+*violation*, skips the body, and raises the violation only if the trailer agrees. This requires the
+position of the trailer. An unknown message type, or a length over the limits, is therefore rejected
+immediately.
 
-One more state than the plain decoder's: *trailer* (the body is here, its trailer is not).
+There is one more state than in the plain decoder: *trailer* (the body is complete, its trailer is
+not).
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ __all__ = ["ChecksummedFrameDecoder"]
 _FOR_MEMORY = Stall.FOR_MEMORY
 _BUFFER_RESPONSE = MessageType.BUFFER_RESPONSE
 _SIZE_BYTES = 4
-"""Of the length of a body, the last field of its header."""
+"""Bytes of the body's length, the last field of its header."""
 
 
 class ChecksummedFrameDecoder(FrameDecoder):
-    """Feeds messages to a receiver once their checksums have been found right."""
+    """Feeds messages to a receiver once their checksums agree."""
 
     __slots__ = ("_crc", "_trailer_due", "_violation")
 
@@ -57,7 +58,7 @@ class ChecksummedFrameDecoder(FrameDecoder):
         self._crc = 0
         self._trailer_due = False
         self._violation: RemoteProtocolError | None = None
-        """What is wrong with the header of the buffer that is being read."""
+        """Violation in the header of the current buffer."""
 
     def _decode(self, data: bytearray, start: int, end: int) -> int:
         position = start + self._continue_body(start, end) if self._trailer_due else start
@@ -83,10 +84,12 @@ class ChecksummedFrameDecoder(FrameDecoder):
         return position
 
     def _control_bytes(self, data: bytearray, start: int, end: int) -> int:
-        """Return how long a message other than a BufferResponse is, as far as that can be known.
+        """Return the length of a message other than a BufferResponse, as far as it is known.
 
-        Raises RemoteProtocolError for what can be none, before anything is kept for it. What its
-        type has no part in is judged behind the trailer.
+        Rules that do not depend on the message type are checked behind the trailer.
+
+        Raises:
+            RemoteProtocolError: If no such message exists, before anything is kept for it.
         """
         array_header, type_id = data[start], data[start + 1]
         layout = LAYOUTS.get(type_id) or self._layout(array_header, type_id)
@@ -98,7 +101,7 @@ class ChecksummedFrameDecoder(FrameDecoder):
         return size
 
     def _begin_message_with_body(self, data: bytearray, start: int, end: int) -> int:
-        """Begin a BufferResponse; return where to go on, which is its start if it has to wait."""
+        """Begin a BufferResponse; return the next position, or ``start`` if it must wait."""
         body_start = start + BUFFER_PREFIX_BYTES
         size = int.from_bytes(data[body_start - _SIZE_BYTES : body_start], "big")
         body = None
@@ -125,8 +128,11 @@ class ChecksummedFrameDecoder(FrameDecoder):
         return self._take_body(start, start, end)
 
     def _take_body(self, begin: int, start: int, end: int) -> int:
-        """Take what has come of a body and its trailer from ``start`` on; return how many bytes
-        that was. A header in front of it begins at ``begin``: one checksum goes over both."""
+        """Take the available bytes of a body and its trailer; return their number.
+
+        They begin at ``start``. ``begin`` is the start of their header if it comes with them,
+        because one checksum covers both.
+        """
         size = min(self._body_missing, end - start)
         self._crc = crc32c_between(self._memory, begin, start + size, self._crc)
         if size and self._body is not None:

@@ -1,14 +1,14 @@
-"""The codec: messages to bytes, and an incremental decoder from bytes to messages.
+"""The codec: encodes messages, and decodes them incrementally.
 
-Theory of operation. The decoder is in one of two states: *header* (waiting for the rest of a
-message that is short and has no body, or for the prefix of one that has) and *body* (copying the
-payload of a BufferResponse straight into the memory that the receiver named for it, or skipping
-it). A length is judged as soon as the prefix is complete, before anything is allocated for it.
-After an error the decoder is *poisoned* and refuses everything: the place in the stream is lost.
+The decoder has two states. In *header*, it waits for the rest of a short message without a body, or
+for the prefix of a message with a body. In *body*, it copies the payload of a BufferResponse
+directly into the receiver's memory, or skips it. A length is checked as soon as the prefix is
+complete, before any allocation. After an error the decoder is *poisoned* and rejects all input,
+because its position in the stream is lost.
 
-The receivers of messages are given as objects with one method per event, so that the hot path
-makes no intermediate message objects. Buffers have a receiver of their own, whose class is compiled
-where the decoder is, so that the two call each other as C does.
+A receiver is an object with one method per event, so the hot path creates no message objects.
+Buffers have their own receiver. Its class is compiled together with the decoder, so the two make C
+calls to each other.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FIXINT_MAX = 0x7F
 
 
 class Stall(Enum):
-    """Why the decoder stalls in front of a frame: ``begin_buffer`` has no memory for it now."""
+    """Reason why the decoder stops in front of a frame: no memory is available for it."""
 
     FOR_MEMORY = "for memory"
 
@@ -54,56 +54,58 @@ _FOR_MEMORY = Stall.FOR_MEMORY
 
 
 class BufferReceiver:
-    """Whoever finds the memory for buffers: the base of one end of a connection."""
+    """Provides the memory for buffers: the base class of one end of a connection."""
 
     def begin_buffer(self, header: BufferHeader) -> memoryview | Stall | None:
         """Return ``header.size`` bytes of memory for the body, or None to skip it.
 
-        ``Stall.FOR_MEMORY`` stops the decoder in front of the frame: ``received`` asks again.
+        ``Stall.FOR_MEMORY`` stops the decoder in front of the frame; ``received`` asks again.
         """
         raise NotImplementedError
 
     def end_buffer(self) -> None:
-        """The body that ``begin_buffer`` made room for is complete."""
+        """Handle the completion of the body that ``begin_buffer`` provided memory for."""
         raise NotImplementedError
 
 
 class MessageReceiver(Protocol):
-    """Whoever handles the other messages: one end of a connection."""
+    """Handles the other messages: one end of a connection."""
 
     def on_credit(self, channel: int, credit: int) -> None:
-        """AddCredit: the message that comes as often as buffers go."""
+        """Handle an AddCredit, which is as frequent as buffers."""
 
     def on_message(self, message_type: MessageType, fields: tuple[int | bytes, ...]) -> None:
-        """Another message without a body arrived; ``fields`` are its variable fields in order."""
+        """Handle another message without a body; ``fields`` are its variable fields in order."""
 
     def on_error_response(self, channel: int, code: int, text: str) -> None:
-        """The peer reports an error."""
+        """Handle an error that the peer reports."""
 
 
 def encode(message_type: MessageType, *fields: int | bytes) -> bytes:
-    """Encode a message that has no body."""
+    """Encode a message without a body."""
     return LAYOUTS[message_type].encode(*fields)
 
 
 def encode_error(channel: int, code: int, text: str, limits: WireLimits) -> bytes:
-    """Encode an ErrorResponse; the text is made printable, and cut to the limit at a character
-    boundary."""
+    """Encode an ErrorResponse.
+
+    The text is made printable, and cut to the limit at a character boundary.
+    """
     raw = printable(text).encode()[: limits.error_text_bytes_max].decode(errors="ignore").encode()
     return LAYOUTS[MessageType.ERROR_RESPONSE].encode(channel, code, len(raw)) + raw
 
 
 class FrameDecoder:
-    """Feeds messages to a receiver, whatever the pieces in which the bytes arrive.
+    """Feeds messages to a receiver, however the bytes are split on arrival.
 
-    The caller reads into ``get_buffer()`` and says with ``received`` how much it read, as
-    asyncio's BufferedProtocol does; a header that is cut off stays in that buffer, in front of
-    what is read next. While a frame waits for memory nothing more may be read: what has been
-    read stays where it is, and ``received(0)`` goes on with it. So it does after
-    ``turn_messages_max`` messages, or ``end_turn``, which leave the decoder with ``has_more``.
+    The caller reads into ``get_buffer()`` and passes the size to ``received``, as asyncio's
+    BufferedProtocol does. An incomplete header stays in that buffer, in front of the next bytes.
 
-    Another ``receiver``, and another one of ``buffers``, may take over with the next message, from
-    within a message.
+    While a frame waits for memory, the caller must not read more. The bytes read so far stay in
+    place, and ``received(0)`` continues with them. The same holds after ``turn_messages_max``
+    messages or ``end_turn``, which set ``has_more``.
+
+    ``receiver`` and ``buffers`` may be replaced from within a message, for the next message on.
     """
 
     __slots__ = (
@@ -135,7 +137,7 @@ class FrameDecoder:
         turn_messages_max: int = 2**31,
     ) -> None:
         self.has_more = False
-        """Whether ``received`` stopped because it had handled enough."""
+        """Whether ``received`` stopped at its limit with messages left."""
         self._turn_messages_max = turn_messages_max
         self._turn_ends = False
         self.receiver = receiver
@@ -155,8 +157,11 @@ class FrameDecoder:
         return self._memory[self._end :]
 
     def received(self, size: int) -> None:
-        """Decode ``size`` bytes that were read into ``get_buffer()``. Raises
-        RemoteProtocolError."""
+        """Decode ``size`` bytes that were read into ``get_buffer()``.
+
+        Raises:
+            RemoteProtocolError: If the peer breaks the protocol; every later call raises it too.
+        """
         if self._failure is not None:
             raise self._failure
         start, end = self._start, self._end + size
@@ -165,7 +170,7 @@ class FrameDecoder:
             start = self._decode(self._content(), start, end)
         except RemoteProtocolError as failure:
             self._failure = failure
-            self._start = self._end = 0  # what still comes is read here, and not decoded
+            self._start = self._end = 0  # later bytes are read here but not decoded
             self.release()
             raise
         if start == end:
@@ -176,16 +181,16 @@ class FrameDecoder:
         self._start, self._end = start, end
 
     def end_turn(self) -> None:
-        """Handle nothing more in this call; to be called from within a message without a body."""
+        """End the current call after this message; call it from a message without a body."""
         self._turn_ends = True
 
     @property
     def body_missing(self) -> int:
-        """How many bytes of a body have not come yet."""
+        """Bytes of the current body that have not arrived yet."""
         return self._body_missing
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Decode ``data`` of any length by way of ``get_buffer``."""
+        """Decode ``data`` of any length through ``get_buffer``."""
         source = memoryview(data)
         while source:
             target = self.get_buffer()
@@ -197,20 +202,22 @@ class FrameDecoder:
             source = source[size:]
 
     def release(self) -> None:
-        """Let go of a body that is only part filled."""
+        """Release the memory of a partly filled body."""
         if self._body is not None:
             self._body.release()
             self._body = None
 
     def _content(self) -> bytearray:
-        """What the memory is of: to be read without a view."""
+        """Return the receive buffer's bytearray, which can be read without a view."""
         content = self._memory.obj
         assert isinstance(content, bytearray)
         return content
 
     def _decode(self, data: bytearray, start: int, end: int) -> int:
-        """Handle every complete message in part of the memory, up to as many as a turn may have,
-        and return where the next one begins."""
+        """Handle the complete messages in the range, up to the limit of a turn.
+
+        Returns the position of the next message.
+        """
         position = start + self._continue_body(start, end) if self._body_missing else start
         self._waiting = self.has_more = False
         for _ in range(self._turn_messages_max):
@@ -271,7 +278,11 @@ class FrameDecoder:
         return here
 
     def _check_buffer(self, header: BufferHeader) -> None:
-        """Judge what a header says of its body. Raises RemoteProtocolError."""
+        """Check the fields of a header against each other and the limits.
+
+        Raises:
+            RemoteProtocolError: If they are invalid.
+        """
         channel, data_type, size = header.channel, header.data_type, header.size
         continued, unfinished, records = header.continued, header.unfinished, header.records
         is_plain = data_type is _DATA_WITH_CLEAR_END and not continued and not unfinished
@@ -308,7 +319,7 @@ class FrameDecoder:
             )
 
     def _continue_body(self, start: int, end: int) -> int:
-        """Take what belongs to the body that has begun; return how many bytes that was."""
+        """Take the available bytes of the current body; return their number."""
         size = min(self._body_missing, end - start)
         if self._body is not None:
             copy_body(self._memory, start, start + size, self._body, self._body_filled)
@@ -321,7 +332,7 @@ class FrameDecoder:
         return size
 
     def _control(self, data: bytearray, start: int, end: int) -> int:
-        """Handle another message if all of it is here; return where the next one begins."""
+        """Handle another message if it is complete; return the position of the next message."""
         layout = self._layout(data[start], data[start + 1])
         prefix_end: int = start + layout.struct.size
         if prefix_end > end:

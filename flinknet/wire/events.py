@@ -1,4 +1,4 @@
-"""Events: what stands between records, and their bodies, as ``SPEC.md`` defines them.
+"""Events: the buffers between records, and their bodies as defined in ``SPEC.md``.
 
 | event | data type | priority | blocks | credit |
 |---|---|---|---|---|
@@ -15,10 +15,10 @@
 | EndOfData | END_OF_DATA | no | no | none |
 | EndOfPartition | END_OF_PARTITION | no | no | none |
 
-A body is one msgpack array. Where a data type carries events of several kinds, its first element is
-the kind, and a kind that is not known is skipped by whoever reads it (``decode_event`` gives None),
-so that others may be added. Integers behind the kind have a fixed width: a body is compared with
-its one form, and no other encoding of the same values is taken.
+A body is one msgpack array. Where a data type carries several kinds of events, the first element is
+the kind. Readers skip unknown kinds (``decode_event`` returns None), so kinds can be added later.
+Integers behind the kind have a fixed width. Each body has exactly one valid form, and any other
+encoding of the same values is rejected.
 """
 
 from __future__ import annotations
@@ -66,11 +66,10 @@ __all__ = [
 
 
 class Event(NamedTuple):
-    """What stands between two records: how it travels, and its body, one msgpack array.
+    """An event between two records: its data type, and its body, which is one msgpack array.
 
-    Of its type depends whether it overtakes what is queued before it (``has_priority``), and
-    whether its channel delivers nothing more until its reader has the consumption resumed
-    (``is_blocking_upstream``).
+    The data type decides whether the event overtakes the queue before it (``has_priority``), and
+    whether its channel stops until the reader resumes the consumption (``is_blocking_upstream``).
     """
 
     data_type: DataType
@@ -92,13 +91,13 @@ _STR8 = 0xD9
 _UID_BYTES_MAX = 255
 
 _MOMENT = Struct(">BBBq")
-"""Array of two, kind, and a 64-bit integer: a cancel marker, and a watermark."""
+"""Array of two: kind and a 64-bit integer. Used by cancel markers and watermarks."""
 _STATUS_FORM = Struct(">BBB")
 _BARRIER_FORM = Struct(">BBBqBqBBBI")
-"""Array of six, kind, checkpoint, moment, kind of checkpoint, alignment, time-out, 0 for none. So a
-barrier has as many bytes before its time is over as afterwards."""
+"""Array of six: kind, checkpoint, moment, kind of checkpoint, alignment, and timeout (0 for none).
+The barrier therefore keeps its length when it times out."""
 _LATENCY_HEAD = Struct(">BBBqBB")
-"""Array of four, kind, moment, and how long the name is that follows."""
+"""Array of four: kind, moment, and the length of the name that follows."""
 _LATENCY_TAIL = Struct(">BI")
 _ANNOUNCEMENT_HEAD = bytes((0x92, _ANNOUNCEMENT))
 
@@ -131,8 +130,13 @@ def _refuse(noun: str, what: str, body: bytes) -> RemoteProtocolError:
 def _unpack(
     noun: str, form: Struct, body: bytes, constants: tuple[int | None, ...], part: slice = _WHOLE
 ) -> tuple[int, ...]:
-    """Return the values of a body, or of a part of it, that must have this form and these
-    constants, in order, None standing for a value. Raises RemoteProtocolError."""
+    """Return the variable values of a body, or of a part of it, in order.
+
+    ``constants`` lists the required elements, with None for a variable value.
+
+    Raises:
+        RemoteProtocolError: If the form or a constant differs.
+    """
     data = body[part]
     if len(data) != form.size:
         raise _refuse(noun, "is too short or too long", body)
@@ -161,10 +165,10 @@ def _check_checkpoint_id(noun: str, checkpoint_id: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointBarrier:
-    """Separates what belongs to a checkpoint from what comes after it.
+    """Separates the records of a checkpoint from later ones.
 
-    ``timestamp_ms`` is when the coordinator has created it, in milliseconds since 1970; the
-    alignment's time-out is counted from there.
+    ``timestamp_ms`` is the time of its creation at the coordinator, in milliseconds since 1970. The
+    alignment timeout counts from there.
     """
 
     checkpoint_id: int
@@ -172,8 +176,11 @@ class CheckpointBarrier:
     options: CheckpointOptions = _ALIGNED
 
     def event(self) -> Event:
-        """The event that travels; how, depends on the alignment. Raises LocalProtocolError for a
-        number out of range."""
+        """Return the event for this barrier; its data type depends on the alignment.
+
+        Raises:
+            LocalProtocolError: If a number is out of range.
+        """
         options = self.options
         noun = "a checkpoint barrier"
         _check_checkpoint_id(noun, self.checkpoint_id)
@@ -186,7 +193,11 @@ class CheckpointBarrier:
         return Event(options.data_type, body)
 
     def to_unaligned(self) -> CheckpointBarrier:
-        """The barrier when its time is over. Raises LocalProtocolError if it has no time-out."""
+        """Return the barrier after its timeout.
+
+        Raises:
+            LocalProtocolError: If it has no timeout.
+        """
         return CheckpointBarrier(self.checkpoint_id, self.timestamp_ms, self.options.to_unaligned())
 
 
@@ -206,15 +217,15 @@ def _decode_barrier(event: Event) -> CheckpointBarrier:
 
 @dataclass(frozen=True, slots=True)
 class EventAnnouncement:
-    """A barrier that can time out has come, and waits behind data (Flink's EventAnnouncement).
+    """Announces a barrier that can time out and waits behind data (Flink's EventAnnouncement).
 
-    The receiver makes it, in front of what has arrived; it never travels.
+    The receiver creates it in front of the data that has arrived; it never travels.
     """
 
     barrier: CheckpointBarrier
 
     def event(self) -> Event:
-        """The event that is polled in front of everything else."""
+        """Return the event that is polled before all other buffers."""
         return announcement_of(self.barrier.event().body)
 
 
@@ -227,12 +238,16 @@ def _decode_announcement(event: Event) -> EventAnnouncement:
 
 @dataclass(frozen=True, slots=True)
 class CancelCheckpointMarker:
-    """A checkpoint has failed upstream: its barriers that have not come will not."""
+    """Reports that a checkpoint failed upstream: its missing barriers will not come."""
 
     checkpoint_id: int
 
     def event(self) -> Event:
-        """The event that travels. Raises LocalProtocolError for a number out of range."""
+        """Return the event for this marker.
+
+        Raises:
+            LocalProtocolError: If the number is out of range.
+        """
         noun = "a cancel marker"
         _check_checkpoint_id(noun, self.checkpoint_id)
         body = _pack(noun, _MOMENT, 0x92, _CANCEL, _INT64, self.checkpoint_id)
@@ -247,11 +262,13 @@ def _decode_cancel(event: Event) -> CancelCheckpointMarker:
 
 @dataclass(frozen=True, slots=True)
 class EndOfChannelState:
-    """Everything before it was in flight when the checkpoint was taken that a task started from;
-    what it writes itself comes behind (Flink's EndOfChannelStateEvent)."""
+    """Separates a restored checkpoint's in-flight data from the task's new output.
+
+    This is Flink's EndOfChannelStateEvent.
+    """
 
     def event(self) -> Event:
-        """The event that travels."""
+        """Return the event for this marker."""
         return Event(DataType.RECOVERY_COMPLETION, _EMPTY)
 
 
@@ -261,17 +278,21 @@ class EndOfChannelState:
 MIN_WATERMARK = -(1 << 63)
 """The watermark before any event time."""
 MAX_WATERMARK = (1 << 63) - 1
-"""The watermark after all event time, which a source sends when it has ended."""
+"""The watermark after all event time; a source sends it at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """No record with this event time, or an earlier one, comes behind it."""
+    """Promises that no later record has this event time or an earlier one."""
 
     timestamp_ms: int
 
     def event(self) -> Event:
-        """The event that travels. Raises LocalProtocolError for a number out of range."""
+        """Return the event for this watermark.
+
+        Raises:
+            LocalProtocolError: If the number is out of range.
+        """
         body = _pack("a watermark", _MOMENT, 0x92, _WATERMARK, _INT64, self.timestamp_ms)
         return Event(DataType.EVENT_BUFFER, body)
 
@@ -284,17 +305,17 @@ def _decode_watermark(event: Event) -> Watermark:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkStatus:
-    """Whether the watermarks of a channel are waited for: not while it is idle."""
+    """Tells whether to wait for a channel's watermarks; an idle channel is not waited for."""
 
     idle: bool
 
     def event(self) -> Event:
-        """The event that travels."""
+        """Return the event for this status."""
         return Event(DataType.EVENT_BUFFER, _STATUS_FORM.pack(0x92, _STATUS, self.idle))
 
 
 WatermarkElement = Watermark | WatermarkStatus
-"""An event that tells of event time."""
+"""An event about event time."""
 
 
 def _decode_status(event: Event) -> WatermarkStatus:
@@ -307,10 +328,9 @@ def _decode_status(event: Event) -> WatermarkStatus:
 
 @dataclass(frozen=True, slots=True)
 class LatencyMarker:
-    """Says when it was made, by the clock of which source's worker; it goes along with records,
-    and overtakes none.
+    """Carries the time of its creation, on the clock of its source's worker.
 
-    ``operator_uid`` is at most 255 bytes of UTF-8.
+    It travels with the records and overtakes none. ``operator_uid`` is at most 255 bytes of UTF-8.
     """
 
     marked_time_ms: int
@@ -318,7 +338,11 @@ class LatencyMarker:
     subtask_index: int
 
     def event(self) -> Event:
-        """The event that travels. Raises LocalProtocolError for what does not fit."""
+        """Return the event for this marker.
+
+        Raises:
+            LocalProtocolError: If a value does not fit.
+        """
         noun = "a latency marker"
         try:
             uid = self.operator_uid.encode()
@@ -355,32 +379,31 @@ def _decode_latency(event: Event) -> LatencyMarker:
 
 @dataclass(frozen=True, slots=True)
 class EndOfData:
-    """No more records come: the job has read all of its input (``drain``), or was stopped."""
+    """Marks the end of the records: all input was read (``drain``), or the job was stopped."""
 
     drain: bool
 
     def event(self) -> Event:
-        """The event that travels."""
+        """Return the event for this mark."""
         return Event(DataType.END_OF_DATA, encode_end_of_data(drain=self.drain))
 
 
 @dataclass(frozen=True, slots=True)
 class EndOfPartition:
-    """Nothing comes any more."""
+    """Marks the end of the partition; nothing follows."""
 
     def event(self) -> Event:
-        """The event that travels."""
+        """Return the event for this mark."""
         return Event(DataType.END_OF_PARTITION, END_OF_PARTITION)
 
 
 def encode_end_of_data(*, drain: bool) -> bytes:
-    """``[1]``: the job has read all of its input (Flink's StopMode.DRAIN); ``[0]``: it was stopped
-    before."""
+    """Encode ``[1]`` if all input was read (Flink's StopMode.DRAIN), ``[0]`` if stopped before."""
     return _DRAIN if drain else _NO_DRAIN
 
 
 def decode_end_of_data(body: bytes) -> bool:
-    """Return ``drain``. Raises RemoteProtocolError for anything else."""
+    """Return ``drain``; raise RemoteProtocolError for any other body."""
     if body not in (_DRAIN, _NO_DRAIN):
         raise RemoteProtocolError(
             f"the body of an END_OF_DATA is {body[:8].hex()}, not 9100 or 9101"
@@ -389,14 +412,16 @@ def decode_end_of_data(body: bytes) -> bool:
 
 
 def check_end_of_partition(body: bytes) -> None:
-    """Raise RemoteProtocolError for anything but ``[]``."""
+    """Raise RemoteProtocolError for any body but ``[]``."""
     if body != END_OF_PARTITION:
         raise RemoteProtocolError(f"the body of an END_OF_PARTITION is {body[:8].hex()}, not 90")
 
 
 def check_received(data_type: DataType, body: bytes) -> None:
-    """Raise RemoteProtocolError for what no peer may send, whatever the reader makes of events: an
-    end in another form, and an announcement."""
+    """Raise RemoteProtocolError for an event that no peer may send.
+
+    These are an end in another form and an announcement. The reader of the events checks the rest.
+    """
     if data_type is DataType.END_OF_DATA:
         decode_end_of_data(body)
     elif data_type is DataType.END_OF_PARTITION:
@@ -406,7 +431,7 @@ def check_received(data_type: DataType, body: bytes) -> None:
 
 
 def is_announcement(event: Event) -> bool:
-    """Whether an event is what only a receiver makes, well formed or not."""
+    """Whether an event is an announcement, well formed or not, which only receivers create."""
     data_type, body = event
     return (
         data_type is DataType.PRIORITIZED_EVENT_BUFFER
@@ -445,8 +470,11 @@ _KINDS: dict[DataType, dict[int, Callable[[Event], DecodedEvent]]] = {
 
 
 def decode_event(event: Event) -> DecodedEvent | None:
-    """Return what an event says; None for one of a kind that this version does not know, which is
-    to be skipped. Raises RemoteProtocolError for a body that is not one of its type."""
+    """Decode an event; None for an unknown kind, which the reader must skip.
+
+    Raises:
+        RemoteProtocolError: If the body does not fit the data type.
+    """
     data_type, body = event
     kinds = _KINDS.get(data_type)
     if kinds is not None:
@@ -471,8 +499,10 @@ def decode_event(event: Event) -> DecodedEvent | None:
 
 
 def said_in(event: Event) -> DecodedEvent | None:
-    """Return what an event says, None for one of a kind that is not known, and for a body that is
-    not one of its type: the reader of the channel will find out."""
+    """Decode an event; None for an unknown kind or a malformed body.
+
+    The reader of the channel reports a malformed body.
+    """
     try:
         return decode_event(event)
     except RemoteProtocolError:
@@ -480,7 +510,7 @@ def said_in(event: Event) -> DecodedEvent | None:
 
 
 def barrier_in(event: Event) -> CheckpointBarrier | None:
-    """Return the barrier that an event is, None for anything else, as ``said_in``."""
+    """Return the barrier in an event, or None for any other event, as ``said_in`` does."""
     said = said_in(event)
     return said if isinstance(said, CheckpointBarrier) else None
 
@@ -491,11 +521,10 @@ def is_cancel_marker(event: Event) -> bool:
 
 
 def announcement_of(body: bytes) -> Event:
-    """Return the announcement of a barrier with this body, whatever it is: whoever reads it finds
-    out."""
+    """Return the announcement of a barrier with this body, which its reader validates."""
     return Event(DataType.PRIORITIZED_EVENT_BUFFER, _ANNOUNCEMENT_HEAD + body)
 
 
 def _has_kind(body: bytes) -> bool:
-    """Whether a body begins like an array of one to fifteen elements, the first from 0 to 127."""
+    """Whether a body begins like an array of 1 to 15 elements, the first from 0 to 127."""
     return len(body) >= 2 and 0x91 <= body[0] <= 0x9F and body[1] < 0x80

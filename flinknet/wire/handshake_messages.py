@@ -1,14 +1,13 @@
-"""The messages of the handshake: their bytes, and nothing of who says which of them when.
+"""The bytes of the handshake messages; ``connection/handshake.py`` has their order.
 
-Each message is 12 fixed bytes (magic, version, length) and then a msgpack array of fixed shape.
-Nothing is parsed by a general unpacker and nothing is allocated per peer before the message is
-complete; its length is judged on the fixed bytes alone. The fixed bytes are the same in every
-version, so that two versions can tell each other apart, and another version is told apart before
-its length is judged.
+Each message has 12 fixed bytes (magic, version, length) and a msgpack array of fixed shape. No
+general unpacker is involved, and nothing is allocated per peer before a message is complete. The
+fixed bytes are the same in every version, so different versions can detect each other. The version
+is checked before the length, and the length before the rest arrives.
 
-A *proof* is the last element of its message: HMAC-SHA256, with the secret as its key, over a label
-and every byte of the handshake before the proof, whoever sent it. So it covers the nonces of both
-sides, the role of the side that proves, and everything that either side has said about itself.
+A *proof* is the last element of its message. It is an HMAC-SHA256, with the secret as its key, over
+a label and all bytes of the handshake before the proof, in both directions. It therefore covers the
+nonces of both sides, the role of the proving side, and all claims of either side about itself.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ __all__ = [
 MAGIC = b"flinknet"
 PROTOCOL_VERSION = 5
 _TLS = b"\x16"
-"""How a connection over TLS begins."""
+"""First byte of a connection over TLS."""
 NONCE_BYTES = 16
 PROOF_BYTES = 32
 
@@ -63,8 +62,10 @@ _WRONG_FORM = "the peer sent a handshake of the wrong form"
 
 
 class HandshakeKind(IntEnum):
-    """First element of a message's array; the kinds come in this order, REFUSAL in place of any of
-    the accepting side's."""
+    """First element of a message's array.
+
+    The kinds come in this order. REFUSAL replaces any message of the accepting side.
+    """
 
     OPENING = 1
     CHALLENGE = 2
@@ -87,11 +88,12 @@ _LABELS: dict[HandshakeKind, bytes] = {
     HandshakeKind.HELLO: b"flinknet dialling hello",
     HandshakeKind.ANSWER: b"flinknet accepting answer",
 }
-"""What a proof begins with: whoever proves, and in which message, so that none can be sent back."""
+"""Start of the proof's input. It names the role and the message, so that no proof can be sent
+back."""
 
 
 class Verdict(IntEnum):
-    """What the accepting side says at the end."""
+    """Final decision of the accepting side."""
 
     WELCOME = 1
     VERSION = 2
@@ -102,14 +104,17 @@ class Verdict(IntEnum):
 
 
 SAID_TO_STRANGERS = frozenset((Verdict.VERSION, Verdict.FULL, Verdict.REFUSED))
-"""Verdicts that somebody may hear who has not proved that he knows the secret."""
+"""Verdicts for peers that have not proved that they know the secret."""
 _SAID_TO_PEERS = frozenset((Verdict.WELCOME, Verdict.IDENTITY, Verdict.DUPLICATE, Verdict.FULL))
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerIdentity:
-    """Who a worker is: name, where it accepts connections (empty if nowhere), job, attempt, size of
-    its buffers, how it controls the flow of data, and whether it asks for checksums."""
+    """Identity of a worker.
+
+    ``address`` is where it accepts connections, empty if nowhere. ``flow_control`` is its mode for
+    data, and ``checksums`` tells whether it requests them.
+    """
 
     worker_id: str
     address: str
@@ -122,7 +127,8 @@ class WorkerIdentity:
     def encode(self) -> bytes:
         """Encode as elements of a message's array.
 
-        Raises ConfigurationError for a name or number that does not fit.
+        Raises:
+            ConfigurationError: If a name or number does not fit.
         """
         if not 0 <= self.attempt <= _UINT32_MAX:
             raise ConfigurationError(f"attempt is {self.attempt}: choose 0 to {_UINT32_MAX}")
@@ -142,7 +148,7 @@ class WorkerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """1, the dialling side: something new, for the other side to prove the secret with."""
+    """Message 1, from the dialling side: a fresh nonce for the other side's proof."""
 
     nonce: bytes
 
@@ -153,35 +159,35 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """2, the accepting side: the same, and its own proof."""
+    """Message 2, from the accepting side: its own nonce, and its proof."""
 
     nonce: bytes
     proof: bytes
 
     @classmethod
     def encode(cls, nonce: bytes, secret: bytes, transcript: bytes) -> bytes:
-        """Encode with its preamble and the proof behind ``transcript``."""
+        """Encode with its preamble, and a proof over ``transcript`` and the message."""
         body = _HEADS[HandshakeKind.CHALLENGE] + _NONCE_HEADER + nonce
         return _with_proof(HandshakeKind.CHALLENGE, body, secret, transcript)
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """3, the dialling side: who it is, and its proof."""
+    """Message 3, from the dialling side: its identity and its proof."""
 
     identity: WorkerIdentity
     proof: bytes
 
     @classmethod
     def encode(cls, identity: WorkerIdentity, secret: bytes, transcript: bytes) -> bytes:
-        """Encode with its preamble and the proof behind ``transcript``."""
+        """Encode with its preamble, and a proof over ``transcript`` and the message."""
         body = _HEADS[HandshakeKind.HELLO] + identity.encode()
         return _with_proof(HandshakeKind.HELLO, body, secret, transcript)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """4, the accepting side to somebody who has proved the secret: verdict, reason, who it is."""
+    """Message 4, from the accepting side to a proven peer: verdict, identity, reason, proof."""
 
     verdict: Verdict
     identity: WorkerIdentity
@@ -197,7 +203,7 @@ class Answer:
         secret: bytes,
         transcript: bytes,
     ) -> bytes:
-        """Encode with its preamble and the proof behind ``transcript``; a long reason is cut."""
+        """Encode with its preamble and proof; a long reason is cut."""
         said = reason.encode(errors="replace")[:_REASON_BYTES_MAX]
         body = _HEADS[HandshakeKind.ANSWER] + bytes((verdict,)) + identity.encode()
         body += _string(said.decode(errors="ignore").encode())
@@ -206,7 +212,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The accepting side to somebody who has proved nothing: a verdict, and nothing else."""
+    """The accepting side's message to a peer that has proved nothing: only a verdict."""
 
     verdict: Verdict
 
@@ -219,8 +225,7 @@ HandshakeMessage: TypeAlias = Opening | Challenge | Hello | Answer | Refusal
 
 
 def prove(kind: HandshakeKind, secret: bytes, before: bytes) -> bytes:
-    """Return the proof that ends a message of this kind, ``before`` being every byte of the
-    handshake in front of it."""
+    """Return the proof of a message; ``before`` is the whole handshake in front of the proof."""
     return hmac.digest(secret, _LABELS[kind] + before, "sha256")
 
 
@@ -244,10 +249,13 @@ def _string(raw: bytes) -> bytes:
 def decode_handshake(
     data: bytes | bytearray, limits: WireLimits
 ) -> tuple[HandshakeMessage, int] | None:
-    """Return the message at the start of ``data`` and its length, None while it is incomplete.
+    """Return the message at the start of ``data`` and its length; None if it is incomplete.
 
-    Its proof is not looked at. Raises HandshakeError as soon as the bytes cannot become a valid
-    message; its code is VERSION if only the version differs.
+    The proof is not checked.
+
+    Raises:
+        HandshakeError: As soon as the bytes cannot become a valid message. Its code is VERSION if
+            only the version differs.
     """
     start = bytes(data[: len(MAGIC)])
     if start != MAGIC[: len(start)]:
@@ -275,7 +283,7 @@ def decode_handshake(
 
 
 _BODY_BYTES_MIN = 3
-"""A refusal."""
+"""Length of a refusal."""
 
 
 def _decode_body(body: bytes) -> HandshakeMessage:
@@ -290,7 +298,7 @@ def _decode_body(body: bytes) -> HandshakeMessage:
 
 
 class _Fields:
-    """Takes the fields of a body one by one; HandshakeError for what has another form."""
+    """Reads the fields of a body in order; raises HandshakeError if the form differs."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -302,25 +310,25 @@ class _Fields:
         return taken
 
     def end(self) -> None:
-        """Nothing may be left."""
+        """Check that no bytes are left."""
         if self._data:
             raise HandshakeError(_WRONG_FORM)
 
     def binary(self, header: bytes) -> bytes:
-        """Bytes whose length is in their header."""
+        """Read bytes with their length in the header."""
         if self._take(len(header)) != header:
             raise HandshakeError(_WRONG_FORM)
         return self._take(header[1])
 
     def verdict(self, possible: frozenset[Verdict]) -> Verdict:
-        """One of some verdicts."""
+        """Read one of the possible verdicts."""
         said = self._take(1)[0]
         if said not in possible:
             raise HandshakeError(_WRONG_FORM)
         return Verdict(said)
 
     def string(self, limit: int) -> str:
-        """A short string."""
+        """Read a short string."""
         marker, size = self._take(1), self._take(1)[0]
         if marker != _STR8 or size > limit:
             raise HandshakeError(_WRONG_FORM)
@@ -330,7 +338,7 @@ class _Fields:
             raise HandshakeError(_WRONG_FORM) from None
 
     def identity(self) -> WorkerIdentity:
-        """Who the peer says that it is."""
+        """Read the identity that the peer claims."""
         mark1, attempt, mark2, segment_bytes, flow, checksums = _IDENTITY.unpack(
             self._take(_IDENTITY.size)
         )

@@ -1,10 +1,10 @@
-"""The closed set of messages and their fixed layouts, as ``SPEC.md`` defines them.
+"""The closed set of messages and their fixed layouts, as defined in ``SPEC.md``.
 
-Every message is one flat msgpack array whose integers have fixed widths, so that a header is
-recognised and taken apart by one ``struct`` call; three kinds end with a byte string whose length
-is the last field of the header. A ``Layout`` is that one row of the specification as code: the
-same row encodes, decodes and checks. The bytes that never change (array header, type id, type
-markers) are part of the format, and a header whose constants differ is a protocol violation.
+Every message is one flat msgpack array. Its integers have fixed widths, so one ``struct`` call
+decodes a header. BUFFER_RESPONSE and ERROR_RESPONSE end with a byte string, and the last header
+field is its length. A ``Layout`` is one row of the specification as code: it encodes, decodes and
+checks. The array header, type id and type markers never change and are part of the format. A header
+with other constants is a protocol violation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BODY_STR16 = 0xDA
 
 
 class MessageType(IntEnum):
-    """Ids of all messages after the handshake; Flink's numbers (NettyMessage) where it has them."""
+    """Ids of all messages after the handshake; Flink's numbers (NettyMessage) where they exist."""
 
     BUFFER_RESPONSE = 0
     ERROR_RESPONSE = 1
@@ -50,11 +50,11 @@ class MessageType(IntEnum):
 
 
 Items = Callable[[tuple[Any, ...]], tuple[Any, ...]]
-"""Takes some of the items of a header."""
+"""Selects some of the items of a header."""
 
 
 class Layout(NamedTuple):
-    """One message: its struct, which fields are constants, and whether a body follows."""
+    """Layout of one message: its struct, the positions of its constants, and its body's marker."""
 
     message_type: MessageType
     struct: Struct
@@ -62,7 +62,7 @@ class Layout(NamedTuple):
     fields: tuple[int, ...]
     body_marker: int | None
     template: tuple[int | bytes, ...]
-    """All items, 0 for the fields."""
+    """All items, with 0 for the fields."""
     constants_of: Items
     fields_of: Items
 
@@ -74,7 +74,7 @@ class Layout(NamedTuple):
         return self.struct.pack(*items)
 
     def decode(self, data: bytearray | memoryview, start: int) -> tuple[Any, ...] | None:
-        """Take the variable fields, in order; None if one of the constants is wrong."""
+        """Return the variable fields, in order; None if a constant differs."""
         items = self.struct.unpack_from(data, start)
         if self.constants_of(items) != self.constants_of(self.template):
             return None
@@ -86,8 +86,7 @@ _BYTES16 = (0xC4, 16)
 
 
 def _layout(message_type: MessageType, *kinds: str, body: int | None = None) -> Layout:
-    """Build a layout from field kinds: ``u32``, ``u7`` (positive fixint) and ``id16`` (16
-    bytes)."""
+    """Build a layout from field kinds: ``u32``, ``u7`` (positive fixint), ``id16`` (16 bytes)."""
     arity = 1 + len(kinds) + (body == BODY_STR16)
     form = ">BB"
     constants = [(0, 0x90 | arity), (1, int(message_type))]
