@@ -1,1 +1,1 @@
-"""Multiplexing: all channels between two workers over one stream of bytes, both directions."""
+"""Multiplexing: all channels between two workers over one byte stream, in both directions."""

@@ -1,16 +1,15 @@
-"""The channel registry: the channels that this side has requested over a connection, by its
-numbers.
+"""The channel registry: the channels that this side has requested over a connection, by number.
 
-Theory of operation. Numbers go upwards and are never used twice, so what the peer says about a
-number below the next one, of which no channel is here, is late: the channel was closed while it was
-on its way. It is dropped and counted. A number not given out yet is a violation, and so is
-anything behind what ends a channel: the producer's error, or the end of the partition.
+Numbers increase and are never reused. A message about a number that was given out but has no
+channel is late: the channel was closed while the message was on its way. It is dropped and counted.
+Two kinds of messages break the protocol: about a number that was never given out, and behind the
+end of a channel, which is the producer's error or the end of the partition.
 
-A frame *arrives* from ``begin_buffer`` to ``end_buffer``, one at a time. Without credit it may find
-no buffer: the registry is then *stalled* on its channel, until the buffer is there or the channel
-closed, so that the link ``can_resume``.
+A frame *arrives* from ``begin_buffer`` to ``end_buffer``, one at a time. Without credit there may
+be no buffer for it. The registry is then *stalled* on the frame's channel until the buffer comes or
+the channel closes, and then the link ``can_resume``.
 
-Owned counters: buffers that arrived, buffers and messages that were dropped.
+Counters: buffers received; buffers and messages dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _FOR_MEMORY = Stall.FOR_MEMORY
 
 
 class ChannelRegistry(BufferReceiver):
-    """Channels by number; what the peer says about them raises RemoteProtocolError if wrong."""
+    """Channels by number; invalid messages about them raise RemoteProtocolError."""
 
     def __init__(self, config: NetworkConfig) -> None:
         self.buffers_in = 0
@@ -45,7 +44,7 @@ class ChannelRegistry(BufferReceiver):
         self._numbers: dict[RemoteInputChannel, int] = {}
         self._next_number = 0
         self.number_of = self._numbers.get
-        """Returns a channel's number, None if it is closed."""
+        """Returns a channel's number, or None if the channel is closed."""
         self._arriving: RemoteInputChannel | None = None
 
     def __len__(self) -> int:
@@ -62,14 +61,14 @@ class ChannelRegistry(BufferReceiver):
         return number
 
     def remove(self, channel: RemoteInputChannel) -> None:
-        """Forget a channel; frames on their way to it are skipped on arrival."""
+        """Remove a channel; frames on their way to it are skipped on arrival."""
         number = self._numbers.pop(channel, None)
         if number is not None:
             self._channels.pop(number, None)
             self._failed.discard(number)
 
     def lost(self, cause: BaseException) -> None:
-        """The peer is gone: fail every channel."""
+        """Fail every channel, because the peer is gone."""
         self.stalled_on = None
         self.can_resume = False
         if self._arriving is not None:
@@ -85,10 +84,10 @@ class ChannelRegistry(BufferReceiver):
     # -- the peer ---------------------------------------------------------------------------------
 
     def begin_buffer(self, header: BufferHeader) -> memoryview | Stall | None:
-        """Find the memory for a frame's body; see MessageReceiver."""
+        """Return the memory for a frame's body; see BufferReceiver."""
         channel = self._channels.get(header.channel)
         if channel is None:
-            self._find(header.channel, "data")  # it was requested, and is closed
+            self._find(header.channel, "data")  # drop it only if it was requested and closed
             self.buffers_dropped += 1
             return None
         data_type = header.data_type
@@ -107,20 +106,20 @@ class ChannelRegistry(BufferReceiver):
         return body
 
     def end_buffer(self) -> None:
-        """A frame's body is complete."""
+        """Pass a complete frame to its channel."""
         channel, self._arriving = self._arriving, None
         assert channel is not None
         self.buffers_in += 1
         channel.end_buffer()
 
     def resume(self) -> None:
-        """The frame that waited is tried again."""
+        """Clear the stall before the waiting frame is tried again."""
         assert self.stalled_on is not None, "a link was resumed that is not stalled"
         self.stalled_on = None
         self.can_resume = False
 
     def fail(self, number: int, error: RemoteError) -> None:
-        """ErrorResponse for one channel."""
+        """Handle an ErrorResponse for one channel."""
         channel = self._find(number, "an error")
         if channel is None:
             self.messages_dropped += 1
@@ -131,7 +130,7 @@ class ChannelRegistry(BufferReceiver):
         channel.fail(error)
 
     def on_backlog(self, number: int, backlog: int) -> None:
-        """BacklogAnnouncement."""
+        """Handle a BacklogAnnouncement."""
         channel = self._find(number, "a backlog")
         if channel is None:
             self.messages_dropped += 1
@@ -168,7 +167,7 @@ class ChannelRegistry(BufferReceiver):
             )
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         assert len(self._channels) + len(self._failed) == len(self._numbers), (
             "channel numbers are out of step"
         )

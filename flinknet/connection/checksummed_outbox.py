@@ -1,7 +1,7 @@
-"""The outbox of a connection with checksums: a trailer behind every message.
+"""The outbox of a connection with checksums: adds a trailer to every message.
 
 Trailers are added when frames are handed out, so queues, turns and quanta are those of the plain
-outbox. A trailer goes to the socket in one piece with the header behind it.
+outbox. A trailer and the header behind it go to the socket in one piece.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["ChecksummedOutbox"]
 
 
 class ChecksummedOutbox(Outbox):
-    """An outbox whose frames are followed by their checksums."""
+    """Outbox that adds the checksum behind each frame."""
 
     def next_frames(self, budget_bytes: int) -> list[bytes | memoryview]:
         """Return frames as the plain outbox does, with their trailers."""
         frames = Outbox.next_frames(self, budget_bytes)
-        has_control = len(frames) % 2  # in front of headers with their bodies, and sealed already
+        has_control = len(frames) % 2  # the control piece is first, with its trailers
         sealed: list[bytes | memoryview] = frames[:has_control]
         trailer = b""
         for position in range(has_control, len(frames), 2):

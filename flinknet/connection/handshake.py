@@ -1,8 +1,8 @@
-"""The handshake: both sides prove that they know the secret and say who they are.
+"""The handshake: both sides prove that they know the secret, and exchange identities.
 
-Theory of operation. Bytes go in through ``received``, bytes come out of it, ``deadline`` is when
-``expire`` wants to be called, and ``state`` says how it stands; what is new in each handshake, the
-nonce, is an argument. The four messages::
+``received`` takes bytes and returns bytes to send. ``deadline`` is the time for ``expire``, and
+``state`` is the progress. The nonce is an argument, because it is new in each handshake. The four
+messages::
 
     dialling side                              accepting side
     OPENING  nonce                      ->
@@ -10,27 +10,27 @@ nonce, is an argument. The four messages::
     HELLO    identity, proof            ->
                                         <-     ANSWER  verdict, identity, reason, proof
 
-The accepting side proves itself first, so that the dialling side says who it is to nobody but
-those who know the secret; and it says who *it* is only to somebody who has proved himself. Whoever
-has not hears a verdict and no reason (REFUSAL). Without a secret the key is empty and the messages
-are the same, so that nothing else differs. A proof covers every byte before it, so the last one,
-in ANSWER, says that nobody has changed anything of what both have said.
+The accepting side proves itself first, so the dialling side sends its identity only to a peer that
+knows the secret. The accepting side sends *its* identity only after the dialling side's proof. A
+peer without a valid proof gets a verdict without a reason (REFUSAL). Without a secret, the key is
+empty and the messages are the same. A proof covers all bytes before it, so the last one, in ANSWER,
+shows that neither side's messages were changed.
 
-The states, of the accepting side, of the dialling one, and how both end::
+The states of the accepting side, of the dialling side, and the three ends::
 
     AWAITS_OPENING    OPENED -> AWAITS_HELLO, TURNED_AWAY -> REFUSED, BROKEN -> FAILED
     AWAITS_HELLO      WELCOMED -> AGREED, TURNED_AWAY -> REFUSED, BROKEN -> FAILED
     AWAITS_CHALLENGE  CHALLENGED -> AWAITS_ANSWER, TURNED_AWAY -> REFUSED, BROKEN -> FAILED
     AWAITS_ANSWER     WELCOMED -> AGREED, TURNED_AWAY -> REFUSED, BROKEN -> FAILED
 
-Of a message that has another form, or comes in another state than its own, nothing is answered:
-FAILED. A side that has refused goes on reading, and discards, until the other closes: closing a
-socket that has unread bytes can cost the peer the refusal.
+A message with another form, or in another state than its own, is not answered: FAILED. A side that
+has refused goes on reading and discards the bytes until the other side closes. Closing a socket
+with unread bytes could lose the refusal on its way to the peer.
 
-A proof says that the peer knows the secret, not which of those that know it the peer is. Where a
-certificate vouches for that, which the transport below has checked, the owner says its names with
-``vouch``, and a peer whose id is not among them is turned away. ``admit`` is where the owner of the
-accepting side says whether it wants a peer that is otherwise welcome.
+A proof shows that the peer knows the secret, but not which worker it is. A certificate shows that,
+once the transport has checked it. The owner then passes its names to ``vouch``, and a peer with an
+id outside these names is turned away. With ``admit``, the owner of the accepting side decides
+whether it wants an otherwise valid peer.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ __all__ = [
 log = logging.getLogger("flinknet.connection")
 
 Admission = Callable[[WorkerIdentity], tuple[Verdict, str]]
-"""Whether a peer that agrees is wanted: WELCOME, or DUPLICATE or FULL and a reason."""
+"""Decides whether a valid peer is wanted: WELCOME, or DUPLICATE or FULL with a reason."""
 
 
 class HandshakeState(Enum):
-    """What a side waits for, and the three ends."""
+    """Message that a side waits for, or one of the three ends."""
 
     AWAITS_OPENING = "accepting, nothing heard"
     AWAITS_HELLO = "accepting, challenge said"
@@ -89,12 +89,12 @@ class HandshakeState(Enum):
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still become anything."""
+        """Whether the handshake is still in progress."""
         return self not in (self.AGREED, self.REFUSED, self.FAILED)
 
 
 class HandshakeEvent(Enum):
-    """What happens to a handshake."""
+    """Event in a handshake."""
 
     OPENED = "an opening came"
     CHALLENGED = "a challenge came, and its proof is right"
@@ -132,8 +132,8 @@ _NO_PROOF = (
 class Handshake:
     """One side of one handshake.
 
-    ``error`` says why it did not end well, ``verdict`` what was said or heard at the end,
-    ``theirs`` who the peer is, once it has proved the secret.
+    ``error`` is the reason if it failed. ``verdict`` is the final verdict, sent or received.
+    ``theirs`` is the peer's identity, once it has proved the secret.
     """
 
     def __init__(
@@ -167,37 +167,39 @@ class Handshake:
 
     @property
     def agreed(self) -> bool:
-        """Whether the connection stands."""
+        """Whether both sides have agreed."""
         return self.state is HandshakeState.AGREED
 
     @property
     def is_silent(self) -> bool:
-        """Accepting side: whether nothing has been heard at all."""
+        """On the accepting side, whether nothing has been received at all."""
         return self.state is HandshakeState.AWAITS_OPENING and not self._incoming
 
     @property
     def checksums(self) -> bool:
-        """Whether messages carry checksums, once both sides agree: if either asks for them."""
+        """Whether messages carry checksums after the agreement: if either side requests them."""
         return self._mine.checksums or (self.theirs is not None and self.theirs.checksums)
 
     @property
     def rest(self) -> bytes:
-        """Bytes of messages that came behind the handshake, once both sides agree. The accepting
-        side has none: the dialling side says nothing before it knows that it is welcome."""
+        """Bytes received behind the handshake, after the agreement.
+
+        The accepting side has none, because the dialling side sends nothing before its WELCOME.
+        """
         return bytes(self._incoming)
 
     # -- what the owner does ----------------------------------------------------------------------
 
     def vouch(self, names: Sequence[str]) -> None:
-        """Let the peer be none but a worker for which one of these names stands."""
+        """Accept only a worker that one of these certificate names stands for."""
         self._vouched = names
 
     def start(self) -> bytes:
-        """Return what is to be sent before anything has come: the dialling side's opening."""
+        """Return the bytes to send first: the dialling side's OPENING, or nothing."""
         return self._say(Opening(self._nonce).encode()) if self._dials else b""
 
     def received(self, data: bytes) -> bytes:
-        """Take bytes in any pieces and return what is to be sent, even at the end."""
+        """Take bytes in any pieces, and return the bytes to send, including those at the end."""
         self._incoming += data
         said = b""
         try:
@@ -219,24 +221,29 @@ class Handshake:
         return said
 
     def refuse(self, verdict: Verdict, reason: str) -> bytes:
-        """Accepting side: turn somebody away who has proved nothing yet, and return what is to be
-        sent. The reason stays here."""
+        """Refuse a peer that has proved nothing yet, on the accepting side.
+
+        Returns the bytes to send. The reason is not sent.
+        """
         return self._turn_away(verdict, HandshakeError(f"{self._peer} was refused: {reason}"))
 
     def reject(self, error: HandshakeError) -> None:
-        """Give up without a word, because of what the transport below has found."""
+        """Fail without an answer, because of an error in the transport."""
         self._fail(error)
 
     def expire(self) -> None:
-        """The deadline has passed; another try may find the peer awake."""
+        """Fail at the deadline; another attempt may succeed."""
         timeout_s = self._limits.handshake_timeout_ms / 1000
         self._give_up(
             f"{self._peer} did not complete the handshake within {timeout_s:g} s", unanswered=True
         )
 
     def lost(self, hint: str = "") -> None:
-        """The socket is gone, as it is if the peer has not begun to serve, or has no room; harmless
-        if the handshake has ended. ``hint`` says what else may be the cause."""
+        """Fail because the socket is gone; do nothing if the handshake has ended.
+
+        A peer that does not serve yet, or has no room, closes the socket like this. ``hint`` names
+        another possible cause.
+        """
         if self.state.is_open:
             self._give_up(f"{self._peer} closed the connection during the handshake{hint}")
 
@@ -275,7 +282,7 @@ class Handshake:
         return b""
 
     def _on_hello(self, hello: Hello, raw: bytes) -> bytes:
-        """Accepting side: judge who has dialled, and answer."""
+        """Judge the dialling side's HELLO, and answer it."""
         if not self._proves(HandshakeKind.HELLO, hello.proof, raw):
             return self._turn_away(Verdict.REFUSED, HandshakeError(f"{self._peer} {_NO_PROOF}"))
         if self._incoming:
@@ -295,7 +302,7 @@ class Handshake:
         return self._say(Answer.encode(verdict, self._mine, reason, self._secret, self._transcript))
 
     def _on_answer(self, answer: Answer, raw: bytes) -> None:
-        """Dialling side: the last word of the other."""
+        """Take the final decision of the accepting side."""
         if not self._proves(HandshakeKind.ANSWER, answer.proof, raw):
             raise HandshakeError(f"{self._peer} {_NO_PROOF}")
         self.theirs = answer.identity
@@ -314,7 +321,7 @@ class Handshake:
         return said
 
     def _proves(self, kind: HandshakeKind, proof: bytes, raw: bytes) -> bool:
-        """Add a message to what has been said, and whether its proof is right."""
+        """Add a message to the transcript; return whether its proof is right."""
         expected = prove(kind, self._secret, self._transcript + raw[:-PROOF_BYTES])
         self._transcript += raw
         return hmac.compare_digest(proof, expected)
@@ -362,7 +369,7 @@ def judge(
 ) -> tuple[Verdict, str]:
     """Decide whether two workers may exchange data: WELCOME, or IDENTITY and a reason.
 
-    ``vouched`` has the names of the peer's certificate, if it has shown one.
+    ``vouched`` holds the names in the peer's certificate, if it has shown one.
     """
     if vouched is not None and not any(stands_for(name, theirs.worker_id) for name in vouched):
         names = ", ".join(vouched)[:60] or "no name"
@@ -394,13 +401,13 @@ def judge(
 
 
 def stands_for(name: str, worker_id: str) -> bool:
-    """Return whether a name of a certificate stands for a worker; ``*`` is for any letters."""
+    """Return whether a certificate name stands for a worker; ``*`` matches any characters."""
     parts = (re.escape(part) for part in name.split("*"))
     return re.fullmatch(".*".join(parts), worker_id, re.DOTALL) is not None
 
 
 def _is_address(text: str) -> bool:
-    """Whether a peer can be dialled by it, as far as its form tells."""
+    """Whether the text has the form of an address that can be dialled."""
     host, _, port = text.rpartition(":")
     is_port = port.isascii() and port.isdigit() and 1 <= int(port) <= 65535
     return bool(host) and host.isprintable() and " " not in host and is_port

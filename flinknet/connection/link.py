@@ -1,27 +1,28 @@
-"""The link: one socket's worth of a session, without the socket: bytes in, bytes out, now in.
+"""The link: one socket's worth of a session, without the socket.
 
-Theory of operation. Bytes in: ``get_buffer`` and ``received``; a violation raises
-RemoteProtocolError, and the owner then ``reject``s the peer: it ends the whole link, never only a
-channel. What concerns a channel goes to the ``Session``; heartbeats and goodbyes are the link's.
+Input: ``get_buffer`` and ``received``. A violation raises RemoteProtocolError, and the owner then
+calls ``reject``: a violation ends the whole link, never only a channel. Messages about channels go
+to the ``Session``; heartbeats and goodbyes belong to the link.
 
-Without credit (``flow_control`` is "off") a frame may find no buffer. The link is then *stalled* on
-that frame's channel: the owner stops reading the socket, until ``can_resume`` says that the buffer
-has come (or the channel gone) and ``resume`` goes on with what had been read already.
+Without credit (``flow_control`` is "off"), a frame may find no buffer. The link is then *stalled*
+on the frame's channel. The owner stops reading the socket until ``can_resume`` reports that the
+buffer has come or the channel is gone. ``resume`` then continues with the bytes already read.
 
-One call handles ``turn_messages_max`` messages at most. If there are more, the link ``has_more``:
-the owner lets the loop turn, so that others have theirs, and calls again before it reads on. That
-pause is short and for fairness; it is no flow control, which is what credit is for. Requests for
-partitions that are not here end a call sooner, and ``take_rest`` says until when the owner waits.
+One call handles at most ``turn_messages_max`` messages. If there are more, the link ``has_more``:
+the owner lets the event loop turn, so that others are served, and calls again before it reads. This
+short pause is for fairness, and is not flow control. Requests for absent partitions end a call
+earlier, and ``take_rest`` returns the time until which the owner waits.
 
-Bytes out: ``next_frames`` takes what the session has to say. The frames refer to the buffers' own
-memory: the owner calls ``frames_written`` when the socket has taken all of them, and the session
-decides which buffers are recycled then.
+Output: ``next_frames`` takes the session's output. The frames refer to the buffers' own memory. The
+owner calls ``frames_written`` when the socket has taken all of them, and the session then decides
+which buffers to recycle.
 
-Time: the owner calls ``tick`` once per heartbeat interval. That sends a heartbeat if nothing else
-was sent, and is lost if the peer has sent or taken nothing for too long (``Liveness``).
+Time: the owner calls ``tick`` once per heartbeat interval. It sends a heartbeat if nothing else was
+sent, and ends as LOST if the peer has sent or taken nothing for too long (``Liveness``).
 
-Either side ends the link by a CloseRequest, its last message; the other side answers with its own,
-and both may begin at once. The owner closes the socket when both have been said (BOTH_LEFT)::
+Either side ends the link with a CloseRequest, its last message, behind all queued output. The other
+side answers with its own, and both may begin at the same time. The owner closes the socket when
+both have been sent (BOTH_LEFT)::
 
     OPEN       CLOSE -> LEAVING, GOODBYE_HEARD -> PEER_LEFT, REJECT -> REJECTED, LOSE -> LOST
     LEAVING    CLOSE -> LEAVING, GOODBYE_SAID -> LEFT, GOODBYE_HEARD -> PEER_LEFT
@@ -32,8 +33,8 @@ and both may begin at once. The owner closes the socket when both have been said
     REJECTED   CLOSE -> REJECTED, LOSE -> LOST
     LOST       CLOSE -> LOST, LOSE -> LOST
 
-A side sends all that is queued before its CloseRequest. Messages have no state to look up: their
-receiver is replaced when the peer has said goodbye. The session has the ``failure``.
+Messages need no state check, because their receiver is replaced when the peer's goodbye arrives.
+The session keeps the ``failure``.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ log = logging.getLogger("flinknet.connection")
 
 
 class LinkState(Enum):
-    """Who may still say something."""
+    """Which sides may still send messages."""
 
     OPEN = "both sides speak"
     LEAVING = "this side says what it has to, then goodbye"
@@ -80,7 +81,7 @@ class LinkState(Enum):
 
 
 class LinkEvent(Enum):
-    """What happens to a link."""
+    """Event in the life of a link."""
 
     CLOSE = "this side wants to leave"
     GOODBYE_SAID = "this side's last message was taken"
@@ -127,12 +128,12 @@ _CAN_HEAR_WHY = frozenset((_S.OPEN, _S.LEAVING))
 
 
 class ConnectionStatistics(NamedTuple):
-    """Present state of a connection; buffers, bytes and drops count from its start."""
+    """Current state of a connection; buffers, bytes and drops are totals since its start."""
 
     peer: str
     channels: int
     readers: tuple[SubpartitionReaderStatistics, ...]
-    """If they were asked for."""
+    """Empty unless requested."""
     readers_available: int
     control_messages_queued: int
     control_bytes_queued: int
@@ -143,25 +144,25 @@ class ConnectionStatistics(NamedTuple):
     bytes_in: int
     buffers_dropped: int
     messages_dropped: int
-    """Errors and backlogs that, like the buffers dropped, came for a channel already cancelled."""
+    """Errors and backlogs that came for a channel already cancelled, like the dropped buffers."""
     credit_messages_out: int
     stalled: bool
 
     @property
     def credit(self) -> int:
-        """Buffers that the peer has free for what the readers send."""
+        """Free buffers at the peer for the readers' data."""
         return sum(reader.credit for reader in self.readers)
 
     @property
     def backlog(self) -> int:
-        """Buffers that wait to be sent by the readers."""
+        """Buffers that the readers have to send."""
         return sum(reader.backlog for reader in self.readers)
 
 
 class Link:
-    """One end of the one connection between two workers.
+    """One end of the only connection between two workers.
 
-    ``on_output`` is called when the session has something to send.
+    ``on_output`` is called when the session has output to send.
     """
 
     def __init__(
@@ -185,7 +186,7 @@ class Link:
         self.frames_written = session.frames_written
         self._take_frames = session.outbox.next_frames
         self._sealed = seal if session.checksums else bytes
-        """A message as it is sent."""
+        """Converts a message to its form on the wire."""
         self._heartbeats = MinuteBudget(config.wire.heartbeats_per_minute_max)
         self._liveness = Liveness(
             config.heartbeat_interval_ms / 1000, config.heartbeat_timeout_ms / 1000
@@ -196,10 +197,13 @@ class Link:
     # -- bytes in ---------------------------------------------------------------------------------
 
     def received(self, size: int, now: float) -> None:
-        """Handle ``size`` bytes read into ``get_buffer()``. Raises RemoteProtocolError.
+        """Handle ``size`` bytes read into ``get_buffer()``.
 
-        With checksums, bytes that only go on with a body are no sign of life: its length may be
-        what was damaged, and then everything that follows goes into it, heartbeats as well.
+        With checksums, bytes that only continue a body are no sign of life. The damage may be in
+        the body's length, so that all later bytes go into it, including heartbeats.
+
+        Raises:
+            RemoteProtocolError: If the peer breaks the protocol.
         """
         self._now = now
         self._bytes_in += size
@@ -209,19 +213,25 @@ class Link:
 
     @property
     def has_more(self) -> bool:
-        """Whether what has been read holds more messages than one turn of the loop may handle; the
-        next turn goes on with ``received(0, now)`` before anything more is read."""
+        """Whether more messages have been read than one turn of the event loop may handle.
+
+        The next turn calls ``received(0, now)`` before it reads more.
+        """
         return self._decoder.has_more
 
     @property
     def must_rest(self) -> bool:
-        """Whether the peer has asked for so many partitions that are not here that nothing more may
-        be read before ``take_rest``."""
+        """Whether the peer has requested so many absent partitions that it must wait.
+
+        Nothing more may be read before ``take_rest``.
+        """
         return self.session.readers.rests_until is not None
 
     def take_rest(self) -> float:
-        """Return until when the rest takes that is due; it is over at once, or in the next turn of
-        the loop, if that has passed."""
+        """Return the time until which the due rest lasts.
+
+        If it has passed, the rest ends immediately, or in the next turn of the event loop.
+        """
         readers = self.session.readers
         until, readers.rests_until = readers.rests_until, None
         return until or 0.0
@@ -233,17 +243,17 @@ class Link:
 
     @property
     def can_resume(self) -> bool:
-        """Whether the buffer has come for which the link is stalled."""
+        """Whether the stalled link has its buffer."""
         return self.session.channels.can_resume
 
     def resume(self, now: float) -> None:
-        """Go on with what had been read when the link stalled; it may stall again."""
+        """Continue with the bytes read before the stall; the link may stall again."""
         self.session.channels.resume()
         self._now = now
         self._decoder.received(0)
 
     def on_message(self, message_type: MessageType, fields: tuple[int | bytes, ...]) -> None:
-        """A message without body; see MessageReceiver."""
+        """Handle a message without a body; see MessageReceiver."""
         if message_type is MessageType.HEARTBEAT:
             self._on_heartbeat()
         elif message_type is MessageType.CLOSE_REQUEST:
@@ -255,7 +265,7 @@ class Link:
                 self._decoder.end_turn()
 
     def on_error_response(self, channel: int, code: int, text: str) -> None:
-        """The peer reports an error, of one channel or of everything; see MessageReceiver."""
+        """Handle an error of one channel or of the connection; see MessageReceiver."""
         if channel != CONNECTION_CHANNEL:
             self.session.on_error(channel, code, text)
             return
@@ -265,7 +275,7 @@ class Link:
         raise error(f"the peer closes the connection: {text}", kind="told")
 
     def _on_heartbeat(self) -> None:
-        """That something came is all it says."""
+        """Count a heartbeat, which carries no other information."""
         if not self._heartbeats.spend(self._now):
             raise RemoteProtocolError(
                 f"the peer sent more than {self._heartbeats.limit} heartbeats in a minute "
@@ -281,14 +291,17 @@ class Link:
 
     @property
     def has_output(self) -> bool:
-        """Whether there is anything that has to be sent."""
+        """Whether there is output that must be sent."""
         if self.state is _OPEN:
             return bool(self.session.outbox)
         return self.state in _LEAVES
 
     def next_frames(self, budget_bytes: int) -> list[bytes | memoryview]:
-        """Return frames of about ``budget_bytes`` for one ``writelines``; when this side is leaving
-        the goodbye stands behind the last of them, and then there are none."""
+        """Return frames of about ``budget_bytes`` for one ``writelines`` call.
+
+        When this side is leaving, the goodbye follows the last output, and later calls return
+        nothing.
+        """
         if self.state is _OPEN:
             return self._take_frames(budget_bytes)
         if self.session.failure is not None or not self.has_output:
@@ -301,10 +314,11 @@ class Link:
         return frames
 
     def tick(self, now: float, unsent_bytes: int) -> None:
-        """Show a sign of life if one is due; the link is LOST if the peer shows none.
+        """Send a heartbeat if one is due; become LOST if the peer shows no sign of life.
 
-        To be called once per ``heartbeat_interval_ms``; ``unsent_bytes`` is what the socket has
-        been given and has not taken. The owner closes the socket of a lost link."""
+        To be called once per ``heartbeat_interval_ms``. ``unsent_bytes`` is the number of bytes
+        that the socket has not sent yet. The owner closes the socket of a lost link.
+        """
         session = self.session
         bytes_out = session.outbox.bytes_out
         reason = self._liveness.tick(
@@ -331,14 +345,15 @@ class Link:
         return self.state in _AGREED
 
     def close(self) -> None:
-        """Say goodbye when everything is sent: the peer then answers, and takes the end as
-        intended."""
+        """Send the goodbye after all output; the peer answers, knowing the end is intended."""
         self._become(_E.CLOSE)
         self.session.on_output()
 
     def reject(self, violation: RemoteProtocolError) -> bytes:
-        """The peer broke the protocol: return the last message to it; none to one that has left, or
-        that this side has taken leave of."""
+        """Return the last message to a peer that broke the protocol.
+
+        It is empty for a peer that has left, or after this side's goodbye.
+        """
         hears_why = self.state in _CAN_HEAR_WHY
         log.debug("%s broke the protocol: %s", self.session.peer, text_of(violation))
         self._become(_E.REJECT)
@@ -351,7 +366,7 @@ class Link:
         )
 
     def lost(self, cause: BaseException) -> None:
-        """The socket is gone: let the session go, which decides whether it ends; idempotent."""
+        """Detach the session, which decides whether it ends with the lost socket. Idempotent."""
         if self.session.in_use and self.state not in (_S.REJECTED, _S.LOST):
             log.info("%s: lost while channels were in use: %s", self.session.peer, text_of(cause))
         self._become(_E.LOSE)
@@ -364,8 +379,10 @@ class Link:
             log.debug("%s: link %s -> %s", self.session.peer, before.name, self.state.name)
 
     def statistics(self, *, with_readers: bool = True) -> ConnectionStatistics:
-        """Return the present counts of the link and its session. Thousands of readers take
-        milliseconds."""
+        """Return the current counts of the link and its session.
+
+        This takes milliseconds for thousands of readers.
+        """
         session, outbox, channels = self.session, self.session.outbox, self.session.channels
         readers = session.readers if with_readers else ()
         return ConnectionStatistics(
@@ -387,12 +404,12 @@ class Link:
         )
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         self.session.check_invariants()
 
 
 class _AfterGoodbye(BufferReceiver):
-    """Who takes the messages of a peer that has said its last: nobody."""
+    """Refuses all messages of a peer after its goodbye."""
 
     def _refuse(self, *message: object, **fields: object) -> NoReturn:
         raise RemoteProtocolError("the peer sent a message after its CLOSE_REQUEST")

@@ -1,16 +1,18 @@
-"""Liveness: whether the peer of a connection is still there, and how it knows that this side is.
+"""Liveness: detects a dead peer, and shows the peer that this side is alive.
 
-Theory of operation. Each side shows itself once per interval: by whatever it sends, or by a
-heartbeat if it has sent nothing. Heartbeats are control messages, so they go ahead of data, and
-only what the socket has already been given can delay them.
+Each side sends something once per interval: any message, or a heartbeat if nothing else was sent.
+Heartbeats are control messages, so they go ahead of data. Only bytes that the socket already has
+can delay them.
 
-A peer is given up in two cases. *Silent*: nothing has come from it for the whole time-out. *Deaf*:
-the socket has been given something for the whole time-out, and the peer has taken none of it; a
-peer reads always, because nothing but credit holds data back. Neither is judged while this side
-does not listen itself (without credit a full receiver stops reading, and so may the peer), and a
-side that was itself held up, so that ``tick`` comes late, listens for one more interval first.
+A peer is given up in two cases. *Silent*: nothing has come from it for the whole timeout. *Deaf*:
+the socket has had bytes to send for the whole timeout, and the peer has taken none of them. A live
+peer always reads, because only credit holds data back.
 
-Time comes in as ``now``, in seconds; ``tick`` is to be called once per interval.
+Neither case is judged while this side may not be reading: without credit, a full receiver stops
+reading, and so may the peer. A side that was held up itself, so that ``tick`` came late, listens
+for one more interval first.
+
+Time is passed in as ``now``, in seconds. ``tick`` must be called once per interval.
 """
 
 from __future__ import annotations
@@ -19,8 +21,7 @@ __all__ = ["Liveness"]
 
 
 class Liveness:
-    """What this side has sent, what the peer has taken of it, and ``heard_at``: when something came
-    from the peer, for the connection to set."""
+    """Send and receive progress of a connection; the connection sets ``heard_at`` on input."""
 
     def __init__(self, interval_s: float, timeout_s: float) -> None:
         self.interval_s = interval_s
@@ -34,10 +35,13 @@ class Liveness:
     def tick(
         self, now: float, *, bytes_out: int, unsent_bytes: int, judges: bool = True
     ) -> str | None:
-        """Take note of the time; return why the peer is given up, None if it is not.
+        """Update the state; return the reason to give the peer up, or None.
 
-        ``bytes_out`` is what the socket has been given from the start, ``unsent_bytes`` what of it
-        is still there; ``judges`` is false while either side may have stopped reading on purpose.
+        Args:
+            now: Current time in seconds.
+            bytes_out: Bytes given to the socket since the start.
+            unsent_bytes: Bytes of those that are still in the socket.
+            judges: False while either side may have stopped reading on purpose.
         """
         late = self._last_tick is None or now - self._last_tick > 2 * self.interval_s
         self._last_tick = now
@@ -56,8 +60,10 @@ class Liveness:
         return None
 
     def heartbeat_due(self, bytes_out: int, heartbeat_bytes: int) -> bool:
-        """Whether nothing was sent since the last time this was asked; the heartbeat that follows
-        does not count as something."""
+        """Whether nothing was sent since the last call.
+
+        The heartbeat that the caller then sends does not count as output.
+        """
         due = bytes_out == self._bytes_sent
         self._bytes_sent = bytes_out + (heartbeat_bytes if due else 0)
         return due

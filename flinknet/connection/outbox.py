@@ -1,23 +1,24 @@
-"""The outbox: what a connection has to send, and in which order.
+"""The outbox: a connection's output, and its order.
 
-Theory of operation (Flink's PartitionRequestQueue). Three kinds of output wait here. *Control
-messages* go first, in the order in which they were said. *Credit* goes next: a channel stands here
-once, with its account, from which the number is taken when the message is written, so that many
-recycles become one AddCredit; what is only *offered* goes along with anything else
-(``consumer/credit.py``). Of several *buffer sizes* of a channel only the last is sent. *Readers*
-that may send go last, in turn: each has a quantum of bytes per round, and what it sends over that
-is taken from its next round (deficit round robin, Shreedhar and Varghese 1995), so that channels of
-small and of large buffers have the same share of the connection. A reader with nothing more to send
-keeps its debt and loses what it has left.
+This is Flink's PartitionRequestQueue. It holds three kinds of output:
 
-``next_frames`` hands out views of the buffers' own memory, or copies of slices of buffers that the
-writer goes on in (``buffer/buffer.py``). The buffers are in flight then, until ``forget_in_flight``
-recycles them; the session decides when. ``on_output`` is called when something is added, as often
-as that happens, and when the budget has kept something back; the session exchanges it with its
-link.
+- *Control messages* go first, in the order in which they were added.
+- *Credit* and *buffer sizes* go next. A channel's account is here once. Its number is taken when
+  the message is written, so many recycled buffers become one AddCredit. Credit that is only
+  *offered* does not cause a write (``consumer/credit.py``). Only a channel's last buffer size is
+  sent.
+- *Readers* that may send go last, in turn. Each has a quantum of bytes per round, and any excess is
+  deducted from its next round (deficit round robin, Shreedhar and Varghese 1995). Channels with
+  small buffers and channels with large ones thus get equal shares of the connection. A reader with
+  nothing left to send keeps its debt and loses the rest of its quantum.
 
-Owned counters: control bytes, buffers in flight, and what was sent from the start. Invariants: a
-reader is marked as queued iff it stands here; control bytes are 0 iff no control message is here.
+``next_frames`` returns views of the buffers' own memory. The slices of a buffer that its writer
+still fills may be copies (``buffer/buffer.py``). The buffers are then in flight until
+``forget_in_flight`` recycles them; the session decides when. ``on_output`` is called each time
+output is added, and when the budget holds some back. The session replaces it with its link.
+
+Counters: control bytes, buffers in flight, and totals sent. Invariants: a reader is marked as
+queued iff it is here; control bytes are 0 iff no control message is here.
 """
 
 from __future__ import annotations
@@ -35,16 +36,15 @@ from flinknet.wire.messages import MessageType
 __all__ = ["PIECES_PER_WRITE_MAX", "Outbox"]
 
 PIECES_PER_WRITE_MAX = 1000
-"""Headers and bodies of 500 buffers; systems take 1,024 pieces in one call (IOV_MAX)."""
+"""Headers and bodies of 500 buffers; the system accepts 1,024 pieces per call (IOV_MAX)."""
 
 _NONE = DataType.NONE
 _MESSAGE_OVERHEAD_BYTES = 64
-"""What a queued message costs beside its bytes: the object around them and its place in the
-queue."""
+"""Cost of a queued message beyond its bytes: its object and its place in the queue."""
 
 
 class Outbox:
-    """Control messages, credit and readers that may send, of one connection."""
+    """Control messages, credit and sending readers of one connection."""
 
     def __init__(self, quantum_bytes: int, on_output: Callable[[], None]) -> None:
         self.control_bytes = 0
@@ -72,7 +72,7 @@ class Outbox:
         self.on_output()
 
     def offer_credit(self, channel: int, credit: ChannelCredit) -> None:
-        """Take a channel's account for an AddCredit that need not be sent."""
+        """Add a channel's account; its AddCredit is sent with other output only."""
         self._credit[channel] = credit
 
     def add_credit(self, channel: int, credit: ChannelCredit) -> None:
@@ -82,7 +82,7 @@ class Outbox:
         self.on_output()
 
     def add_buffer_size(self, channel: int, size_bytes: int) -> None:
-        """Queue a channel's NewBufferSize, in place of one that waits."""
+        """Queue a channel's NewBufferSize, replacing a waiting one."""
         self._buffer_sizes[channel] = encode(MessageType.NEW_BUFFER_SIZE, channel, size_bytes)
         self.on_output()
 
@@ -94,18 +94,18 @@ class Outbox:
             self.on_output()
 
     def remove_channel(self, channel: int) -> None:
-        """Forget a channel that is closed; harmless if it is not here."""
+        """Remove a closed channel; do nothing if it is not queued."""
         self._credit.pop(channel, None)
         self._buffer_sizes.pop(channel, None)
 
     def remove_reader(self, reader: SubpartitionReader) -> None:
-        """Forget a reader that is cancelled; harmless if it is not here."""
+        """Remove a cancelled reader; do nothing if it is not queued."""
         if reader.queued:
             reader.queued = False
             self._readers.remove(reader)
 
     def clear(self) -> None:
-        """The session is over: forget everything, and give the buffers in flight back."""
+        """Remove all output at the end of the session, and recycle the buffers in flight."""
         self._control.clear()
         self.control_bytes = 0
         self._credit.clear()
@@ -121,9 +121,9 @@ class Outbox:
     # -- out --------------------------------------------------------------------------------------
 
     def next_frames(self, budget_bytes: int) -> list[bytes | memoryview]:
-        """Return frames of about ``budget_bytes`` for one ``writelines``.
+        """Return frames of about ``budget_bytes`` for one ``writelines`` call.
 
-        Buffers exceed the budget by one at most; control messages are sent whatever it is.
+        Buffers exceed the budget by at most one. Control messages are sent regardless of it.
         """
         frames: list[bytes | memoryview] = []
         if self._control or self._credit or self._buffer_sizes:
@@ -142,7 +142,7 @@ class Outbox:
     def _take_turn(
         self, reader: SubpartitionReader, budget_bytes: int, frames: list[bytes | memoryview]
     ) -> int:
-        """Let one reader send its quantum; return how many bytes that was."""
+        """Let one reader send its quantum; return the number of bytes."""
         reader.queued = False
         if reader.allowance_bytes <= 0:
             reader.allowance_bytes += self._quantum_bytes
@@ -182,15 +182,14 @@ class Outbox:
         return sent
 
     def _requeue(self, reader: SubpartitionReader) -> None:
-        """Go on with a reader whose turn the budget cut short; others wait for the next round."""
+        """Queue a reader first if the budget cut its turn short, or else for the next round."""
         if reader.allowance_bytes > 0:
             self._readers.appendleft(reader)
         else:
             self._readers.append(reader)
 
     def _take_control(self) -> bytes:
-        """Return every queued message, one AddCredit for each channel that has credit, and buffer
-        sizes."""
+        """Return all queued messages, one AddCredit per channel with credit, and buffer sizes."""
         messages, self._control, self.control_bytes = self._control, [], 0
         accounts, self._credit, self._credit_is_due = self._credit, {}, False
         for channel, account in accounts.items():
@@ -204,13 +203,13 @@ class Outbox:
         return self._join(messages)
 
     def _join(self, messages: Iterable[bytes]) -> bytes:
-        """Make one piece of messages."""
+        """Join messages into one piece."""
         return b"".join(messages)
 
     def forget_in_flight(self) -> None:
         """Recycle the buffers of all frames that ``next_frames`` has returned.
 
-        A transport may drop its views of them a little later; ``recycle_sent`` sees to that.
+        A transport may drop its views of them slightly later, which ``recycle_sent`` handles.
         """
         if not self._in_flight:
             return
@@ -224,21 +223,21 @@ class Outbox:
 
     @property
     def messages(self) -> int:
-        """Control messages that wait."""
+        """Number of waiting control messages."""
         return len(self._control)
 
     @property
     def readers(self) -> int:
-        """Readers that may send."""
+        """Number of readers that may send."""
         return len(self._readers)
 
     @property
     def in_flight(self) -> int:
-        """Buffers that have been handed out and not been forgotten yet."""
+        """Number of buffers handed out and not recycled yet."""
         return len(self._in_flight)
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         assert all(reader.queued for reader in self._readers), "a queued reader is unmarked"
         assert len(set(map(id, self._readers))) == len(self._readers), "a reader is queued twice"
         assert (self.control_bytes > 0) == bool(self._control), "control bytes are miscounted"

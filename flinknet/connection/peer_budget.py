@@ -1,20 +1,20 @@
-"""The budgets of a peer: what is legal once, and harm if it is done all the time.
+"""The budgets of a peer: limits for requests that are legal once but harmful in numbers.
 
-Theory of operation. Every message costs the worker time, and some need nothing behind them: a
-heartbeat says only that the peer is there, a request that is cancelled before anything was sent on
-its channel moves no data. So each is counted over a minute, and a peer that sends more than any
-honest one needs has broken the protocol. How much time the messages of one connection may take
-before others have their turn is another matter (``turn_messages_max``, ``turn_bytes_max``).
+Every message costs the worker time, and some come at no cost to the peer. A heartbeat carries no
+data, and neither does a request that is cancelled before anything is sent on its channel. Such
+messages are counted per minute. A peer that sends more than any honest peer needs breaks the
+protocol. The time of one connection before others have their turn is limited elsewhere
+(``turn_messages_max``, ``turn_bytes_max``).
 
-Readers cost memory, and every peer may ask for many. A ``ReaderQuota`` counts those of all
+Readers cost memory, and every peer may request many. A ``ReaderQuota`` counts the readers of all
 connections of a worker together.
 
-A request for which there is no partition moves no data either, and an honest peer may send
-thousands of those at the start of a job. So they are not forbidden but paced: an ``UnmetRequests``
-gives each of all peers of a worker a place in time, in the order in which they come, and a
-connection that has had its share waits for its place before it is read on.
+A request without a matching partition moves no data either, but an honest peer may send thousands
+at the start of a job. These requests are not forbidden but paced. ``UnmetRequests`` assigns each of
+them a time slot, in order of arrival over all peers of a worker. A connection that has used its
+share is not read before its slot.
 
-Time comes in as ``now``, in seconds.
+Time is passed in as ``now``, in seconds.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ __all__ = ["UNMET_REQUESTS_AT_ONCE", "MinuteBudget", "ReaderQuota", "UnmetReques
 _MINUTE_S = 60.0
 
 UNMET_REQUESTS_AT_ONCE = 4
-"""Unmet requests of one connection that are handled before others have their turn; they take some
-50 us."""
+"""Unmet requests that one connection handles before others have their turn; they take about 50
+us."""
 
 _AHEAD_S = 0.5
-"""So much of the time of unmet requests may be used in advance, so that the start of a job of usual
-size waits for nothing."""
+"""Time of unmet requests that may be used in advance, so that the start of a job of usual size does
+not wait."""
 
 
 class MinuteBudget:
-    """At most ``limit`` of something in a minute; the minutes follow each other."""
+    """Limit of ``limit`` events per minute, in consecutive minutes."""
 
     __slots__ = ("_began", "_spent", "limit")
 
@@ -43,7 +43,7 @@ class MinuteBudget:
         self._began = float("-inf")
 
     def spend(self, now: float) -> bool:
-        """Count one more; whether the budget of this minute had room for it."""
+        """Count one event; return whether it is within the limit of this minute."""
         if now - self._began >= _MINUTE_S:
             self._began = now
             self._spent = 0
@@ -52,7 +52,7 @@ class MinuteBudget:
 
 
 class ReaderQuota:
-    """The readers that all peers of a worker have opened, together.
+    """Number of readers opened by all peers of a worker.
 
     Invariant: ``0 <= taken <= limit``.
     """
@@ -64,22 +64,22 @@ class ReaderQuota:
         self.taken = 0
 
     def take(self) -> bool:
-        """Count a reader in, if there is room for it; say whether."""
+        """Count one more reader; return False if there is no room for it."""
         if self.taken >= self.limit:
             return False
         self.taken += 1
         return True
 
     def give_back(self) -> None:
-        """Count a reader out."""
+        """Count one reader less."""
         assert self.taken > 0, "more readers were given back than taken"
         self.taken -= 1
 
 
 class UnmetRequests:
-    """Gives requests that meet no partition places in time, for all peers of a worker together.
+    """Assigns time slots to unmet requests, for all peers of a worker together.
 
-    ``per_second`` of them have a place in each second.
+    There are ``per_second`` slots in each second.
     """
 
     __slots__ = ("_interval_s", "_next_at")
@@ -89,6 +89,6 @@ class UnmetRequests:
         self._next_at = float("-inf")
 
     def take_place(self, now: float) -> float:
-        """Count one; return when its connection may be read on, which may have passed."""
+        """Count one request; return the time from which its connection may be read, maybe past."""
         self._next_at = max(self._next_at, now) + self._interval_s
         return self._next_at - _AHEAD_S

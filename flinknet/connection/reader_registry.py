@@ -1,18 +1,18 @@
-"""The reader registry: the readers that a peer has opened on a connection, by the ids it chose.
+"""The reader registry: the readers that a peer has opened on a connection, by channel id.
 
-Theory of operation. The peer numbers its requests upwards and never uses a number twice, so a
-number below the next one belongs to a reader that is here or has been cancelled, and every message
-for a channel finds its reader until the peer itself has cancelled it. A message for any other
-number is a violation. Requests are checked against the limits before anything is made for them.
+The peer numbers its requests in increasing order and never reuses a number. A number below the next
+one belongs to a reader that is here or was cancelled. A message for a channel finds its reader
+until the peer itself has cancelled the channel. A message for any other number breaks the protocol.
+Requests are checked against the limits before anything is created for them.
 
-A request for which the worker has no room is answered with an error, which ends its channel; until
-its cancel comes, one reader that is done stands for all such channels, and costs nothing more.
+A request beyond the worker's room is answered with an error, which ends its channel. Until the
+cancel comes, one shared reader in state DONE represents all such channels at no further cost.
 
-A request that meets no registered partition is *unmet*. ``rests_until`` says when the connection
-may be read on after several of those: at once, but in another turn of the event loop, or when its
-place in time has come (``peer_budget.py``). It is None while there is no reason to rest.
+A request that meets no registered partition is *unmet*. After several of them, ``rests_until`` is
+the time from which the connection may be read: now, but in another turn of the event loop, or at
+its time slot (``peer_budget.py``). It is None while there is no reason to rest.
 
-Invariant: the readers that are here, but that one, are counted in the worker's quota.
+Invariant: the worker's quota counts every reader here except the shared one.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ __all__ = ["ReaderRegistry"]
 log = logging.getLogger("flinknet.connection")
 
 _ANY_CREDIT = 2**62
-"""What a refused channel may be given changes nothing."""
+"""Credit for a refused channel has no effect, so any amount is accepted."""
 
 
 class ReaderRegistry:
-    """Readers by channel id; what the peer says about them raises RemoteProtocolError if wrong."""
+    """Readers by channel id; invalid messages about them raise RemoteProtocolError."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class ReaderRegistry:
     def request(
         self, channel: int, wire_id: bytes, subpartition: int, credit: int, now: float
     ) -> None:
-        """PartitionRequest: make a reader and ask for its partition."""
+        """Handle a PartitionRequest: create a reader and request its partition."""
         limits = self._limits
         if not self._next_channel <= channel < CONNECTION_CHANNEL:
             raise RemoteProtocolError(
@@ -145,7 +145,7 @@ class ReaderRegistry:
             self.rests_until = place
 
     def cancel(self, channel: int, now: float) -> SubpartitionReader:
-        """CancelPartitionRequest: release the reader and return it."""
+        """Handle a CancelPartitionRequest: release the reader and return it."""
         reader = self._reader(channel, "CANCEL_PARTITION_REQUEST")
         if not (reader.used or self._unused.spend(now)):
             raise RemoteProtocolError(
@@ -161,7 +161,7 @@ class ReaderRegistry:
         return reader
 
     def add_credit(self, channel: int, credit: int) -> None:
-        """AddCredit."""
+        """Handle an AddCredit."""
         if not self._needs_credit:
             raise RemoteProtocolError("the peer sent ADD_CREDIT, though flow control is off")
         reader = self._readers.get(channel) or self._reader(channel, "ADD_CREDIT")
@@ -172,7 +172,7 @@ class ReaderRegistry:
             raise
 
     def add_event_credit(self, channel: int, events: int) -> None:
-        """AddEventCredit."""
+        """Handle an AddEventCredit."""
         reader = self._reader(channel, "ADD_EVENT_CREDIT")
         try:
             reader.add_event_credit(events)
@@ -181,16 +181,16 @@ class ReaderRegistry:
             raise
 
     def resume_consumption(self, channel: int) -> None:
-        """ResumeConsumption."""
+        """Handle a ResumeConsumption."""
         self._reader(channel, "RESUME_CONSUMPTION").resume_consumption()
 
     def acknowledge_all_data_processed(self, channel: int) -> None:
-        """AcknowledgeAllRecordsProcessed."""
+        """Handle an AcknowledgeAllRecordsProcessed."""
         reader = self._reader(channel, "ACKNOWLEDGE_ALL_RECORDS_PROCESSED")
         reader.acknowledge_all_data_processed()
 
     def notify_new_buffer_size(self, channel: int, size_bytes: int) -> None:
-        """NewBufferSize."""
+        """Handle a NewBufferSize."""
         reader = self._reader(channel, "NEW_BUFFER_SIZE")
         if not 0 < size_bytes <= self._segment_bytes:
             raise RemoteProtocolError(
@@ -200,7 +200,7 @@ class ReaderRegistry:
         reader.notify_new_buffer_size(size_bytes)
 
     def lost(self, cause: BaseException) -> None:
-        """The peer is gone: release every reader."""
+        """Release every reader, because the peer is gone."""
         readers, self._readers = self._readers, {}
         for reader in readers.values():
             if reader is not self._refused:

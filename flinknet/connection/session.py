@@ -1,35 +1,32 @@
-"""The session: all that two workers have asked of each other, whatever link carries it.
+"""The session: the requests of two workers to each other, independent of the link.
 
-Theory of operation. A session belongs to a pair of workers; the directory of peers finds it by the
-name of the other one. It is a *consumer's* end for the channels that its worker reads from the peer
-(``ChannelRegistry``, by numbers this side chose) and a *producer's* end for the subpartitions that
-the peer reads (``ReaderRegistry``, by numbers the peer chose). Which of the two a number means
-follows from the message type, so the two sides never coordinate numbers.
+A session belongs to a pair of workers, and the directory of peers finds it by the peer's name. It
+is the *consumer's* end for channels that its worker reads from the peer (``ChannelRegistry``, with
+numbers chosen by this side). It is the *producer's* end for subpartitions that the peer reads
+(``ReaderRegistry``, with numbers chosen by the peer). The message type decides between the two, so
+the sides never coordinate numbers.
 
-Output waits in the ``Outbox``, which decides the order. A ``Link`` is attached to the
-session for as long as its socket lives, one at a time: it takes output from there and hands in what
-the peer says. The receive path queues answers and returns, it never waits for the send path.
-``on_output`` asks the link's owner to look here: whenever something is added, and when the budget
-has kept something back. Without a link it does nothing.
+Output waits in the ``Outbox``, which decides the order. One ``Link`` at a time is attached to the
+session while its socket lives. It takes the output and passes in the peer's messages. The receive
+path queues answers and returns; it never waits for the send path. ``on_output`` notifies the link's
+owner whenever output is added or the budget holds some back. Without a link it does nothing. The
+session also decides which buffers the outbox may recycle (``frames_written``).
 
-The session also decides what the outbox may forget (``frames_written``).
-
-States (the first cause of an end is ``failure``)::
+States (``failure`` is the first cause of an end)::
 
     OPEN    END -> ENDED, FAIL -> FAILED, DETACH -> LOST
     ENDED   FAIL -> FAILED, DETACH -> LOST
     FAILED  FAIL -> FAILED, DETACH -> LOST
     LOST    FAIL -> LOST, DETACH -> LOST
 
-An ENDED session has said its last message and a FAILED one says nothing more; the link's owner
-closes the socket. A LOST one has failed every channel and released every reader, with its cause.
-That an OPEN session is LOST with its link is decided by its row in the table, and nowhere else; see
-``detach``.
+An ENDED session has sent its last message, and a FAILED one sends nothing more. The link's owner
+closes the socket. A LOST session has failed every channel and released every reader, with its
+cause. Only the table decides that an OPEN session becomes LOST with its link; see ``detach``.
 
-Bounds: control messages by ``control_bytes_max`` (a peer that does not read them is cut off),
-events by ``events_per_channel_max``, to which their sender keeps, readers by
-``channels_per_connection_max`` (a cancelled one counts until its cancel is here) and, with those of
-the worker's other sessions, by ``channels_per_worker_max``, and what needs nothing behind it by
+Limits: control messages by ``control_bytes_max`` (a peer that does not read them is cut off);
+events by ``events_per_channel_max``, which their sender observes; readers by
+``channels_per_connection_max`` (a cancelled reader counts until its cancel arrives) and, with the
+worker's other sessions, by ``channels_per_worker_max``; messages without cost to the peer by
 ``peer_budget.py``.
 """
 
@@ -60,7 +57,7 @@ log = logging.getLogger("flinknet.connection")
 
 
 class SessionState(Enum):
-    """What a session may still say."""
+    """Whether a session may still send messages."""
 
     OPEN = "what is to be said is queued"
     ENDED = "the last message was said"
@@ -69,7 +66,7 @@ class SessionState(Enum):
 
 
 class SessionEvent(Enum):
-    """What happens to a session."""
+    """Event in the life of a session."""
 
     END = "its last message was taken"
     FAIL = "it cannot go on"
@@ -82,7 +79,7 @@ TRANSITIONS: Transitions[SessionState, SessionEvent] = Transitions(
     {
         (_S.OPEN, _E.END): _S.ENDED,
         (_S.OPEN, _E.FAIL): _S.FAILED,
-        (_S.OPEN, _E.DETACH): _S.LOST,  # a repair decides otherwise here: see Session.detach
+        (_S.OPEN, _E.DETACH): _S.LOST,  # session repair would change this row: see Session.detach
         (_S.ENDED, _E.FAIL): _S.FAILED,
         (_S.ENDED, _E.DETACH): _S.LOST,
         (_S.FAILED, _E.FAIL): _S.FAILED,
@@ -96,7 +93,7 @@ _OPEN = SessionState.OPEN
 
 
 class Session:
-    """Channels, readers and what is to be said about them, of this worker and one other."""
+    """Channels, readers and output between this worker and one peer."""
 
     def __init__(
         self,
@@ -110,9 +107,12 @@ class Session:
         checksums: bool = False,
         on_lost: Callable[[Session], None] | None = None,
     ) -> None:
-        """``quota`` counts the readers of all sessions of the worker, ``unmet_requests`` those that
-        meet no partition; the session has its own by default. ``on_lost`` is called once, when the
-        session is LOST."""
+        """Create a session without a link.
+
+        ``quota`` counts the readers and ``unmet_requests`` the unmet requests of all sessions of
+        the worker; by default the session has its own. ``on_lost`` is called once, when the session
+        is LOST.
+        """
         self.peer = peer
         self.state = _OPEN
         self.failure: BaseException | None = None
@@ -128,15 +128,15 @@ class Session:
         self.outbox = outbox(config.segment_bytes, _no_link)
         self.on_reader_available = self.outbox.add_reader
         self.frames_written = self.outbox.forget_in_flight
-        """Called by the link when its transport has taken everything that it was given. A session
-        that ends with its link sends nothing twice, so its outbox forgets all of that. (A session
-        that is repaired would forget what the peer has acknowledged, and nothing here.)"""
+        """Called by the link when its transport has taken all frames. A session that ends with its
+        link sends no frame twice, so its outbox recycles the buffers. (A session that can be
+        repaired would do so when the peer acknowledges, and do nothing here.)"""
         self._limits = config.wire
         self._on_lost = on_lost
 
     @property
     def in_use(self) -> bool:
-        """Whether a channel or reader lives here."""
+        """Whether the session has channels or readers."""
         return len(self.channels) > 0 or len(self.readers) > 0
 
     # -- the link ---------------------------------------------------------------------------------
@@ -147,21 +147,21 @@ class Session:
         return self.on_output is not _no_link
 
     def attach(self, on_output: Callable[[], None]) -> None:
-        """Let a link carry the session; ``on_output`` is called when there is something to send."""
+        """Attach a link; ``on_output`` is called when there is output to send."""
         assert self.state is _OPEN, f"a link for a session that is {self.state.name}"
         assert not self.is_attached, "a second link for a session"
         self.on_output = self.outbox.on_output = on_output
 
     def detach(self, cause: BaseException) -> None:
-        """Let the link go, which is lost because of ``cause``; idempotent.
+        """Detach the link, which is lost because of ``cause``. Idempotent.
 
-        Today a lost link ends its session. The table alone decides that, by the row of an OPEN
-        session. A repair would give this row a state of its own, without a link: channels, readers
-        and credit stay as they are; the outbox keeps its queues, and all frames behind the last
-        position that the peer has acknowledged (``frames_written`` forgets nothing then). The side
-        that dialled dials again, the other waits, and ``attach`` makes the session OPEN again. A
-        deadline, or too many bytes kept, ends it as below. A session that has ENDED or FAILED is
-        not repaired.
+        A lost link ends its session. Only the table decides this, in the row of an OPEN session.
+        Session repair would change this row to a state without a link. Channels, readers and credit
+        would stay. The outbox would keep its queues, and all frames behind the last position that
+        the peer has acknowledged (``frames_written`` would recycle nothing). The side that dialled
+        would dial again while the other waits, and ``attach`` would make the session OPEN again. A
+        deadline, or too many kept bytes, would end it as below. A session that is ENDED or FAILED
+        is not repaired.
         """
         self.on_output = self.outbox.on_output = _no_link
         before = self.state
@@ -170,13 +170,13 @@ class Session:
             self._lose(cause)
 
     def _lose(self, cause: BaseException) -> None:
-        """Fail every channel and release every reader, by the first cause."""
+        """Fail every channel and release every reader, with the first cause."""
         if self.failure is None:
             self.failure = cause
         self.outbox.clear()
         try:
             self.channels.lost(self.failure)
-        finally:  # a listener of a channel may raise, and nothing comes here again
+        finally:  # a channel's listener may raise, and there is no second call
             try:
                 self.readers.lost(self.failure)
             finally:
@@ -188,7 +188,11 @@ class Session:
     def on_message(
         self, message_type: MessageType, fields: tuple[int | bytes, ...], now: float
     ) -> None:
-        """Handle a message about a channel or a reader. Raises RemoteProtocolError."""
+        """Handle a message about a channel or a reader.
+
+        Raises:
+            RemoteProtocolError: If the message is invalid.
+        """
         about_a_reader = _ABOUT_A_READER.get(message_type)
         if about_a_reader is not None:
             about_a_reader(self.readers, *fields)
@@ -196,7 +200,11 @@ class Session:
             _BY_TYPE[message_type](self, now, *fields)
 
     def on_error(self, channel: int, code: int, text: str) -> None:
-        """Fail one channel. Raises RemoteProtocolError."""
+        """Fail one channel.
+
+        Raises:
+            RemoteProtocolError: If there is no such channel, or it has ended already.
+        """
         log.debug("%s: channel %d failed there: %s", self.peer, channel, printable(text))
         self.channels.fail(channel, remote_error(code, text))
 
@@ -231,25 +239,27 @@ class Session:
         )
 
     def offer_credit(self, channel: RemoteInputChannel) -> None:
-        """Have the channel's AddCredit go along with anything else."""
+        """Send the channel's AddCredit together with any other output."""
         number = self.channels.number_of(channel)
         if number is not None:
             self.outbox.offer_credit(number, channel.credit)
 
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
-        """Queue the channel for its AddCredit."""
+        """Queue the channel's AddCredit."""
         number = self.channels.number_of(channel)
         if number is not None and self.state is _OPEN:
             self.outbox.add_credit(number, channel.credit)
 
     def notify_event_taken(self, channel: RemoteInputChannel) -> None:
-        """Send AddEventCredit when the producer would soon have none: the reader has taken half of
-        the events that the channel may hold since the last time."""
+        """Send AddEventCredit before the producer runs out of event credit.
+
+        It is sent once the reader has taken half of the channel's event limit since the last one.
+        """
         if 2 * channel.events_untold >= self._limits.events_per_channel_max:
             self._send_for(channel, MessageType.ADD_EVENT_CREDIT, channel.tell_events())
 
     def resume_reading(self, channel: RemoteInputChannel) -> None:
-        """The buffer is there for which the link stopped reading."""
+        """Report that the stalled link has its buffer."""
         if self.channels.stalled_on is channel:
             self.channels.can_resume = True
             self.on_output()
@@ -263,13 +273,13 @@ class Session:
         self._send_for(channel, MessageType.ACKNOWLEDGE_ALL_RECORDS_PROCESSED)
 
     def announce_buffer_size(self, channel: RemoteInputChannel, size_bytes: int) -> None:
-        """Queue the channel for its NewBufferSize; the last size is the one that is sent."""
+        """Queue the channel's NewBufferSize; only the last size is sent."""
         number = self.channels.number_of(channel)
         if number is not None and self.state is _OPEN:
             self.outbox.add_buffer_size(number, size_bytes)
 
     def close_channel(self, channel: RemoteInputChannel) -> None:
-        """Forget the channel and cancel its request; frames on their way are skipped on arrival."""
+        """Remove the channel and cancel its request; frames on their way are skipped on arrival."""
         number = self.channels.number_of(channel)
         if number is not None:
             log.debug("%s: channel %d cancelled, which was %s", self.peer, number, channel)
@@ -300,7 +310,7 @@ class Session:
     # -- what is said -----------------------------------------------------------------------------
 
     def send_heartbeat(self) -> None:
-        """Send a sign of life."""
+        """Send a heartbeat."""
         self._send(HEARTBEAT)
 
     def _send(self, message: bytes) -> None:
@@ -319,11 +329,11 @@ class Session:
     # -- life -------------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """The last message was taken."""
+        """Handle that the last message was taken."""
         self._become(_E.END)
 
     def fail(self, cause: BaseException) -> None:
-        """Say nothing more, because of ``cause``; the first one counts."""
+        """Send nothing more, because of ``cause``; the first cause counts."""
         if self.failure is None:
             self.failure = cause
         self._become(_E.FAIL)
@@ -334,7 +344,7 @@ class Session:
             log.debug("%s: session %s -> %s", self.peer, before.name, self.state.name)
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         self.outbox.check_invariants()
         assert self.outbox.readers == sum(reader.queued for reader in self.readers), (
             "a marked reader is not queued"
@@ -352,7 +362,7 @@ class Session:
 
 
 def _no_link() -> None:
-    """Call no link; the queued output waits."""
+    """Do nothing without a link; the queued output waits."""
 
 
 HEARTBEAT = encode(MessageType.HEARTBEAT)

@@ -1,7 +1,7 @@
 """The subpartition reader: the producer's end of one channel of a connection.
 
-Theory of operation (Flink's CreditBasedSequenceNumberingViewReader). A reader exists from the
-partition request until the consumer's cancel, which always comes::
+This is Flink's CreditBasedSequenceNumberingViewReader. A reader exists from the partition request
+until the consumer's cancel, which always comes::
 
     WAITING       GRANT -> READING, FAIL -> DONE, RELEASE -> RELEASED
     READING       BLOCK -> BLOCKED, END -> DONE, FAIL -> DONE, RELEASE -> RELEASED
@@ -10,25 +10,25 @@ partition request until the consumer's cancel, which always comes::
     DONE          RELEASE -> RELEASED
     RELEASED      RELEASE -> RELEASED
 
-A resume may be on its way while the producer fails, so it is taken once more. Credit is the number
-of data buffers it may send: the initial credit of the request, plus what is added, minus one per
-data buffer. Events cost *event credit*: as many as the consumer may hold unread, and one more for
-each that it says it has taken. The last tenth of it is kept for events with priority, which are to
-overtake the others when the consumer is held up. The reader is *available* iff what comes next,
-data or event, can be paid for; the connection queues it then, at most once.
+A resume may be on its way while the producer fails, so DONE_BLOCKED accepts one. Credit is the
+number of data buffers that the reader may send: the request's initial credit, plus added credit,
+minus one per data buffer. Events cost *event credit*: the number of unread events that the consumer
+may hold, plus one for each event it reports as taken. The last tenth of it is reserved for priority
+events, which must overtake the others when the consumer is blocked. The reader is *available* iff
+it can pay for the next buffer or event. The connection then queues it, at most once.
 
-Without flow control by credit a reader needs none, and has none.
+Without credit-based flow control, a reader needs no credit and has none. A consumer without
+exclusive buffers starts with no credit. The reader then announces its backlog whenever it has data
+and no credit.
 
-A consumer without exclusive buffers starts with no credit: the reader has to speak first and
-announces its backlog whenever it has data and no credit.
+The consumer answers two events: a blocking event with a resume, and the end of data with an
+acknowledgement. An answer without its event, or a second answer, breaks the protocol. The end of
+the partition follows the acknowledgement (``buffer/channel_end.py``). The subpartition yields
+everything in order, and nothing between a barrier and its resume.
 
-The consumer answers two events: a blocking one with a resume, the end of the data with an
-acknowledgement. An answer to what was not sent, or a second one, breaks the protocol. The end of
-the partition is sent behind the acknowledgement (``buffer/channel_end.py``); the subpartition sees
-to it that what it yields is in order, and that nothing follows a barrier before the resume.
-
-Owned counters: ``credit``, ``event_credit``; ``allowance_bytes``, which the outbox keeps here for
-its rounds. Invariants: ``credit >= 0``, ``0 <= event_credit <= events_max``."""
+Counters: ``credit``, ``event_credit``, and ``allowance_bytes``, which the outbox keeps here for its
+rounds. Invariants: ``credit >= 0``, ``0 <= event_credit <= events_max``.
+"""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ _DATA = DataType.DATA_BUFFER
 _DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 
 _RESERVED_SHARE = 10
-"""One event in so many is kept for events with priority."""
+"""One event in this many is reserved for priority events."""
 
 
 class ReaderState(Enum):
-    """How far a reader is."""
+    """Progress of a reader."""
 
     WAITING = "the partition has not been granted"
     READING = "what the view has is sent"
@@ -73,7 +73,7 @@ class ReaderState(Enum):
 
 
 class ReaderEvent(Enum):
-    """What happens to a reader."""
+    """Event in the life of a reader."""
 
     GRANT = "the partition is there"
     BLOCK = "an event was sent that stops the producer"
@@ -110,7 +110,7 @@ _LIVE = frozenset((_S.WAITING, _S.READING, _S.BLOCKED))
 
 
 class SubpartitionReaderStatistics(NamedTuple):
-    """Present state of one reader."""
+    """Current state of one reader."""
 
     channel: int
     credit: int
@@ -120,12 +120,12 @@ class SubpartitionReaderStatistics(NamedTuple):
 
 
 class ReaderOwner(Protocol):
-    """What a reader tells its connection."""
+    """Connection of a reader."""
 
     peer: str
 
     def on_reader_available(self, reader: SubpartitionReader) -> None:
-        """Queue the reader: it has something that it may send."""
+        """Queue the reader, which has a buffer that it may send."""
 
     def on_channel_failed(self, channel: int, cause: BaseException) -> None:
         """Tell the consumer that its channel failed."""
@@ -166,7 +166,7 @@ class SubpartitionReader:
         events_max: int,
         needs_credit: bool = True,
     ) -> None:
-        """``events_max`` is how many events the consumer may hold that it has not taken."""
+        """``events_max`` is the number of events not yet taken that the consumer may hold."""
         self._owner = owner
         self._view: SubpartitionView | None = None
         self._end = ChannelEnd.DATA
@@ -180,7 +180,7 @@ class SubpartitionReader:
         self.needs_credit = needs_credit
         self.allowance_bytes = 0
         self._buffer_bytes = 0
-        """The size that the consumer has asked for, 0 if none."""
+        """Buffer size that the consumer has requested, 0 if none."""
         self.queued = False
         self.state = ReaderState.WAITING
         self.used = False
@@ -195,7 +195,7 @@ class SubpartitionReader:
         return self.state not in _LIVE
 
     def on_view_created(self, view: SubpartitionView) -> None:
-        """The partition is there."""
+        """Take the view of the partition."""
         self._become(_E.GRANT)
         self._view = view
         if self._buffer_bytes:
@@ -203,11 +203,11 @@ class SubpartitionReader:
         self.notify_data_available()
 
     def on_request_failed(self, cause: BaseException) -> None:
-        """The partition cannot be read."""
+        """Send the error of a partition that cannot be read."""
         self._fail(cause)
 
     def notify_data_available(self) -> None:
-        """The view has something, or the producer failed."""
+        """Handle that the view has data, or the producer failed."""
         view = self._view
         if view is None or (self.state is not _READING and self.state is not _BLOCKED):
             return
@@ -224,14 +224,14 @@ class SubpartitionReader:
                 self._owner.announce_backlog(self, backlog)
 
     def notify_barrier_queued(self) -> None:
-        """The consumer hears of it when it has arrived there."""
+        """Do nothing: the consumer announces the barrier when it arrives there."""
 
     def available(self) -> bool:
         """Whether ``poll`` may be called now."""
         return self._view is not None and self.may_send(self._view.next_data_type())
 
     def may_send(self, data_type: DataType) -> bool:
-        """Whether what comes next, of that type, may be sent, and can be paid for."""
+        """Whether a next buffer of this type may be sent, and can be paid for."""
         if data_type is _NONE or (self.state is not _READING and self.state is not _BLOCKED):
             return False
         if data_type is _DATA_WITH_CLEAR_END or data_type is _DATA:
@@ -239,7 +239,7 @@ class SubpartitionReader:
         return self.event_credit > (0 if data_type.has_priority else self._event_reserve)
 
     def poll(self) -> BufferAndBacklog | None:
-        """Take the next buffer and pay for it; None if there is nothing that may be sent."""
+        """Take the next buffer and pay for it; None if none may be sent."""
         view = self._view
         can_pay = self.credit > 0 and self.event_credit > self._event_reserve
         if view is None or not (can_pay or self.available()):
@@ -265,8 +265,11 @@ class SubpartitionReader:
         return polled
 
     def add_credit(self, credit: int) -> None:
-        """The consumer has more free buffers. Raises RemoteProtocolError if the number is
-        absurd."""
+        """Add credit for the consumer's free buffers.
+
+        Raises:
+            RemoteProtocolError: If the number is 0 or exceeds the limit.
+        """
         if credit == 0 or self.credit + credit > self.credit_max:
             raise RemoteProtocolError(
                 f"the peer added a credit of {credit} to channel {self.channel}, which has "
@@ -279,8 +282,11 @@ class SubpartitionReader:
             self.notify_data_available()
 
     def add_event_credit(self, events: int) -> None:
-        """The consumer has taken that many events. Raises RemoteProtocolError if so many have not
-        been sent."""
+        """Add event credit for events that the consumer has taken.
+
+        Raises:
+            RemoteProtocolError: If the number is 0, or exceeds the events sent.
+        """
         if events == 0 or self.event_credit + events > self._events_max:
             raise RemoteProtocolError(
                 f"the peer says that it has taken {events} events of channel {self.channel}, where "
@@ -292,8 +298,10 @@ class SubpartitionReader:
             self.notify_data_available()
 
     def resume_consumption(self) -> None:
-        """The consumer is past the barrier; without exclusive buffers credit starts from 0
-        again."""
+        """Resume after a barrier that the consumer has passed.
+
+        Without exclusive buffers, credit starts from 0 again.
+        """
         if self.state not in (_BLOCKED, _S.DONE_BLOCKED):
             raise RemoteProtocolError(
                 f"the peer resumed channel {self.channel}, which is not blocked"
@@ -307,28 +315,27 @@ class SubpartitionReader:
         self.notify_data_available()
 
     def acknowledge_all_data_processed(self) -> None:
-        """The consumer has processed every record before the end of data."""
+        """Pass on that the consumer has processed all records before the end of data."""
         owner = f"the peer's channel {self.channel}"
         self._end = self._end.after(ChannelStep.ACKNOWLEDGEMENT, RemoteProtocolError, owner)
         assert self._view is not None, "the end of data was sent, so there is a view"
         self._view.acknowledge_all_data_processed()
 
     def notify_new_buffer_size(self, size_bytes: int) -> None:
-        """Fill buffers up to this size; while the reader waits, the last size is kept for the
-        view."""
+        """Fill buffers up to this size; a waiting reader keeps the last size for its view."""
         self._buffer_bytes = size_bytes
         if self._view is not None:
             self._view.notify_new_buffer_size(size_bytes)
 
     def release(self, cause: BaseException | None = None) -> None:
-        """The consumer has cancelled, or was lost because of ``cause``."""
+        """Release the view of a consumer that has cancelled, or was lost because of ``cause``."""
         self._become(_E.RELEASE)
         view, self._view = self._view, None
         if view is not None:
             view.release(cause)
 
     def refuse(self) -> None:
-        """There is no such reader: nothing will be sent, and the consumer's cancel is awaited."""
+        """Become DONE without a view; only the consumer's cancel is awaited."""
         self._become(_E.FAIL)
 
     def _fail(self, cause: BaseException) -> None:
@@ -341,11 +348,11 @@ class SubpartitionReader:
         log.debug("%s: reader %s -> %s", self, before.name, self.state.name)
 
     def backlog(self) -> int:
-        """Data buffers that wait for it."""
+        """Return the number of data buffers that wait to be sent."""
         return self._view.backlog() if self._view is not None else 0
 
     def statistics(self) -> SubpartitionReaderStatistics:
-        """Say what credit the reader has, and what waits for it."""
+        """Return the credit and the backlog."""
         return SubpartitionReaderStatistics(
             channel=self.channel,
             credit=self.credit,
