@@ -1,1 +1,1 @@
-"""Consumer: the buffers a channel owns, local and remote input channels, and the gate over them."""
+"""Consumer: a channel's buffers and credit, local and remote input channels, and their gates."""

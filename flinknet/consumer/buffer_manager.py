@@ -1,21 +1,18 @@
-"""The buffer manager: which buffers a remote input channel has free, so how much credit it has to
-give.
+"""The buffer manager: the free buffers of a remote input channel, and thus its credit.
 
-Theory of operation (Flink's BufferManager; census 1.6). A channel has *exclusive* buffers of its
-own and *floating* ones borrowed from its gate's pool. Every free buffer here has been, or is about
-to be, announced to the producer as one credit. A data frame takes a free buffer, floating ones
-first and the last one back of either kind, which the caches may still have; the operator's recycle
-gives it back.
+This is Flink's BufferManager. A channel has its own *exclusive* buffers, and *floating* ones
+borrowed from its gate's pool. Every free buffer here has been, or will soon be, announced to the
+producer as one credit. A data frame takes a free buffer, floating buffers first. The operator's
+recycle returns it.
 
-The producer's backlog sets what is *required*: backlog + exclusive. While fewer are available,
-floating buffers are asked of the pool; when it has none, one listener is queued and the manager
-*waits*, during which a new backlog only changes the requirement. A backlog beyond what a producer
-may queue of ordinary records widens the pool. A recycled exclusive buffer that
-exceeds the requirement sends a floating one back to the pool instead of making credit, so that the
-channels that need it get it.
+The producer's backlog sets the *requirement*: backlog + exclusive. While fewer buffers are
+available, the manager requests floating buffers from the pool. If the pool has none, the manager
+queues one listener and *waits*; a new backlog then only changes the requirement. A backlog beyond
+the quota for ordinary records widens the pool. If a recycled exclusive buffer exceeds the
+requirement, a floating buffer returns to the pool for other channels, and no credit is added.
 
-Owned counters: ``required``, the two free lists, ``waiting``.
-Invariants: at most ``exclusive_total`` exclusive buffers are free; a released manager has none.
+Counters: ``required``, the two free lists, ``waiting``. Invariants: at most ``exclusive_total``
+exclusive buffers are free; a released manager has none.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ __all__ = ["BufferManager", "GateBuffers", "gate_buffers"]
 
 
 class GateBuffers(NamedTuple):
-    """How many buffers a gate needs (Flink's GateBuffersSpec)."""
+    """Numbers of buffers that a gate needs (Flink's GateBuffersSpec)."""
 
     exclusive_per_channel: int
     floating_min: int
@@ -49,12 +46,13 @@ def gate_buffers(
     *,
     flow_control: FlowControl = "credit",
 ) -> GateBuffers:
-    """Compute a gate's buffers; with ``required_max`` exclusive ones become floating beyond it.
+    """Compute a gate's buffers; beyond ``required_max``, exclusive buffers become floating ones.
 
-    Without credit all of them are the gate's, one per channel at least, as before Flink 1.5.
+    Without credit, all buffers belong to the gate, at least one per channel, as before Flink 1.5.
 
-    One floating buffer is required besides the exclusive ones, so that a gate cannot deadlock;
-    unless there shall be none at all, which works as long as each channel has one of its own.
+    One floating buffer is required in addition to the exclusive ones, so that a gate cannot
+    deadlock. None is required if ``floating`` is 0, which works while each channel has its own
+    buffer.
     """
     target_total = channels * per_channel + floating
     if flow_control == "off":
@@ -70,7 +68,7 @@ def gate_buffers(
 
 
 class BufferManager(ChannelBuffers):
-    """Free buffers of one channel; itself the recycler of its exclusive ones."""
+    """Free buffers of one channel, and the recycler of its exclusive ones."""
 
     __slots__ = (
         "_exclusive",
@@ -96,18 +94,19 @@ class BufferManager(ChannelBuffers):
         self._released = False
 
     def available(self) -> int:
-        """Free buffers."""
+        """Return the number of free buffers."""
         return len(self._exclusive) + len(self._floating)
 
     def add_exclusive(self, segments: list[MemorySegment]) -> None:
-        """Own these segments; done once, before the partition is requested."""
+        """Take ownership of these segments; called once, before the partition is requested."""
         self._exclusive.extend(segments)
         self.exclusive_total = len(self._exclusive)
 
     def take(self) -> tuple[MemorySegment, BufferManager | LocalBufferPool] | None:
-        """Take a free buffer with its recycler for an arriving frame, None if there is none."""
+        """Take a free buffer and its recycler for an arriving frame; None if there is none."""
         if self.required:
             self.required -= 1
+        # The last buffer returned of either kind may still be in the CPU caches.
         if self._floating:
             return self._floating.pop(), self._floating_pool
         if self._exclusive:
@@ -115,7 +114,7 @@ class BufferManager(ChannelBuffers):
         return None
 
     def require(self, number: int) -> None:
-        """Ask for floating buffers until ``number`` are available, or wait for them."""
+        """Request floating buffers until ``number`` are available, or wait for them."""
         self.required = number
         self._floating_pool.expect_backlog(number - self.exclusive_total)
         missing = number - len(self._exclusive) - len(self._floating)
@@ -134,7 +133,7 @@ class BufferManager(ChannelBuffers):
             self._on_available(gained)
 
     def recycle(self, segment: MemorySegment) -> None:
-        """Take back an exclusive buffer: it makes credit, or frees a floating one."""
+        """Take back an exclusive buffer, which adds credit or frees a floating buffer."""
         if self._released:
             self._network_pool.return_exclusive([segment])
             return
@@ -146,7 +145,7 @@ class BufferManager(ChannelBuffers):
             self._on_available(1)
 
     def notify_buffer_available(self, segment: MemorySegment) -> bool:
-        """The pool offers a floating buffer; refused if released or no longer short."""
+        """Take a floating buffer of the pool, unless released or no longer short."""
         self.waiting = False
         if self._released or self.available() >= self.required:
             return False
@@ -157,14 +156,13 @@ class BufferManager(ChannelBuffers):
         return True
 
     def release_floating(self) -> None:
-        """Give the floating buffers back (a blocked channel without exclusive ones, census 1.6
-        rule 8)."""
+        """Return the floating buffers of a blocked channel without exclusive ones."""
         self.required = 0
         while self._floating:
             self._floating_pool.recycle(self._floating.pop(0))
 
     def release(self) -> None:
-        """Give everything back; what is still with the operator follows as it is recycled."""
+        """Return all buffers; those still with the operator return when they are recycled."""
         if self._released:
             return
         self._released = True
@@ -175,7 +173,7 @@ class BufferManager(ChannelBuffers):
         self._network_pool.return_exclusive(exclusive)
 
     def statistics(self) -> BufferManagerStatistics:
-        """Count free buffers, and what the backlog requires."""
+        """Return the number of free buffers and the requirement."""
         return BufferManagerStatistics(
             exclusive_total=self.exclusive_total,
             exclusive_free=len(self._exclusive),
@@ -185,7 +183,7 @@ class BufferManager(ChannelBuffers):
         )
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         assert len(self._exclusive) <= self.exclusive_total, "an exclusive buffer came back twice"
         assert not (self._released and self.available()), "a released channel holds buffers"
         assert self.required >= 0, "the requirement is negative"

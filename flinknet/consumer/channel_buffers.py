@@ -1,4 +1,4 @@
-"""Channel buffers: what a remote input channel has free for the frames that arrive.
+"""Channel buffers: the free buffers of a remote input channel for arriving frames.
 
 With credit they are a ``BufferManager``, without it ``SharedBuffers``.
 """
@@ -34,41 +34,41 @@ class ChannelBuffers:
         self.waiting = False
 
     def available(self) -> int:
-        """Free buffers."""
+        """Return the number of free buffers."""
         raise NotImplementedError
 
     def add_exclusive(self, segments: list[MemorySegment]) -> None:
-        """Own these segments; done once, before the partition is requested."""
+        """Take ownership of these segments; called once, before the partition is requested."""
         raise NotImplementedError
 
     def take(self) -> tuple[MemorySegment, BufferRecycler] | None:
-        """Take a free buffer with its recycler for an arriving frame, None if there is none."""
+        """Take a free buffer and its recycler for an arriving frame; None if there is none."""
         raise NotImplementedError
 
     def require(self, number: int) -> None:
-        """The producer's backlog asks for so many buffers."""
+        """Request ``number`` buffers for the producer's backlog."""
         raise NotImplementedError
 
     def notify_buffer_available(self, segment: MemorySegment) -> bool:
-        """The pool offers a buffer; see BufferListener."""
+        """Take a buffer that the pool offers; see BufferListener."""
         raise NotImplementedError
 
     def notify_buffer_destroyed(self) -> None:
-        """The pool is gone; nothing will come."""
+        """Handle that the pool was destroyed and will offer no buffer."""
         self.waiting = False
 
     def release_floating(self) -> None:
-        """Give back what belongs to the gate's pool."""
+        """Return the buffers that belong to the gate's pool."""
         raise NotImplementedError
 
     def release(self) -> None:
-        """Give everything back; idempotent."""
+        """Return all buffers; idempotent."""
         raise NotImplementedError
 
     def statistics(self) -> BufferManagerStatistics:
-        """Count free buffers, and what the backlog requires."""
+        """Return the number of free buffers and the requirement."""
         raise NotImplementedError
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         raise NotImplementedError

@@ -1,15 +1,15 @@
-"""The channel state persister: which data of one input channel an unaligned checkpoint stores.
+"""The channel state persister: selects an input channel's data for an unaligned checkpoint.
 
-Theory of operation (Flink's ChannelStatePersister). A checkpoint goes unaligned when the first
-barrier of the task has come. On each other channel it stores the data in front of that channel's
-own barrier: what has arrived already, and what arrives until the barrier does. *Arrives* is, for a
-remote channel, from the connection; for a local one, whose queue is its producer's, being polled.
-So each buffer in front of the barrier is handed out once, before or after it is processed, and none
-behind it.
+This is Flink's ChannelStatePersister. A checkpoint goes unaligned when the task's first barrier has
+come. On each other channel, it stores the data in front of that channel's own barrier: data that
+has arrived already, and data that arrives before the barrier. On a remote channel, data *arrives*
+from the connection. On a local channel, it arrives when it is polled, because the queue belongs to
+the producer. Each buffer in front of the barrier is thus passed on once, before or after it is
+processed, and no buffer behind the barrier is.
 
-A channel's barrier may come before the checkpoint starts here, aligned, with a time-out or with
-priority: the last one is remembered with its place. A barrier of an older checkpoint than the one
-that is being stored, or than one that has come, changes nothing.
+A channel's barrier may come before the checkpoint starts here: aligned, with a timeout, or with
+priority. The persister remembers the last one and its place. A barrier is ignored if it is older
+than the stored checkpoint, or than a barrier that has come.
 
 Life cycle::
 
@@ -37,8 +37,7 @@ __all__ = [
 ]
 
 Persist: TypeAlias = Callable[[Buffer], None]
-"""Takes a buffer of a channel, with a reference of its own to be recycled; buffers come in
-order."""
+"""Takes a buffer of a channel, with a reference that it must recycle; buffers come in order."""
 
 BARRIERS = frozenset(
     (
@@ -47,18 +46,18 @@ BARRIERS = frozenset(
         DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
     )
 )
-"""Types of events that may be a barrier with data of a checkpoint in front of it."""
+"""Types of events that may be a barrier with checkpointed data in front of it."""
 
 
 class PersisterState(Enum):
-    """Whether data that arrives is handed out."""
+    """Whether arriving data is stored."""
 
     IDLE = "no checkpoint stores what arrives"
     AWAITING_BARRIER = "what arrives is stored, until the barrier does"
 
 
 class PersisterEvent(Enum):
-    """What happens to a persister."""
+    """Event in the life of a persister."""
 
     AWAIT = "a checkpoint starts whose barrier has not arrived"
     BARRIER = "its barrier arrives, or one that comes after it"
@@ -79,8 +78,10 @@ TRANSITIONS: Transitions[PersisterState, PersisterEvent] = Transitions(
 
 
 class ChannelStatePersister:
-    """What one channel knows of barriers. ``persist`` is what takes a buffer that arrives, None
-    while nobody does."""
+    """Barrier state of one channel.
+
+    ``persist`` takes each arriving buffer; it is None while no checkpoint needs them.
+    """
 
     __slots__ = ("_barrier", "_checkpoint_id", "persist", "state")
 
@@ -91,7 +92,7 @@ class ChannelStatePersister:
         self._barrier: tuple[int, int] | None = None
 
     def on_event(self, event: Event, sequence: int) -> None:
-        """An event has arrived that may be a barrier."""
+        """Handle an arrived event that may be a barrier."""
         barrier = barrier_in(event)
         if barrier is None:
             return
@@ -103,8 +104,10 @@ class ChannelStatePersister:
             self._become(_E.BARRIER)
 
     def start(self, checkpoint_id: int, persist: Persist) -> bool:
-        """A checkpoint goes unaligned; False if it is older than a barrier that has arrived, or
-        than a checkpoint that was started."""
+        """Start a checkpoint that goes unaligned.
+
+        Returns False if it is older than an arrived barrier or a started checkpoint.
+        """
         if checkpoint_id < self._newest:
             return False
         self._checkpoint_id = checkpoint_id
@@ -115,13 +118,12 @@ class ChannelStatePersister:
         return True
 
     def place_of_barrier(self) -> int | None:
-        """Sequence number of the barrier of the checkpoint that was started, None if it has not
-        arrived."""
+        """Return the sequence number of the started checkpoint's barrier; None if not arrived."""
         barrier = self._barrier
         return barrier[1] if barrier is not None and barrier[0] == self._checkpoint_id else None
 
     def stop(self, checkpoint_id: int) -> None:
-        """A checkpoint is over; nothing happens if it was not the last one that started."""
+        """Stop a checkpoint; do nothing if a later one has started."""
         if checkpoint_id == self._checkpoint_id:
             self._become(_E.STOP)
 

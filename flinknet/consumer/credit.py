@@ -1,30 +1,30 @@
-"""Credit: what a channel has to announce of its free buffers, and when.
+"""Credit: how much credit a channel announces, and when.
 
-Theory of operation. Every buffer that becomes free adds one to ``unannounced``; the producer may
-send that many more buffers once it has been told. Each announcement is a message for both sides, so
-it waits as long as nobody waits for it::
+Every buffer that becomes free adds one to ``unannounced``. Once told, the producer may send that
+many more buffers. Each announcement costs both sides a message, so it waits while the producer does
+not need it::
 
     NONE     OFFER -> OFFERED, HOLD -> HELD, ANNOUNCE -> DUE
     OFFERED  OFFER -> OFFERED, HOLD -> HELD, ANNOUNCE -> DUE, TAKE -> NONE
     HELD     OFFER -> HELD, HOLD -> HELD, ANNOUNCE -> DUE, TAKE -> NONE
     DUE      TAKE -> NONE
 
-- It is *due*, and queued to be sent, if the producer has data, or has less credit left than waits
-  here; and while the gate has enough for a slow reader to do, only when three quarters of the
-  channel's buffers wait, which is when everything that the gate holds becomes due in one write. It
-  may be a buffer that is polled which makes them so many: one that the channel borrows need not
-  come back to it.
-- Else it is *offered*: it goes along with whatever else is sent on the connection.
-- While the gate is busy it is offered and *held*: the gate announces it with that of others, when
-  one cannot wait or when it is not busy any more.
+- Credit is *due*, and queued to be sent, if the producer has data, or has less credit left than is
+  unannounced here. While the gate has enough work for a slow reader, credit is due only when three
+  quarters of the channel's buffers are unannounced. All credit that the gate holds is then sent in
+  one write. A poll alone can reach this share: it shortens the queue, and a borrowed buffer need
+  not return to the channel.
+- Otherwise credit is *offered*: it is sent with any other output of the connection.
+- While the gate is busy, credit is offered and *held*. The gate announces all held credit together
+  when one channel's is due, or when the gate is no longer busy.
 
-The channel hands its account to the connection, once for every time that it is offered or due; the
-connection ``take``s the whole number when it writes, so that many recycles become one message, and
-those of many channels one write. (Flink announces at once, and leaves it to its I/O thread to
-collect what comes meanwhile; here there is no other thread.)
+The channel passes its account to the connection once each time it is offered or due. The connection
+``take``s the whole number when it writes. Many recycles thus become one message, and many channels
+one write. (Flink announces immediately, and its I/O thread collects credit that arrives meanwhile;
+here there is no other thread.)
 
-This changes with every buffer, so the table is written out in the methods; its test holds them to
-it. Owned counter: ``unannounced``. Invariant: nothing is unannounced in NONE.
+The state changes with every buffer, so the methods implement the table by hand, and the test
+compares them with it. Counter: ``unannounced``. Invariant: nothing is unannounced in NONE.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["TRANSITIONS", "ChannelCredit", "CreditEvent", "CreditState"]
 
 
 class CreditState(Enum):
-    """What becomes of a channel's unannounced credit."""
+    """How a channel's unannounced credit will be sent."""
 
     NONE = "there is none"
     OFFERED = "it goes along with anything that is sent"
@@ -46,7 +46,7 @@ class CreditState(Enum):
 
 
 class CreditEvent(Enum):
-    """What moves it."""
+    """Event that changes the state."""
 
     OFFER = "there is some that nobody waits for"
     HOLD = "there is some, and the gate is busy"
@@ -80,7 +80,7 @@ _DUE = CreditState.DUE
 
 
 class ChannelCredit:
-    """The unannounced credit of one channel."""
+    """Unannounced credit of one channel."""
 
     __slots__ = ("state", "unannounced")
 
@@ -89,17 +89,17 @@ class ChannelCredit:
         self.unannounced = 0
 
     def add(self, number: int) -> None:
-        """That many more buffers are free while it is due: they go along."""
+        """Add free buffers to credit that is already due, and sent with it."""
         self.unannounced += number
 
     def settle(
         self, number: int, free: int, queued: int, backlog: int, is_busy: bool
     ) -> CreditState:
-        """That many more buffers are free, or 0 if the producer has used credit; say what becomes
-        of all.
+        """Add ``number`` free buffers, or 0 if the producer has used credit; return the new state.
 
-        Not while it is due. ``free`` and ``queued`` are the channel's buffers, ``backlog`` is what
-        the producer has to send, ``is_busy`` whether the gate has enough to do.
+        Must not be called while credit is due. ``free`` and ``queued`` are the channel's buffers.
+        ``backlog`` is the number of buffers that the producer has to send, and ``is_busy`` tells
+        whether the gate has enough work.
         """
         self.unannounced = credit = self.unannounced + number
         if is_busy and 4 * credit < 3 * (free + queued):
@@ -111,25 +111,27 @@ class ChannelCredit:
         return self.state
 
     def announce(self) -> bool:
-        """Make it due; whether there is any that was not."""
+        """Make the credit due; return False if there is none or it was due already."""
         if not self.unannounced or self.state is _DUE:
             return False
         self.state = _DUE
         return True
 
     def take(self) -> int:
-        """Return the number to announce, which is told now."""
+        """Return the number to announce, and reset it."""
         credit, self.unannounced = self.unannounced, 0
         self.state = _NONE
         return credit
 
     def drop(self) -> None:
-        """The free buffers are gone: there is nothing to announce any more. What has been queued is
-        taken as 0."""
+        """Drop the credit, because the free buffers are gone.
+
+        If it has been queued already, ``take`` returns 0.
+        """
         self.unannounced = 0
 
     def check_invariants(self, free: int, *, is_busy: bool) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         assert self.unannounced >= 0, "negative credit is to be announced"
         assert self.state is not _NONE or not self.unannounced, "credit waits that nobody knows of"
         assert self.state is _DUE or is_busy or 2 * self.unannounced <= free, (

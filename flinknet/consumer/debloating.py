@@ -1,29 +1,28 @@
-"""Debloating: a gate tells its producers up to which size to fill their buffers.
+"""Debloating: a gate limits the buffer size of its producers.
 
-Theory of operation (Flink's BufferDebloater, BufferSizeEMA and ThroughputCalculator; FLIP-183).
-What is on its way to a gate delays everything behind it, most of all a checkpoint barrier. The
-reader's shell says when it waits for input, and a timer calls ``GateDebloating.recalculate``: the
-throughput comes from the time in which the reader worked and from what the channels delivered, the
-size from the throughput, and every channel that goes on announces it.
+This covers Flink's BufferDebloater, BufferSizeEMA and ThroughputCalculator (FLIP-183). Data on its
+way to a gate delays everything behind it, most of all a checkpoint barrier. The reader's shell
+reports when it waits for input. A timer calls ``GateDebloating.recalculate``. The throughput
+follows from the reader's busy time and the bytes that the channels delivered, and the size follows
+from the throughput. Every unfinished channel announces the size.
 
-*Throughput*. The gate counts bytes anyway; the calculator keeps the time in which they were taken.
-A *window* lasts from one ``calculate`` to the next and has idle time (the task waits for input) and
-busy time (everything else, also when the task is held back by what it writes to). Idleness that is
-going on when a window ends goes on in the next one. The throughput is bytes per busy second; a
-window without any busy time says nothing, so the last value stays, and neither does any window
-before the first byte.
+*Throughput*. The gate counts bytes, and the calculator counts the time in which they were taken. A
+*window* lasts from one ``calculate`` to the next. It has idle time (the task waits for input) and
+busy time (all other time, including the time that the task waits for its output). Idleness at the
+end of a window continues in the next one. The throughput is bytes per busy second. A window without
+busy time, or before the first byte, gives no value, and the last one stays.
 
-*Size*. So that what is on its way takes no longer than ``target_ms`` to consume, the bytes in all
-buffers on their way should be throughput x target, and one buffer should hold that divided by the
-buffers in use. The size follows this with an exponential moving average of weight
-2 / (samples + 1); a single value counts for at most twice the present average, so that the size
-grows no faster than it shrinks. It stays between ``segment_bytes_min`` and the segment size, where
-it begins. The average keeps its fraction, and the size is the nearest whole byte, as in Flink since
-FLINK-36555. Flink's average was an integer before: it lost a fraction with every value, and could
-not grow where a step was less than a byte. Producers are told only of a change of at least
-``threshold_percent``, or when a bound is reached. Nothing frees memory: buffers are filled less.
+*Size*. Data on its way should take at most ``target_ms`` to consume. All buffers on their way
+should therefore hold throughput x target bytes, and one buffer that number divided by the buffers
+in use. The size follows this value with an exponential moving average of weight 2 / (samples + 1).
+A single value counts for at most twice the current average, so the size grows no faster than it
+shrinks. It stays between ``segment_bytes_min`` and the segment size, where it begins. The average
+keeps its fraction, and the size is the nearest whole byte, as in Flink since FLINK-36555. Flink's
+average was an integer before: it lost a fraction with every value, and could not grow by steps of
+less than a byte. Producers are told only of a change of at least ``threshold_percent``, or when a
+limit is reached. No memory is freed: buffers are filled less.
 
-Time comes in as ``now``, in seconds of a clock that never goes back.
+Time is passed in as ``now``, in seconds of a clock that never goes back.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ __all__ = [
 
 
 class GateDebloating:
-    """Sizes the buffers of the channels in ``channels``, whichever they are at the time."""
+    """Sizes the buffers of the channels that ``channels`` holds at the time."""
 
     def __init__(
         self, channels: Sequence[InputChannel], config: BufferDebloatConfig, segment_bytes: int
@@ -53,11 +52,11 @@ class GateDebloating:
         self._debloater = BufferDebloater(config, segment_bytes) if config.enabled else None
 
     def begin_wait(self, now: float) -> None:
-        """The reader waits for input."""
+        """Note that the reader waits for input."""
         self._throughput.pause(now)
 
     def end_wait(self, now: float) -> None:
-        """The reader begins, or goes on, to work."""
+        """Note that the reader starts or continues to work."""
         self._throughput.resume(now)
 
     @property
@@ -66,8 +65,10 @@ class GateDebloating:
         return sum(channel.buffers_in_use for channel in self._channels)
 
     def recalculate(self, now: float) -> None:
-        """Calculate the buffer size anew and announce it if it has changed enough; to be called
-        periodically if ``debloat.enabled``."""
+        """Calculate the buffer size, and announce it if it has changed enough.
+
+        To be called periodically if ``debloat.enabled``.
+        """
         if self._debloater is None:
             return
         bytes_in = sum(channel.bytes_in for channel in self._channels)
@@ -84,7 +85,7 @@ class GateDebloating:
                 channel.announce_buffer_size(size_bytes)
 
     def statistics(self) -> BufferDebloaterStatistics | None:
-        """As those of the debloater; None if debloating is not enabled."""
+        """Return the debloater's statistics; None if debloating is disabled."""
         return self._debloater.statistics() if self._debloater is not None else None
 
     def check_invariants(self) -> None:
@@ -105,19 +106,21 @@ class ThroughputCalculator:
         self._bytes_seen = 0
 
     def resume(self, now: float) -> None:
-        """The task works from now on; harmless while it does."""
+        """Start busy time; do nothing if it runs."""
         if self._busy_since is None:
             self._busy_since = now
 
     def pause(self, now: float) -> None:
-        """The task waits for input from now on; harmless while it does."""
+        """End busy time, because the task waits for input; do nothing if it does not run."""
         if self._busy_since is not None:
             self._busy_s += now - self._busy_since
             self._busy_since = None
 
     def calculate(self, bytes_in: int, now: float) -> float | None:
-        """End the window, with all bytes that the gate has delivered since it was made; return the
-        throughput."""
+        """End the window, and return the throughput.
+
+        ``bytes_in`` is the total number of bytes that the gate has delivered.
+        """
         if self._busy_since is not None:
             self._busy_s += now - self._busy_since
             self._busy_since = now
@@ -129,16 +132,18 @@ class ThroughputCalculator:
 
 
 class BufferDebloaterStatistics(NamedTuple):
-    """Present values; ``buffer_bytes`` is what producers were last told (Flink's
-    debloatedBufferSize), ``estimated_ms`` how long what is on its way will take to consume (Flink's
-    estimatedTimeToConsumeBuffersMs)."""
+    """Current values of a debloater.
+
+    ``buffer_bytes`` is the last announced size (Flink's debloatedBufferSize). ``estimated_ms`` is
+    the time to consume the data on its way (Flink's estimatedTimeToConsumeBuffersMs).
+    """
 
     buffer_bytes: int
     estimated_ms: float
 
 
 class BufferDebloater:
-    """Sizes of one gate's buffers; buffers of ``segment_bytes`` at first."""
+    """Buffer size of one gate; ``segment_bytes`` at first."""
 
     __slots__ = ("_average_bytes", "_config", "_estimated_ms", "_segment_bytes", "buffer_bytes")
 
@@ -150,8 +155,10 @@ class BufferDebloater:
         self._estimated_ms = 0.0
 
     def recalculate(self, throughput: float, buffers_in_use: int) -> int | None:
-        """Follow a throughput (bytes/s) with that many buffers on their way; return the size to
-        announce, None if the present one is near enough."""
+        """Follow a throughput (bytes/s) with this number of buffers on their way.
+
+        Returns the size to announce, or None if the current one is close enough.
+        """
         buffers = max(1, buffers_in_use)
         instant = throughput * self._config.target_ms / 1000 / buffers
         average = self._average_bytes
@@ -173,7 +180,7 @@ class BufferDebloater:
         return abs(size - self.buffer_bytes) >= max(1, least)
 
     def statistics(self) -> BufferDebloaterStatistics:
-        """Say what size was last announced, and how long what is on its way will take."""
+        """Return the last announced size, and the time to consume the data on its way."""
         return BufferDebloaterStatistics(self.buffer_bytes, self._estimated_ms)
 
     def check_invariants(self) -> None:

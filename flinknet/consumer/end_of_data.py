@@ -1,4 +1,4 @@
-"""How the data of several channels ends, taken together (Flink's EndOfDataStatus)."""
+"""The combined end of data of several channels (Flink's EndOfDataStatus)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["EndOfData"]
 
 
 class EndOfData(Enum):
-    """Drained if every producer had read all of its input, stopped if one was stopped before."""
+    """Drained if every producer had read all of its input, stopped if any was stopped before."""
 
     NOT_END_OF_DATA = "not end of data"
     DRAINED = "drained"
@@ -17,7 +17,7 @@ class EndOfData(Enum):
 
     @classmethod
     def of(cls, drained: Sequence[bool | None]) -> EndOfData:
-        """Judge by what each producer said; None stands for one that has not ended its data."""
+        """Combine the channels' ``drained`` flags; None means that the data has not ended."""
         if None in drained:
             return cls.NOT_END_OF_DATA
         return cls.DRAINED if all(drained) else cls.STOPPED

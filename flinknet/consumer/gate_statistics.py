@@ -1,4 +1,4 @@
-"""What an input gate has, and has had: its own counts, those of its pool and of its channels."""
+"""Statistics of an input gate: its own counts, and those of its pool and its channels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["InputGateStatistics"]
 
 
 class InputGateStatistics(NamedTuple):
-    """Present state of a gate, its floating pool and its channels."""
+    """Current state of a gate, its floating pool and its channels."""
 
     name: str
     channels_queued: int
@@ -38,7 +38,7 @@ class InputGateStatistics(NamedTuple):
 
     @property
     def floating_buffers_in_use(self) -> int:
-        """Floating buffers that hold data; those that are free in a channel do not count."""
+        """Floating buffers that hold data, without free ones in the channels."""
         free = sum(channel.floating_free for channel in self.channels)
         return max(0, self.floating_pool.in_use - free)
 
@@ -49,18 +49,20 @@ class InputGateStatistics(NamedTuple):
 
     @property
     def floating_buffers_usage(self) -> float:
-        """Part of the floating buffers that holds data (inputFloatingBuffersUsage)."""
+        """Fraction of the floating buffers that holds data (inputFloatingBuffersUsage)."""
         return _part(self.floating_buffers_in_use, self.floating_pool.size)
 
     @property
     def exclusive_buffers_usage(self) -> float:
-        """Part of the exclusive buffers that holds data (inputExclusiveBuffersUsage)."""
+        """Fraction of the exclusive buffers that holds data (inputExclusiveBuffersUsage)."""
         return _part(self.exclusive_buffers_in_use, self._exclusive_buffers)
 
     @property
     def pool_usage(self) -> float:
-        """Part of all the gate's buffers that holds data (inPoolUsage). Local channels have
-        none."""
+        """Fraction of the gate's buffers that holds data (inPoolUsage).
+
+        Local channels have no buffers in the gate.
+        """
         in_use = self.floating_buffers_in_use + self.exclusive_buffers_in_use
         return _part(in_use, self.floating_pool.size + self._exclusive_buffers)
 

@@ -1,22 +1,22 @@
-"""The input channel: one consumer's end of one subpartition, whatever carries the data.
+"""The input channel: the consumer's end of one subpartition, local or remote.
 
-Life cycle of what a gate has made::
+Life cycle of a gate's channel::
 
     NEW       ATTACH -> ATTACHED, FAIL -> FAILED, RELEASE -> RELEASED
     ATTACHED  FAIL -> FAILED, RELEASE -> RELEASED
     FAILED    RELEASE -> RELEASED
     RELEASED  RELEASE -> RELEASED
 
-``poll`` is only called by the gate. An error ends the channel: it is raised by the gate's next
-poll, ahead of whatever else is queued, because a task that has failed must not go on processing.
+Only the gate calls ``poll``. An error ends the channel. The gate's next poll raises it, ahead of
+all queued data, because a failed task must not go on processing.
 
-How the data of a channel ends follows the table of ``buffer/channel_end.py``: ``end`` is what the
-task has taken, and acknowledged, of it. Until the task acknowledges, the end of the partition does
-not come.
+The end of a channel follows the table in ``buffer/channel_end.py``. ``end`` is the task's progress:
+the data it has taken and acknowledged. The end of the partition does not come before the task
+acknowledges.
 
-A *priority* event overtakes what the channel has queued, and its channel overtakes others in the
-gate. Flink numbers priority notices, because one may come too late, when its event has been polled.
-Here a notice is part of the call that queues the event, so none is ever stale.
+A *priority* event overtakes the channel's queue, and its channel overtakes others in the gate.
+Flink numbers its priority notifications, because one may arrive after its event was polled. Here
+the notification is part of the call that queues the event, so it is never stale.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ChannelState(Enum):
 
 
 class ChannelEvent(Enum):
-    """What happens to a channel."""
+    """Event in the life of a channel."""
 
     ATTACH = "it gets a view or a connection"
     FAIL = "its data cannot come, or not all of it"
@@ -82,8 +82,7 @@ _LIVE = frozenset((_S.NEW, _S.ATTACHED))
 
 
 class PartitionLocation(NamedTuple):
-    """Where a subpartition is produced: the worker's data address, the partition's name, the
-    index."""
+    """Location of a subpartition: the worker's data address, the partition's name and the index."""
 
     address: str
     partition_id: str
@@ -94,7 +93,7 @@ class PartitionLocation(NamedTuple):
 
 
 class UnknownLocation(NamedTuple):
-    """A subpartition whose producer has no place yet; the name may change when it gets one."""
+    """A subpartition of a producer without a location; the name may change with the location."""
 
     partition_id: str
     subpartition: int
@@ -104,8 +103,10 @@ class UnknownLocation(NamedTuple):
 
 
 class InputChannelStatistics(NamedTuple):
-    """Present state of one channel; buffers and bytes count from its start. What a kind of channel
-    does not have is 0."""
+    """Current state of one channel; buffers and bytes in are totals since its start.
+
+    Values that do not apply to a kind of channel are 0.
+    """
 
     channel: int
     kind: str
@@ -118,45 +119,50 @@ class InputChannelStatistics(NamedTuple):
     backlog: int = 0
     unannounced_credit: int = 0
     held_credit: int = 0
-    """Of the unannounced, what the channel keeps from its producer while its gate is busy."""
+    """Part of the unannounced credit that the channel withholds while its gate is busy."""
     exclusive_total: int = 0
     exclusive_free: int = 0
     floating_free: int = 0
     required: int = 0
     is_short: bool = False
-    """The producer has more to send than it is told that it may, and the reader is why: it has data
-    to read, or holds credit back."""
+    """Whether the reader slows the producer down: the producer has more to send than its credit
+    allows, while the reader has data to read or the channel holds credit."""
 
 
 class ChannelListener:
-    """What a channel tells its gate, whose base this is."""
+    """The gate of a channel; base class of gates."""
 
     name: str
 
     def is_busy(self) -> bool:
-        """Whether the reader has enough to do for as long as it takes to get more."""
+        """Whether the reader has enough to do for the time it takes to get more."""
         raise NotImplementedError
 
     def notify_channel_non_empty(self, channel: InputChannel, priority: bool = False) -> None:
-        """The channel has something to poll, a priority event first if ``priority``, or has
-        failed."""
+        """Handle that a channel has a buffer to poll, or has failed.
+
+        With ``priority``, a priority event is first.
+        """
         raise NotImplementedError
 
     def hold_credit(self, channel: InputChannel) -> None:
-        """Have the channel announce its credit with that of others: when one cannot wait, or when
-        this is not busy any more."""
+        """Hold the channel's credit.
+
+        It is announced with that of other channels, when one of them is due or the gate is no
+        longer busy.
+        """
         raise NotImplementedError
 
     def announce_held_credit(self) -> None:
-        """Have every channel that holds credit back announce it, in the same write."""
+        """Have every channel with held credit announce it, in the same write."""
         raise NotImplementedError
 
 
 class InputChannel:
     """Base of local, remote and unknown channels.
 
-    ``drained`` says how the data ended, once it has: because the producer had read all of its
-    input, or because it was stopped (see ``wire/events.py``).
+    ``drained`` tells how the data has ended: True if the producer had read all of its input, False
+    if it was stopped (see ``wire/events.py``).
     """
 
     def __init__(
@@ -178,74 +184,90 @@ class InputChannel:
         return f"channel {self.index} ({self.location}) of gate {self._listener.name}"
 
     def poll(self) -> tuple[Buffer, DataType] | None:
-        """Take the next buffer, and see the type of the one behind it, NONE for nothing. Raises the
-        channel's error."""
+        """Take the next buffer; return it with the type of the one behind it, or NONE.
+
+        Raises the channel's error.
+        """
         raise NotImplementedError
 
     @property
     def buffers_in_use(self) -> int:
-        """Data buffers on their way to the consumer: queued here, and waiting at the producer."""
+        """Data buffers on their way to the consumer: queued here, or waiting at the producer."""
         raise NotImplementedError
 
     def announce_buffer_size(self, size_bytes: int) -> None:
-        """Have the producer fill new buffers only up to a size; not after release. A producer that
-        is not there yet does not learn of it."""
+        """Limit the size of the producer's new buffers; not allowed after release.
+
+        A producer that is not attached yet is not told.
+        """
         raise NotImplementedError
 
     def resume_consumption(self) -> None:
-        """Let the producer go on after a buffer that blocked it. Raises LocalProtocolError after
-        release."""
+        """Let the producer continue after a blocking buffer.
+
+        Raises:
+            LocalProtocolError: After release.
+        """
         raise NotImplementedError
 
     def acknowledge_all_data_processed(self) -> None:
         """Tell the producer that all records before the end of data have been processed.
 
-        Raises LocalProtocolError before that has been polled, the second time, and after
-        release."""
+        Raises:
+            LocalProtocolError: Before the end of data is polled, on the second call, and after
+                release.
+        """
         raise NotImplementedError
 
     def release(self) -> None:
-        """Stop, give every buffer back, and tell the producer; idempotent."""
+        """Stop, return all buffers, and tell the producer; idempotent."""
         raise NotImplementedError
 
     def statistics(self) -> InputChannelStatistics:
-        """Say what is queued, what has come so far, and what credit there is."""
+        """Return the queue's length, the totals so far, and the credit."""
         raise NotImplementedError
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         raise NotImplementedError
 
     def announce_credit(self) -> None:
-        """Announce the credit that is held back; only a remote channel has any."""
+        """Announce held credit; only a remote channel has any."""
 
     def settle_held_credit(self) -> None:
-        """Look whether the credit that is held back is due by now: less is left to poll."""
+        """Check whether held credit is due after a poll."""
 
     @property
     def released(self) -> bool:
-        """Whether its gate has let go of it."""
+        """Whether the gate has released the channel."""
         return self.state is ChannelState.RELEASED
 
     def start_persisting(self, checkpoint_id: int, persist: Persist) -> bool:
-        """A checkpoint goes unaligned: call ``persist`` with the data in front of the channel's own
-        barrier, at once with what has arrived and not been polled, and with each buffer that
-        arrives before the barrier does. It is polled all the same.
+        """Start storing data for a checkpoint that goes unaligned.
 
-        In a local channel data does not arrive before it is polled: what an event overtakes there
-        its producer hands out. False, and nothing is called, if the channel cannot take part: a
-        barrier of a later checkpoint has come, or its producer has no place yet."""
+        ``persist`` is called with the data in front of the channel's own barrier: immediately with
+        buffers that have arrived and are not polled, and later with each buffer that arrives before
+        the barrier. The buffers are polled all the same. In a local channel, data does not arrive
+        before it is polled; the producer passes on the data that an event overtakes.
+
+        Returns False, without a call, if the channel cannot take part: a later checkpoint's barrier
+        has come, or the producer has no location yet.
+        """
         return self._persister.start(checkpoint_id, persist)
 
     def stop_persisting(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete or aborted: nothing is stored for it any more (Flink's
-        checkpointStopped). Nothing happens if another one has started since."""
+        """Stop storing data for a complete or aborted checkpoint (Flink's checkpointStopped).
+
+        Does nothing if a later checkpoint has started.
+        """
         self._persister.stop(checkpoint_id)
 
     def convert_to_priority_event(self, checkpoint_id: int) -> bool:
-        """The time of a checkpoint is over: let its barrier, which has been announced, overtake
-        everything that is queued, as an unaligned one, which blocks nobody. Whether it was still
-        queued; one that has been polled as an aligned barrier blocks as ever."""
+        """Turn a checkpoint's announced barrier into an unaligned one after its timeout.
+
+        It overtakes all queued data and does not block. Returns whether the barrier was still
+        queued. A barrier that was polled as aligned blocks as usual.
+        """
         return False
 
     @property
@@ -254,7 +276,7 @@ class InputChannel:
         return self.end is ChannelEnd.END_OF_PARTITION
 
     def fail(self, cause: BaseException) -> None:
-        """End the channel with an error, which names it from now on; the first one counts."""
+        """End the channel with an error, which then names the channel; the first error counts."""
         if self.state in _LIVE and not self.finished:
             if isinstance(cause, FlinknetError):
                 cause = cause.of_channel(str(self))
@@ -272,7 +294,7 @@ class InputChannel:
         self.bytes_in += buffer.size
 
     def _take_step(self, buffer: Buffer) -> None:
-        """The task takes a buffer: judge it by what was before."""
+        """Check and record a buffer that the task takes."""
         data_type = buffer.data_type
         before = self.end
         self.end = self.end.after(ChannelStep.of(data_type), LocalProtocolError, self)

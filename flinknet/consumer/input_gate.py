@@ -1,24 +1,25 @@
-"""The input gate: one consuming subtask's input, a fair merge of its channels.
+"""The input gate: the input of one consuming subtask, a fair merge of its channels.
 
-Theory of operation (Flink's SingleInputGate). States: *new* -> *set up* (it has its pool and the
-exclusive buffers of its channels) -> delivering -> *finished* (every channel reached the end of
-its partition) or failed; *released* at the end. Channels with something to poll stand in a FIFO,
-each at most once; ``poll`` takes one buffer from the head and puts the channel at the tail if it
-has more, so no channel starves another; one whose next element is a priority event stands in front
-of those without. The first error, of a channel or in what it delivered, is the gate's: it comes
-before any data, and again with every poll.
+This is Flink's SingleInputGate. Its states are *new* -> *set up* (it has its pool and its channels'
+exclusive buffers) -> delivering -> *finished* (every channel has reached the end of its partition)
+or failed; and *released* at the end.
 
-A channel may be *unknown* at first, until ``update_channel`` says where its producer is. The gate
-counts it as a remote one and keeps its exclusive buffers in reserve, so that the update never lacks
-any; a channel that turns out to be local gives them back.
+Channels with buffers to poll are in a FIFO queue, each at most once. ``poll`` takes one buffer from
+the first channel, and puts the channel last if it has more. No channel therefore starves another.
+Channels with a priority event next are in front of the others. The first error of a channel, or of
+the data it delivered, becomes the gate's error. Every poll raises it, ahead of any data.
 
-End of data: a channel that delivered it is acknowledged once the reader has processed everything
-before it (the reader calls ``acknowledge``); only then does the end of the partition come, which
-releases the channel. A reader that never acknowledges never finishes, nor does the producer. The
-gate's data has ended when every channel's has: *drained* if every producer had read all of its
-input, *stopped* if one was stopped before.
+A channel may be *unknown* until ``update_channel`` sets its producer's location. The gate counts it
+as remote and keeps its exclusive buffers in reserve, so the update always finds buffers. A channel
+that proves to be local returns them.
 
-``debloating`` tells the producers up to which size to fill buffers (see ``debloating.py``).
+A channel's end of data is acknowledged once the reader has processed everything before it (the
+reader calls ``acknowledge``). The end of the partition comes only then, and it releases the
+channel. A reader that never acknowledges never finishes, nor does the producer. The gate's data has
+ended when every channel's data has: *drained* if every producer had read all of its input,
+*stopped* if any was stopped before.
+
+``debloating`` limits the producers' buffer size (see ``debloating.py``).
 """
 
 from __future__ import annotations
@@ -60,13 +61,15 @@ log = logging.getLogger("flinknet.consumer")
 
 _NONE = DataType.NONE
 _PRIORITIZED = DataType.PRIORITIZED_EVENT_BUFFER
-"""The only type that has priority."""
+"""The only type with priority."""
 _END_OF_PARTITION = DataType.END_OF_PARTITION
 
 
 class InputGate(ChannelListener):
-    """Channels for ``locations``: local where the address is this worker's own, unknown where there
-    is none yet."""
+    """Input gate with a channel for each of ``locations``.
+
+    A channel is local if its address is this worker's own, and unknown if it has no address yet.
+    """
 
     def __init__(
         self,
@@ -91,8 +94,7 @@ class InputGate(ChannelListener):
         self._queue: PrioritizedDeque[InputChannel] = PrioritizedDeque()
         self._held: dict[InputChannel, None] = {}
         self.reader_is_slow = False
-        """Whether processing a buffer takes far longer than getting another one; the reader says
-        so."""
+        """Whether processing a buffer takes far longer than getting another; set by the reader."""
         self._unfinished = len(locations)
         self._on_failed: list[Callable[[BaseException], None]] = []
         self._on_released: list[Callable[[InputGate], None]] = []
@@ -140,7 +142,7 @@ class InputGate(ChannelListener):
 
     @property
     def gates(self) -> tuple[InputGate]:
-        """Itself; see Gate."""
+        """The gate itself; see Gate."""
         return (self,)
 
     @property
@@ -150,17 +152,20 @@ class InputGate(ChannelListener):
 
     @property
     def local_channels(self) -> list[LocalInputChannel]:
-        """The channels whose producer is in this worker."""
+        """The channels with a producer in this worker."""
         return [channel for channel in self.channels if isinstance(channel, LocalInputChannel)]
 
     @property
     def unknown_channels(self) -> list[UnknownInputChannel]:
-        """The channels whose producer has no place yet."""
+        """The channels with a producer that has no location yet."""
         return [channel for channel in self.channels if isinstance(channel, UnknownInputChannel)]
 
     def setup(self, on_ready: Callable[[], None]) -> None:
-        """Get the exclusive buffers; ``on_ready`` is called, perhaps at once, when all are there:
-        the known channels can be requested then."""
+        """Request the exclusive buffers.
+
+        ``on_ready`` is called when all are available, perhaps immediately. The known channels can
+        then be requested.
+        """
         not_local = len(self.channels) - len(self.local_channels)
         self._exclusive_request = self._network_pool.request_exclusive(
             not_local * self._exclusive_per_channel,
@@ -169,7 +174,7 @@ class InputGate(ChannelListener):
         )
 
     def time_out_setup(self, waited_ms: float) -> None:
-        """Fail with InsufficientNetworkBuffersError unless the exclusive buffers are there."""
+        """Fail with InsufficientNetworkBuffersError if the exclusive buffers are still missing."""
         if self._exclusive_request is not None and not (self.is_set_up or self.released):
             self.fail(self._exclusive_request.time_out(waited_ms))
 
@@ -192,11 +197,13 @@ class InputGate(ChannelListener):
         return taken
 
     def update_channel(self, index: int, location: PartitionLocation) -> InputChannel:
-        """Replace an unknown channel, now that its producer is placed, perhaps under another name.
+        """Replace an unknown channel once its producer has a location, perhaps with a new name.
 
-        Returns the new channel; once the gate ``is_set_up`` the caller requests its partition.
-        Raises LocalProtocolError for a channel that is known already, ClosedResourceError after
-        release.
+        Returns the new channel. If the gate ``is_set_up``, the caller must request its partition.
+
+        Raises:
+            LocalProtocolError: If there is no such channel, or it is known already.
+            ClosedResourceError: After release.
         """
         self._check_not_released()
         if not 0 <= index < len(self.channels):
@@ -221,7 +228,7 @@ class InputGate(ChannelListener):
     # -- polling ----------------------------------------------------------------------------------
 
     def notify_channel_non_empty(self, channel: InputChannel, priority: bool = False) -> None:
-        """Queue a channel that has something to poll, or take its error as the gate's."""
+        """Queue a channel that has a buffer to poll, or make its error the gate's."""
         if self.released:
             return
         if channel.error is not None:
@@ -236,28 +243,30 @@ class InputGate(ChannelListener):
                 self.availability.set(True)
 
     def is_busy(self) -> bool:
-        """Whether a slow reader has enough to do: half of the channels have something to poll."""
+        """Whether a slow reader has enough to do: half of the channels have buffers to poll."""
         return self.reader_is_slow and 2 * len(self._queue) >= self._unfinished
 
     def hold_credit(self, channel: InputChannel) -> None:
-        """Have the channel announce its credit with that of others."""
+        """Hold the channel's credit, to be announced with that of other channels."""
         self._held[channel] = None
 
     def announce_held_credit(self) -> None:
-        """Have every channel that holds credit back announce it."""
+        """Have every channel with held credit announce it."""
         held, self._held = self._held, {}
         for channel in held:
             channel.announce_credit()
 
     def _settle_held_credit(self, polled: InputChannel) -> None:
-        """A buffer was polled: all may be due, or that of its channel, if that has more to poll."""
+        """Announce held credit that is due after a poll: all of it, or the polled channel's."""
         if not self.is_busy():
             self.announce_held_credit()
+        # The poll has shortened this channel's queue, so its own credit may have reached the share
+        # at which it is due.
         elif polled.queued_in_gate and polled in self._held:
             polled.settle_held_credit()
 
     def fail(self, cause: BaseException) -> None:
-        """End the reading with an error, which every poll raises; the first one counts."""
+        """End the reading with an error that every poll raises; the first error counts."""
         if self.failure is None:
             self.failure = cause
             log.debug("gate %s failed: %s", self.name, text_of(cause))
@@ -279,10 +288,13 @@ class InputGate(ChannelListener):
             self.priority_availability.set(True)
 
     def poll(self) -> tuple[int, Buffer] | None:
-        """Take the next buffer with its channel's index; the caller recycles it.
+        """Take the next buffer and its channel's index; the caller recycles it.
 
-        None if there is nothing now, or nothing ever again (``finished``). Raises the first error
-        of a channel, and ClosedResourceError after release.
+        Returns None if there is none now, or none ever again (``finished``). Raises the first error
+        of a channel.
+
+        Raises:
+            ClosedResourceError: After release.
         """
         if self.released:
             self._check_not_released()
@@ -322,7 +334,7 @@ class InputGate(ChannelListener):
         return EndOfData.of([channel.drained for channel in self.channels])
 
     def acknowledge(self, index: int) -> None:
-        """Every record of the channel up to its end of data has been processed; see Gate."""
+        """Report that a channel's records up to its end of data are processed; see Gate."""
         self.channels[index].acknowledge_all_data_processed()
 
     def _finish_channel(self, channel: InputChannel) -> None:
@@ -335,18 +347,18 @@ class InputGate(ChannelListener):
     # -- life -------------------------------------------------------------------------------------
 
     def when_failed(self, callback: Callable[[BaseException], None]) -> None:
-        """Call back once, with the first error; at once if there has been one."""
+        """Call ``callback`` once with the first error; immediately if there is one already."""
         if self.failure is not None:
             callback(self.failure)
         else:
             self._on_failed.append(callback)
 
     def when_released(self, callback: Callable[[InputGate], None]) -> None:
-        """Call back once, when the gate is released."""
+        """Call ``callback`` once, when the gate is released."""
         self._on_released.append(callback)
 
     def release(self) -> None:
-        """Stop all channels and give every buffer back; idempotent."""
+        """Stop all channels and return all buffers; idempotent."""
         if self.released:
             return
         self.released = True
@@ -367,12 +379,14 @@ class InputGate(ChannelListener):
             callback(self)
 
     def pool_statistics(self) -> LocalBufferPoolStatistics:
-        """Say what the floating pool holds."""
+        """Return the floating pool's segment counts."""
         return self._floating_pool.statistics()
 
     def statistics(self) -> InputGateStatistics:
-        """Say how far the gate is, and what its channels and its floating pool hold. Thousands of
-        channels take milliseconds."""
+        """Return the progress of the gate and the state of its channels and floating pool.
+
+        This takes milliseconds for thousands of channels.
+        """
         return InputGateStatistics(
             name=self.name,
             channels_queued=len(self._queue),
@@ -386,7 +400,7 @@ class InputGate(ChannelListener):
         )
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         self._floating_pool.check_invariants()
         for channel in self.channels:
             channel.check_invariants()

@@ -1,11 +1,11 @@
-"""The local input channel: producer and consumer in one worker.
+"""The local input channel: producer and consumer are in one worker.
 
-It polls the subpartition's view directly: the buffer object itself moves, without credit, and
-without a copy unless it is a slice of one that the writer goes on in. A released buffer goes
-straight back to the producer's pool, which is all the flow control there is.
+It polls the subpartition's view directly. The buffer object itself moves, without credit. It is not
+copied unless it is a slice of a buffer that its writer still fills. A recycled buffer returns
+directly to the producer's pool, which is the only flow control.
 
-A barrier that can time out is announced when the producer queues it, in front of everything else;
-one announcement waits to be polled at most, that of the last barrier.
+A barrier that can time out is announced when the producer queues it, in front of all other buffers.
+At most one announcement waits to be polled, for the last barrier.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OPEN = ChannelEnd.DATA
 
 
 class LocalInputChannel(InputChannel):
-    """Reads a view; is the requester that the partition registry answers."""
+    """Channel that reads a view; the requester that the partition registry answers."""
 
     location: PartitionLocation
 
@@ -41,7 +41,7 @@ class LocalInputChannel(InputChannel):
         self._announcement: Buffer | None = None
 
     def on_view_created(self, view: SubpartitionView) -> None:
-        """The partition is there."""
+        """Take the view of the partition."""
         if self.released:
             view.release()
             return
@@ -51,11 +51,11 @@ class LocalInputChannel(InputChannel):
         self.notify_barrier_queued()
 
     def on_request_failed(self, cause: BaseException) -> None:
-        """The partition cannot be read."""
+        """Fail because the partition cannot be read."""
         self.fail(cause)
 
     def notify_data_available(self) -> None:
-        """The view has something to poll."""
+        """Handle that the view has a buffer to poll."""
         view = self._view
         assert view is not None, "the partition told a reader that it does not have"
         failure = view.failure_cause()
@@ -67,7 +67,7 @@ class LocalInputChannel(InputChannel):
             self._listener.notify_channel_non_empty(self, data_type.has_priority)
 
     def notify_barrier_queued(self) -> None:
-        """A barrier that can time out is queued: announce it, in front of what is."""
+        """Announce a queued barrier that can time out, in front of the queue."""
         assert self._view is not None, "the partition told a reader that it does not have"
         body = self._view.timeoutable_barrier()
         if body is not None:
@@ -110,12 +110,15 @@ class LocalInputChannel(InputChannel):
         self._persister.on_event(event, sequence)
 
     def convert_to_priority_event(self, checkpoint_id: int) -> bool:
-        """Have the producer's queue do it, which hands out what is overtaken; see InputChannel."""
+        """Convert the barrier in the producer's queue; see InputChannel.
+
+        The producer passes on the data that it overtakes.
+        """
         return self._view is not None and self._view.convert_to_priority_event(checkpoint_id)
 
     @property
     def buffers_in_use(self) -> int:
-        """Data buffers in the subpartition; none before it is there."""
+        """Data buffers in the subpartition; 0 before it is attached."""
         return self._view.backlog() if self._view is not None and not self.released else 0
 
     def announce_buffer_size(self, size_bytes: int) -> None:
@@ -125,7 +128,7 @@ class LocalInputChannel(InputChannel):
             self._view.notify_new_buffer_size(size_bytes)
 
     def resume_consumption(self) -> None:
-        """Unblock the subpartition and look for data."""
+        """Unblock the subpartition and check for data."""
         self._check_not_released("resumed")
         assert self._view is not None, "consumption was resumed before the partition was there"
         self._view.resume_consumption()
@@ -138,7 +141,7 @@ class LocalInputChannel(InputChannel):
         self._view.acknowledge_all_data_processed()
 
     def release(self) -> None:
-        """Let go of the view; idempotent."""
+        """Release the view; idempotent."""
         if self.released:
             return
         self._become(ChannelEvent.RELEASE)
@@ -147,8 +150,10 @@ class LocalInputChannel(InputChannel):
             self._view.release()
 
     def statistics(self) -> InputChannelStatistics:
-        """Say what has come so far; a local channel has no credit, and its queue is the
-        producer's."""
+        """Return the totals so far.
+
+        A local channel has no credit, and its queue belongs to the producer.
+        """
         view = self._view
         backlog = view.backlog() if view is not None else 0
         return InputChannelStatistics(
@@ -164,4 +169,4 @@ class LocalInputChannel(InputChannel):
         )
 
     def check_invariants(self) -> None:
-        """A local channel has no accounts of its own."""
+        """Do nothing: a local channel has no accounts of its own."""

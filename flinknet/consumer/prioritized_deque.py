@@ -1,7 +1,7 @@
-"""A queue in which some elements overtake the others (Flink's PrioritizedDeque).
+"""A queue in which priority elements overtake the others (Flink's PrioritizedDeque).
 
-Prioritised elements stand in front of all others, in the order in which they came; so do the others
-behind them. Channels with something to poll stand in one, and so does what a channel has received.
+Priority elements are in front of all others. Both groups are in order of arrival. It holds the
+channels with buffers to poll, and the received buffers of a channel.
 
 Invariant: the first ``prioritized`` elements, and no others, have priority.
 """
@@ -17,8 +17,11 @@ T = TypeVar("T")
 
 
 class PrioritizedDeque(deque[T]):
-    """First in, first out, but for those with priority. ``append`` adds one without; the first one
-    is taken with ``popleft`` if ``prioritized`` is 0, with ``pop_prioritized`` if it is not."""
+    """FIFO queue with priority elements in front.
+
+    ``append`` adds an element without priority. The caller takes the first element with ``popleft``
+    if ``prioritized`` is 0, and with ``pop_prioritized`` otherwise.
+    """
 
     __slots__ = ("prioritized",)
 
@@ -27,28 +30,32 @@ class PrioritizedDeque(deque[T]):
         self.prioritized = 0
 
     def append_prioritized(self, element: T) -> None:
-        """Add an element with priority, behind those that have it already."""
+        """Add an element with priority, behind the other priority elements."""
         self.insert(self.prioritized, element)
         self.prioritized += 1
 
     def prioritize(self, element: T) -> None:
-        """Give priority to an element that is here; it keeps its place if it has it already."""
+        """Give priority to a queued element; it keeps its place if it has priority already."""
         if self.index(element) >= self.prioritized:
             super().remove(element)
             self.append_prioritized(element)
 
     def remove(self, element: T) -> None:
-        """Take an element out, wherever it is. Raises ValueError if it is not here."""
+        """Remove an element from any place.
+
+        Raises:
+            ValueError: If it is not queued.
+        """
         if self.index(element) < self.prioritized:
             self.prioritized -= 1
         super().remove(element)
 
     def pop_prioritized(self) -> T:
-        """Take the first element, which has priority."""
+        """Take the first element, which must have priority."""
         self.prioritized -= 1
         return self.popleft()
 
     def clear(self) -> None:
-        """Drop all elements."""
+        """Remove all elements."""
         super().clear()
         self.prioritized = 0

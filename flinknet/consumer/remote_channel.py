@@ -1,34 +1,34 @@
 """The remote input channel: receives one subpartition over a connection, against credit.
 
-Theory of operation (Flink's RemoteInputChannel). The channel is attached when it gets its client,
-the connection, which sends the request with the initial credit. Frames arrive in two steps:
-``begin_buffer`` checks the sequence number and takes a free buffer that the channel already owns,
-``end_buffer`` queues it. A data frame that finds no free buffer breaks the protocol: the producer
-sent without credit. Events never need a buffer, they live in a few bytes of ordinary memory.
+This is Flink's RemoteInputChannel. The channel is attached when it gets its client, the connection,
+which sends the request with the initial credit. A frame arrives in two steps. ``begin_buffer``
+checks its sequence number and takes a free buffer that the channel owns; ``end_buffer`` queues it.
+A data frame without a free buffer breaks the protocol, because the producer sent it without credit.
+Events need no buffer; they use a few bytes of ordinary memory.
 
-Credit: every buffer that becomes free adds one to what ``ChannelCredit`` has to announce, which
-says when that is due; the channel tells its client and its gate. A buffer becomes free when the
-operator recycles it, never on receipt.
+Credit: a buffer becomes free when the operator recycles it, never on receipt. Each free buffer adds
+one to the ``ChannelCredit``, which decides when to announce it. The channel then tells its client
+and its gate.
 
-The end: what has *arrived* follows the table of ``buffer/channel_end.py``, and the acknowledgement
-in it is this side's own. A producer that ends its partition without the end of its data, or before
-that is acknowledged, or sends data or a second end behind it, breaks the protocol: else a stream
-that was cut short would look complete.
+End: ``_arrived`` follows the table in ``buffer/channel_end.py`` for received buffers; the
+acknowledgement in it comes from this side. A producer breaks the protocol if it ends its partition
+without the end of data or before the acknowledgement, or sends data or a second end behind it.
+Otherwise a stream that was cut short would look complete.
 
-Priority: a priority event is polled before everything else that has arrived, though its sequence
-number comes later. A barrier that can time out is *announced* when it arrives, by an event with
-priority that this side makes, and keeps its place; if its time is over before it is polled, it
-takes priority, too (``convert_to_priority_event``). The data in front of a channel's barrier is
-what an unaligned checkpoint stores (``channel_state_persister.py``).
+Priority: a priority event is polled before everything else that has arrived, although its sequence
+number is higher. A barrier that can time out is *announced* on arrival, by a priority event that
+this side creates, and keeps its place. If its time is over before it is polled, it also gets
+priority (``convert_to_priority_event``). An unaligned checkpoint stores the data in front of the
+barrier (``channel_state_persister.py``).
 
-Events: one that has arrived counts as queued until it is polled, and as *untold* from there until
-the client has told the producer, which may have so many on their way or here. Behind an event that
-blocks the channel nothing arrives before it is resumed here: the producer cannot know of it sooner.
+Events: an event counts as queued from its arrival until it is polled. It then counts as *untold*
+until the client has told the producer. The producer limits the events on their way or here by this.
+After an event that blocks the channel, no frame may arrive before this side resumes it.
 
-Owned counters: the expected sequence number, the producer's last backlog, events queued and untold.
+Counters: the expected sequence number, the producer's last backlog, events queued and untold.
 Invariant: credit at the producer + credit on its way + data frames on their way + unannounced
-credit == free buffers here, except between a blocking buffer and its resume if there are no
-exclusive buffers.
+credit == free buffers here. The exception is the time from a blocking buffer to its resume if there
+are no exclusive buffers.
 """
 
 from __future__ import annotations
@@ -64,22 +64,22 @@ __all__ = ["PartitionRequestClient", "RemoteInputChannel"]
 
 
 class PartitionRequestClient(Protocol):
-    """The connection as a channel sees it (Flink's PartitionRequestClient)."""
+    """The connection, as seen by a channel (Flink's PartitionRequestClient)."""
 
     def request_subpartition(self, channel: RemoteInputChannel) -> None:
-        """Send the request and route the answers to the channel."""
+        """Send the request, and route the answers to the channel."""
 
     def offer_credit(self, channel: RemoteInputChannel) -> None:
-        """There is credit that nobody waits for: take it if anything else is sent."""
+        """Offer credit that the producer does not need yet; it is sent with other output."""
 
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
-        """The channel's credit is due: take and send it at the next opportunity."""
+        """Send the channel's due credit at the next opportunity."""
 
     def resume_reading(self, channel: RemoteInputChannel) -> None:
-        """Without credit: the buffer has come that a frame of the channel waits for."""
+        """Continue a frame that waited, without credit, for a buffer of the channel."""
 
     def notify_event_taken(self, channel: RemoteInputChannel) -> None:
-        """The reader has taken an event: tell the producer, now or with others."""
+        """Tell the producer that the reader has taken an event, now or later."""
 
     def resume_consumption(self, channel: RemoteInputChannel) -> None:
         """Send ResumeConsumption."""
@@ -91,21 +91,21 @@ class PartitionRequestClient(Protocol):
         """Send NewBufferSize."""
 
     def close_channel(self, channel: RemoteInputChannel) -> None:
-        """Send CancelPartitionRequest and forget the channel."""
+        """Send CancelPartitionRequest and remove the channel."""
 
 
 Received = tuple[Buffer, int]
-"""What has arrived, with its sequence number."""
+"""A received buffer and its sequence number."""
 
 _NONE = DataType.NONE
 _SEQUENCE_MAX = 0xFFFFFFFF
 _DATA = DataType.DATA_BUFFER
 _DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 _PRIORITIZED = DataType.PRIORITIZED_EVENT_BUFFER
-"""The only type that has priority."""
+"""The only type with priority."""
 _TIMEOUTABLE = DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
 _MADE_HERE = -1
-"""In place of a sequence number: an announcement, which has not travelled."""
+"""Sequence number of an announcement, which has not travelled."""
 _OPEN = ChannelEnd.DATA
 _COMPLETE = ChannelEnd.END_OF_PARTITION
 _RELEASED = ChannelState.RELEASED
@@ -116,7 +116,7 @@ _OVER = frozenset((ChannelState.FAILED, ChannelState.RELEASED))
 
 
 class RemoteInputChannel(InputChannel):
-    """One subpartition that another worker produces."""
+    """A subpartition that another worker produces."""
 
     location: PartitionLocation
 
@@ -138,11 +138,11 @@ class RemoteInputChannel(InputChannel):
         self.credit = ChannelCredit()
         self.sender_backlog = 0
         self.blocked = False
-        """Whether an event has arrived that blocks the channel, and is not resumed."""
+        """Whether an event that blocks the channel has arrived and is not resumed yet."""
         self.events_queued = 0
-        """Events that have arrived and not been polled. Announcements have not arrived."""
+        """Events that have arrived and are not polled; announcements do not count."""
         self.events_untold = 0
-        """Events that have been polled, of which the producer has not been told."""
+        """Polled events that the producer has not been told of."""
         self._arrived = ChannelEnd.DATA
         self._client: PartitionRequestClient | None = None
         self._expected_sequence = 0
@@ -158,7 +158,7 @@ class RemoteInputChannel(InputChannel):
         return self.manager.exclusive_total
 
     def request(self, client: PartitionRequestClient) -> None:
-        """Ask the producer for the subpartition over ``client``, once."""
+        """Request the subpartition from the producer over ``client``, once."""
         if self.state in _OVER:
             return
         self._become(ChannelEvent.ATTACH)
@@ -168,9 +168,12 @@ class RemoteInputChannel(InputChannel):
     # -- frames -----------------------------------------------------------------------------------
 
     def begin_buffer(self, header: BufferHeader) -> memoryview | Stall:
-        """Make room for a frame. Raises RemoteProtocolError if it is out of order or unpaid.
+        """Provide memory for a frame.
 
-        Without credit a frame may have to wait; the client is told when it can go on.
+        Without credit, a frame may have to wait. The client is told when it can continue.
+
+        Raises:
+            RemoteProtocolError: If the frame is out of order, not allowed, or without credit.
         """
         if header.sequence != self._expected_sequence:
             raise BufferReorderingError(
@@ -188,7 +191,7 @@ class RemoteInputChannel(InputChannel):
         if is_data:
             credit = self.credit
             if credit.unannounced and credit.unannounced >= self.manager.available():
-                raise self._unpaid()  # what is free, the producer does not know of
+                raise self._unpaid()  # the free buffers are all unknown to the producer
             taken = self.manager.take()
             if taken is None:
                 return self._without_buffer()
@@ -205,12 +208,12 @@ class RemoteInputChannel(InputChannel):
         return body
 
     def _after(self, data_type: DataType) -> ChannelEnd:
-        """The state when a buffer of that type has arrived, if it may."""
+        """Return the state after a buffer of this type arrives, if it may."""
         return self._arrived.after(ChannelStep.of(data_type), RemoteProtocolError, self)
 
     @property
     def complete(self) -> bool:
-        """Whether the end of the partition has arrived, so that nothing more can get lost."""
+        """Whether the end of the partition has arrived, so that nothing more can be lost."""
         return self._arrived is _COMPLETE
 
     def _without_buffer(self) -> Stall:
@@ -224,7 +227,7 @@ class RemoteInputChannel(InputChannel):
         )
 
     def end_buffer(self) -> None:
-        """The frame is complete: queue it, and ask for buffers for what stands behind it."""
+        """Queue the complete frame, and request buffers for the backlog behind it."""
         header = self._arriving_header
         assert header is not None, "a frame ended that had not begun"
         self._arriving_header = None
@@ -248,6 +251,8 @@ class RemoteInputChannel(InputChannel):
             buffer.recycle()
             return
         manager = self.manager
+        # Without exclusive buffers, a blocked channel returns its floating buffers. On resume, both
+        # sides start again with no credit.
         if not is_data and data_type.is_blocking_upstream and manager.exclusive_total == 0:
             manager.release_floating()
         else:
@@ -266,7 +271,7 @@ class RemoteInputChannel(InputChannel):
             self._listener.notify_channel_non_empty(self)
 
     def _end_event(self, header: BufferHeader) -> Buffer:
-        """Make the buffer of an event that is complete, if such a one may come now."""
+        """Check a complete event, and make its buffer."""
         assert self._arriving_event is not None
         payload, self._arriving_event = bytes(self._arriving_event), None
         self._check_body(header.data_type, payload)
@@ -281,7 +286,7 @@ class RemoteInputChannel(InputChannel):
             raise error.of_channel(str(self)) from error
 
     def _add_event(self, received: Received) -> None:
-        """Queue an event in its place, and announce it if it is a barrier that can time out."""
+        """Queue an event in its place, and announce a barrier that can time out."""
         buffer, sequence = received
         data_type = buffer.data_type
         self.events_queued += 1
@@ -305,7 +310,7 @@ class RemoteInputChannel(InputChannel):
             self._listener.notify_channel_non_empty(self, True)
 
     def abort_buffer(self) -> None:
-        """The connection is gone in the middle of a frame: give its buffer back."""
+        """Return the buffer of an incomplete frame after the connection is lost."""
         segment, recycler = self._arriving_segment, self._arriving_recycler
         self._arriving_segment = self._arriving_recycler = None
         self._arriving_header = self._arriving_event = None
@@ -313,12 +318,12 @@ class RemoteInputChannel(InputChannel):
             recycler.recycle(segment)
 
     def fail(self, cause: BaseException) -> None:
-        """End the channel with an error, unless everything has arrived; see InputChannel."""
+        """End the channel with an error unless everything has arrived; see InputChannel."""
         if not self.complete:
             InputChannel.fail(self, cause)
 
     def on_backlog(self, backlog: int) -> None:
-        """The producer has this many more data buffers: get floating buffers for them."""
+        """Request floating buffers for the producer's backlog."""
         self.sender_backlog = backlog
         self.manager.require(backlog + self.initial_credit)
 
@@ -352,18 +357,17 @@ class RemoteInputChannel(InputChannel):
         self._client.notify_event_taken(self)
 
     def tell_events(self) -> int:
-        """Return how many events the producer is told of now."""
+        """Return the number of untold events, of which the producer is now told."""
         events, self.events_untold = self.events_untold, 0
         return events
 
     @property
     def buffers_in_use(self) -> int:
-        """Buffers that have arrived, and the producer's last backlog."""
+        """Received buffers plus the producer's last backlog."""
         return len(self._queue) + self.sender_backlog if not self.released else 0
 
     def start_persisting(self, checkpoint_id: int, persist: Persist) -> bool:
-        """Hand out what has arrived in front of the barrier, and see to the rest; see
-        InputChannel."""
+        """Pass on the buffers in front of the barrier, now and on arrival; see InputChannel."""
         if not self._persister.start(checkpoint_id, persist):
             return False
         barrier = self._persister.place_of_barrier()
@@ -375,8 +379,7 @@ class RemoteInputChannel(InputChannel):
         return True
 
     def convert_to_priority_event(self, checkpoint_id: int) -> bool:
-        """Let the queued barrier overtake everything, as if it had come unaligned, and the producer
-        go on; see InputChannel."""
+        """Move the queued barrier to the front as unaligned, and resume; see InputChannel."""
         if self.state in _OVER:
             return False
         for received in self._queue:
@@ -392,13 +395,13 @@ class RemoteInputChannel(InputChannel):
         return False
 
     def announce_buffer_size(self, size_bytes: int) -> None:
-        """Send the size, once the partition is requested."""
+        """Send the size if the partition has been requested."""
         assert not self.released, "a buffer size was announced by a released channel"
         if self._client is not None:
             self._client.announce_buffer_size(self, size_bytes)
 
     def resume_consumption(self) -> None:
-        """Send the resume; without exclusive buffers both sides start again from no credit."""
+        """Send the resume; without exclusive buffers, both sides start again with no credit."""
         self._check_not_released("resumed")
         assert self._client is not None, (
             "consumption was resumed before the partition was requested"
@@ -416,7 +419,7 @@ class RemoteInputChannel(InputChannel):
         self._client.acknowledge_all_data_processed(self)
 
     def release(self) -> None:
-        """Give every buffer back and cancel the request; idempotent."""
+        """Return all buffers and cancel the request; idempotent."""
         if self.released:
             return
         self._become(ChannelEvent.RELEASE)
@@ -442,7 +445,7 @@ class RemoteInputChannel(InputChannel):
             self._settle_credit(number)
 
     def _settle_credit(self, number: int) -> None:
-        """That many more buffers are free: tell whom it concerns what becomes of the credit."""
+        """Add ``number`` free buffers, and tell the client and the gate the credit's new state."""
         credit, client, is_busy = self.credit, self._client, self._listener.is_busy()
         assert client is not None
         before = credit.state
@@ -464,18 +467,20 @@ class RemoteInputChannel(InputChannel):
             client.offer_credit(self)
 
     def announce_credit(self) -> None:
-        """Tell the client, if there is anything to tell; see InputChannel."""
+        """Announce credit that is not due yet, if any; see InputChannel."""
         if self._client is not None and self.credit.announce():
             self._client.notify_credit_available(self)
 
     def settle_held_credit(self) -> None:
-        """Look whether it is due by now; see InputChannel."""
+        """Check whether held credit is due; see InputChannel."""
         if self.credit.state is _HELD:
             self._settle_credit(0)
 
     def statistics(self) -> InputChannelStatistics:
-        """Say what is queued, what has come so far, and what credit the producer has. Credit that
-        is held back is none: the producer is not told of it while the gate is busy."""
+        """Return the queue's length, the totals so far, and the producer's credit.
+
+        Held credit does not count, because the producer is not told of it while the gate is busy.
+        """
         manager = self.manager.statistics()
         held = self.credit.unannounced if self.credit.state is _HELD else 0
         free = manager.exclusive_free + manager.floating_free - held
@@ -503,7 +508,7 @@ class RemoteInputChannel(InputChannel):
         )
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         self.manager.check_invariants()
         free = self.manager.available()
         assert self.credit.unannounced <= free or self.initial_credit == 0, (
@@ -521,5 +526,5 @@ class RemoteInputChannel(InputChannel):
 
 
 def _is_before(sequence: int, other: int) -> bool:
-    """Whether one sequence number comes before another, which may have wrapped around 2**32."""
+    """Whether one sequence number is before another; either may have wrapped at 2**32."""
     return (sequence - other) & 0xFFFFFFFF >= 0x80000000

@@ -1,11 +1,11 @@
-"""Shared buffers: a remote input channel's memory when there is no credit.
+"""Shared buffers: the memory of a remote input channel without credit.
 
-Theory of operation (Flink before 1.5, and its ``credit-model: false``). A channel has no buffers of
-its own: for each frame that arrives it takes one from its gate's pool. If the pool is empty it
-waits for one, first come, first served, and as the frame stands in the way of everything behind it,
-the connection reads nothing more until the buffer is there. ``on_available`` tells the channel.
+This is the mode of Flink before 1.5, and of its ``credit-model: false``. A channel has no buffers
+of its own and takes one from its gate's pool for each arriving frame. If the pool is empty, the
+channel waits for a buffer in order. The frame blocks everything behind it, so the connection reads
+nothing more until the buffer comes. ``on_available`` tells the channel.
 
-Invariant: at most one buffer is kept, between its coming and the frame that waits for it.
+Invariant: at most one buffer is kept, from its arrival until the waiting frame takes it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class SharedBuffers(ChannelBuffers):
         self._released = False
 
     def available(self) -> int:
-        """Buffers kept for a frame that waits."""
+        """Return the number of buffers kept for a waiting frame, 0 or 1."""
         return int(self._kept is not None)
 
     def add_exclusive(self, segments: list[MemorySegment]) -> None:
-        """There are none to own."""
+        """Check that there are no exclusive segments."""
         assert not segments, "without credit a channel has no buffers of its own"
 
     def take(self) -> tuple[MemorySegment, LocalBufferPool] | None:
-        """Take a buffer with its recycler; None if there is none, and ``on_available`` follows."""
+        """Take a buffer and its recycler; None if there is none, and ``on_available`` follows."""
         segment, self._kept = self._kept, None
         if segment is None and not self.waiting:
             segment = self._pool.request()
@@ -49,10 +49,10 @@ class SharedBuffers(ChannelBuffers):
         return None if segment is None else (segment, self._pool)
 
     def require(self, number: int) -> None:
-        """A backlog asks for nothing: there is no credit to give."""
+        """Do nothing: without credit, a backlog requires no buffers."""
 
     def notify_buffer_available(self, segment: MemorySegment) -> bool:
-        """The pool offers the buffer that a frame waits for."""
+        """Keep the pool's buffer for the waiting frame."""
         self.waiting = False
         if self._released:
             return False
@@ -61,10 +61,10 @@ class SharedBuffers(ChannelBuffers):
         return True
 
     def release_floating(self) -> None:
-        """Nothing is held that a blocked channel could give back."""
+        """Do nothing: a blocked channel holds no buffers that it could return."""
 
     def release(self) -> None:
-        """Stop waiting and give back what is kept; idempotent."""
+        """Stop waiting and return the kept buffer; idempotent."""
         if self._released:
             return
         self._released = True
@@ -75,7 +75,7 @@ class SharedBuffers(ChannelBuffers):
             self._pool.recycle(segment)
 
     def statistics(self) -> BufferManagerStatistics:
-        """Count free buffers; all of them are floating ones."""
+        """Return the number of free buffers, which count as floating."""
         return BufferManagerStatistics(
             exclusive_total=0,
             exclusive_free=0,
@@ -85,6 +85,6 @@ class SharedBuffers(ChannelBuffers):
         )
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         assert not (self._kept and self.waiting), "a channel waits for a buffer that it has"
         assert not (self._released and self._kept), "a released channel holds a buffer"

@@ -1,15 +1,15 @@
 """The union gate: several input gates read as one, with fairness between them.
 
-Theory of operation (Flink's UnionInputGate). Gates that are available stand in a FIFO, each at most
-once; ``poll`` takes one buffer of the gate at the head and puts the gate at the tail if it may have
-more, so a gate with many channels gets no more turns than one with few. A gate with a priority
-event stands in front. A gate that has nothing leaves the queue and is watched: its availability
-brings it back. The channels of each gate are numbered behind those of the gate before it.
+This is Flink's UnionInputGate. Available gates are in a FIFO queue, each at most once. ``poll``
+takes one buffer of the first gate, and puts the gate last if it may have more. A gate with many
+channels therefore gets no more turns than one with few. Gates with a priority event are in front. A
+gate without data leaves the queue and is watched: its availability queues it again. The channels of
+each gate are numbered behind those of the previous gate.
 
-The union is finished when every gate is. The first error of a gate is the union's, ahead of data
-that other gates have. The union owns its gates: releasing it releases them.
+The union is finished when every gate is. The first error of a gate becomes the union's, ahead of
+other gates' data. The union owns its gates and releases them.
 
-Invariant: every gate is queued, or watched, or finished.
+Invariant: every gate is queued, watched or finished.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["UnionInputGate", "UnionInputGateStatistics"]
 
 
 class UnionInputGateStatistics(NamedTuple):
-    """Present state of a union and of its gates."""
+    """Current state of a union and its gates."""
 
     name: str
     gates_queued: int
@@ -42,7 +42,7 @@ class UnionInputGateStatistics(NamedTuple):
 
 
 class _Member:
-    """One gate of a union, and what its availability calls."""
+    """One gate of a union, with its availability callbacks."""
 
     __slots__ = ("_union", "first_channel", "gate", "queued")
 
@@ -60,10 +60,10 @@ class _Member:
 
 
 class UnionInputGate:
-    """At least two different input gates; see ``Gate`` for the contract of what they share.
+    """Union of at least two different input gates; see ``Gate`` for the shared contract.
 
-    A gate that waits for other gates' data counts as busy for its throughput, as in Flink: only
-    while the whole union has nothing is its reader idle.
+    A gate that waits for the data of other gates counts as busy for its throughput, as in Flink.
+    The reader is idle only while the whole union has no data.
     """
 
     def __init__(self, gates: Sequence[InputGate]) -> None:
@@ -110,7 +110,7 @@ class UnionInputGate:
     # -- polling ----------------------------------------------------------------------------------
 
     def notify_gate_available(self, member: _Member, *, priority: bool) -> None:
-        """Queue a gate that has something to poll."""
+        """Queue a gate that has a buffer to poll."""
         if self.released:
             return
         if not member.queued:
@@ -142,7 +142,7 @@ class UnionInputGate:
         gate.availability.subscribe(member.on_available)
 
     def poll(self) -> tuple[int, Buffer] | None:
-        """Take the next buffer with its channel's index; see Gate."""
+        """Take the next buffer and its channel's index; see Gate."""
         if self.released:
             raise ClosedResourceError(f"the union of gates {self.name} has been closed")
         if self._failure is not None:
@@ -171,13 +171,13 @@ class UnionInputGate:
             self._wake()
 
     def acknowledge(self, index: int) -> None:
-        """Every record of the channel up to its end of data has been processed; see Gate."""
+        """Report that a channel's records up to its end of data are processed; see Gate."""
         place = bisect_right(self._members, index, key=lambda member: member.first_channel) - 1
         member = self._members[place]
         member.gate.acknowledge(index - member.first_channel)
 
     def fail(self, cause: BaseException) -> None:
-        """End the reading with an error, which every poll raises; the first one counts."""
+        """End the reading with an error that every poll raises; the first error counts."""
         if self._failure is None:
             self._failure = cause
         self._wake()
@@ -185,7 +185,7 @@ class UnionInputGate:
     # -- life -------------------------------------------------------------------------------------
 
     def when_released(self, callback: Callable[[UnionInputGate], None]) -> None:
-        """Call back once, when the union is released."""
+        """Call ``callback`` once, when the union is released."""
         self._on_released.append(callback)
 
     def release(self) -> None:
@@ -204,7 +204,7 @@ class UnionInputGate:
             callback(self)
 
     def statistics(self) -> UnionInputGateStatistics:
-        """Say how far the union is, and what its gates hold."""
+        """Return the progress of the union and the statistics of its gates."""
         return UnionInputGateStatistics(
             name=self.name,
             gates_queued=len(self._queue),
@@ -215,7 +215,7 @@ class UnionInputGate:
         )
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         for gate in self.gates:
             gate.check_invariants()
         assert all(member.queued for member in self._queue), "a queued gate is unmarked"

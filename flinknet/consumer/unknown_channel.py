@@ -1,6 +1,6 @@
-"""The unknown input channel: stands in a gate until its producer's place is known.
+"""The unknown input channel: a placeholder in a gate until its producer has a location.
 
-It can only be released or be replaced by a local or remote channel (``InputGate.update_channel``).
+It can only be released, or replaced by a local or remote channel (``InputGate.update_channel``).
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ __all__ = ["UnknownInputChannel"]
 
 
 class UnknownInputChannel(InputChannel):
-    """Has nothing, and nobody to talk to."""
+    """Channel without data and without a producer."""
 
     def poll(self) -> tuple[Buffer, DataType] | None:
-        """There is nothing; see InputChannel."""
+        """Return None; see InputChannel."""
         return None
 
     @property
     def buffers_in_use(self) -> int:
-        """None."""
+        """Always 0."""
         return 0
 
     def start_persisting(self, checkpoint_id: int, persist: Persist) -> bool:
-        """Nothing has come, and what will is not known here: it cannot take part."""
+        """Return False: no data has arrived, and later data is unknown here."""
         return False
 
     def announce_buffer_size(self, size_bytes: int) -> None:
-        """Nobody is there to learn of it."""
+        """Do nothing: there is no producer to tell."""
 
     def resume_consumption(self) -> None:
-        """A programming error: nothing was delivered that could have blocked."""
+        """Raise AssertionError: no delivered buffer could have blocked."""
         raise AssertionError("consumption of a channel without a producer was resumed")
 
     def acknowledge_all_data_processed(self) -> None:
-        """A programming error: no data has ended."""
+        """Raise AssertionError: no data has ended."""
         raise AssertionError("the data of a channel without a producer was acknowledged")
 
     def release(self) -> None:
@@ -48,7 +48,7 @@ class UnknownInputChannel(InputChannel):
         self._become(ChannelEvent.RELEASE)
 
     def statistics(self) -> InputChannelStatistics:
-        """Nothing is queued, and nothing has come."""
+        """Return the location only; all counts are 0."""
         return InputChannelStatistics(
             channel=self.index,
             kind="unknown",
@@ -57,4 +57,4 @@ class UnknownInputChannel(InputChannel):
         )
 
     def check_invariants(self) -> None:
-        """An unknown channel has no accounts."""
+        """Do nothing: an unknown channel has no accounts."""
