@@ -1,1 +1,1 @@
-"""The shell around the core: the only package that touches sockets and clocks."""
+"""The asyncio shell around the core: the only package that uses sockets and clocks."""

@@ -1,12 +1,12 @@
-"""Whether the machine of a peer is reachable: what its kernel acknowledges.
+"""Reachability of a peer's machine, from the TCP acknowledgements of its kernel.
 
-Theory of operation. The kernel of a peer acknowledges what it receives also while the process is
-held up, stopped, or does not read. So a peer that is silent may be there, but one whose machine
-acknowledges nothing is gone, or the network is cut. TCP itself tries for a quarter of an hour. If
-only one direction is cut, the side notices it from which acknowledgements are still due.
+A peer's kernel acknowledges data even while the process is busy, stopped, or does not read. A
+silent peer may therefore be alive, but a peer with no acknowledgements is gone, or the network is
+cut. TCP itself retries for a quarter of an hour. If only one direction is cut, the side notices it
+with acknowledgements still due.
 
-Only Linux tells. ``TCP_USER_TIMEOUT`` would do the same, but it also ends connections to a peer
-that acknowledges and has not read for so long.
+Only Linux reports this. ``TCP_USER_TIMEOUT`` would do the same, but it also ends connections to a
+peer that acknowledges without reading for that long.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from typing import Protocol
 __all__ = ["Acknowledgements", "unacknowledged_s"]
 
 _INFO = struct.Struct("=8B13I")
-"""The beginning of ``struct tcp_info``, which never changes."""
+"""Start of ``struct tcp_info``, which never changes."""
 _PROBES, _UNACKNOWLEDGED, _LAST_ACK_MS = 3, 8 + 4, 8 + 12
 _IPPROTO_TCP, _TCP_INFO = 6, 11
-"""As Linux numbers them."""
+"""Linux's numbers."""
 
 
 _GRAIN_S = 0.05
-"""By which the kernel's clock may differ from that of the looks, which is some milliseconds."""
+"""Tolerance for the difference between the kernel's clock and the loop's, which is some
+milliseconds."""
 
 
 class _Socket(Protocol):
@@ -33,8 +34,10 @@ class _Socket(Protocol):
 
 
 def unacknowledged_s(connection: _Socket | None) -> float:
-    """Return for how many seconds the peer's machine has acknowledged nothing, though something is
-    due; 0 if nothing is, or it cannot be known."""
+    """Return the seconds for which the peer's machine has acknowledged no data that is due.
+
+    The result is 0 if nothing is due, or if it cannot be determined.
+    """
     if connection is None or sys.platform != "linux":
         return 0.0
     try:
@@ -47,20 +50,23 @@ def unacknowledged_s(connection: _Socket | None) -> float:
 
 
 class Acknowledgements:
-    """Those of one peer's machine, as they are looked at from time to time.
+    """Acknowledgements of one peer's machine, checked periodically.
 
-    The kernel says when the last one came, and not since when another is due. A connection may be
-    idle for long, as when both processes are held up; what is sent then is due at once, and the
-    network takes its time. So it counts from the look before at the earliest.
+    The kernel reports the time of the last acknowledgement, but not since when another is due. A
+    connection may be idle for long, for example when both processes were held up. Data sent then is
+    due immediately, but the network takes some time. Silence therefore counts from the previous
+    check at the earliest.
     """
 
     def __init__(self) -> None:
         self._was_due_at: float | None = None
-        """When it was looked before, if something was due."""
+        """Time of the previous check, if data was due then."""
 
     def silent_s(self, connection: _Socket | None, now: float) -> float:
-        """Return for how many seconds the machine has acknowledged nothing, though something was
-        due at the look before this one, and is; else 0."""
+        """Return the seconds without acknowledgement, if data is due and was at the last check.
+
+        Otherwise the result is 0.
+        """
         silent_s = unacknowledged_s(connection)
         before, self._was_due_at = self._was_due_at, now if silent_s else None
         if before is None or silent_s < now - before + _GRAIN_S:

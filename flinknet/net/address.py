@@ -1,4 +1,4 @@
-"""Addresses as text: ``host:port``, with an IPv6 host in brackets; a coordinator's is a URL."""
+"""Addresses as text: ``host:port``, with brackets around IPv6 hosts, or a coordinator's URL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ __all__ = [
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return host and port. Raises ConfigurationError for anything else than ``host:port``."""
+    """Return host and port.
+
+    Raises:
+        ConfigurationError: If the text is not ``host:port``.
+    """
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) <= 65535:
         raise ConfigurationError(
@@ -37,7 +41,7 @@ def join_address(host: str, port: int) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host names this machine only."""
+    """Whether a host names only this machine."""
     if host == "localhost":
         return True
     try:
@@ -47,7 +51,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_any_address(host: str) -> bool:
-    """Whether a host to listen on stands for every address of this machine."""
+    """Whether a listening host stands for every address of this machine."""
     try:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:
@@ -55,9 +59,10 @@ def is_any_address(host: str) -> bool:
 
 
 def reached_at(host: str, port: int) -> str:
-    """Return ``host:port``, of an advertised host that may have a port of its own.
+    """Return ``host:port`` for an advertised host, which may include its own port.
 
-    Raises ConfigurationError for a port that is none.
+    Raises:
+        ConfigurationError: If that port is invalid.
     """
     if _has_port(host):
         return join_address(*split_address(host))
@@ -75,12 +80,14 @@ def _has_port(host: str) -> bool:
 
 
 def is_coordinator(directory: str | os.PathLike[str]) -> bool:
-    """Return whether a directory of names is the address of a coordinator, and no path."""
+    """Whether a name directory is a coordinator's address and not a path."""
     return isinstance(directory, str) and directory.startswith(("http://", "https://"))
 
 
 def with_token(address: str) -> str:
-    """Return a coordinator's address with the token of this process's environment, unless it has
-    one: for another process, whose environment has none."""
+    """Return a coordinator's address with this process's token, for another process.
+
+    An address that has a token stays as it is. The other process has no token in its environment.
+    """
     token = os.environ.get(TOKEN_VARIABLE)
     return address if urlsplit(address).fragment or not token else f"{address}#token={token}"

@@ -1,9 +1,9 @@
-"""Forked processes, which must not use the exchange of their parents.
+"""Protection of forked processes, which must not use their parent's exchange.
 
-Theory of operation. A fork copies an environment with its memory, and shares its sockets; the loop,
-or the thread, that serves it stays behind. A record that the child writes would reach no reader,
-and bytes that it sends would garble the stream of its parent. So in the child every environment is
-*disowned* before anything else runs: its writers and readers raise. The parent notices nothing.
+A fork copies the environment's memory and shares its sockets, but not the event loop or thread that
+serves it. A record written by the child would reach no reader, and bytes it sends would corrupt the
+parent's stream. In the child, every environment is therefore *disowned* before other code runs: its
+writers and readers raise. The parent is not affected.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ __all__ = ["disown_after_fork", "left_behind"]
 
 
 class Owned(Protocol):
-    """An object that belongs to one process, and not to its forked children."""
+    """An object that belongs to one process and not to its forked children."""
 
     def disown(self) -> None:
-        """Raise ``left_behind`` in each call from now on; touch nothing outside this process."""
+        """Raise ``left_behind`` in each later call; change nothing outside this process."""
 
 
 _owned: WeakSet[Owned] = WeakSet()
 
 
 def disown_after_fork(one: Owned) -> None:
-    """Let children that are forked from now on disown an object, as long as it lives."""
+    """Let children forked from now on disown an object, while it lives."""
     _owned.add(one)
 
 

@@ -1,13 +1,12 @@
-"""Busy polling: an event loop that looks at its sockets again and again instead of going to sleep.
+"""Busy polling: an event loop that polls its sockets for a while before it sleeps.
 
-Theory of operation. To wake a process that sleeps costs more than everything else that a small
-record meets on its way: the system has to be told, the processor leaves its idle state, and its
-caches and branch predictors are cold. A loop that has something to call does not sleep. So from
-``extend`` on, which every arrival and every departure calls, one callback keeps itself scheduled
-until the time is over; then the loop sleeps as any other.
+Waking a sleeping process costs more than all other work for a small record: a system call, an idle
+state that the processor must leave, and cold caches and branch predictors. An event loop with a
+scheduled callback does not sleep. From ``extend`` on, called at every input and output, a callback
+reschedules itself until the time is over. The loop then sleeps as usual.
 
-The processor is offered to other programs before every look, so that who shares it need not
-wait until the system takes it away; but an idle program that does not sleep looks busy to all.
+Before each poll the processor is offered to other programs. A program that shares it does not have
+to wait for its time slice. The idle process looks busy to other programs, however.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["BusyPoll"]
 _NANOSECONDS_PER_MICROSECOND = 1000
 
 offer_processor: Callable[[], None] = getattr(os, "sched_yield", lambda: None)
-"""Lets another program run that waits for this processor, where the system has a call for it."""
+"""Lets another program use this processor, where the system has a call for it."""
 
 
 class BusyPoll:
@@ -44,7 +43,7 @@ class BusyPoll:
         self._polling = False
 
     def extend(self) -> None:
-        """Something has come or gone: there may be more soon."""
+        """Extend the polling after input or output, because more may follow soon."""
         self._until_ns = self._clock_ns() + self._duration_ns
         if not self._polling:
             self._polling = True

@@ -1,16 +1,16 @@
-"""Names of partitions at a coordinator: who produces one says so there, over HTTP.
+"""Partition names at a coordinator: producers publish them there over HTTP.
 
-Theory of operation. A name is there as long as the request that said it: ``POST /api/v1/names`` is
-answered at once, and its answer does not end while the partition is produced. The coordinator
-drops the name when the connection is gone, which the kernel sees to when a process is killed; a
-producer that has finished takes its name back first, ``DELETE``, so that it is gone when the block
-is left; one that has failed says in the same request with what. A coordinator that is lost may be
-started anew: it knows nothing then, and each producer says its name again, as soon as there is one.
-A reader asks ``GET /api/v1/names``, which is answered when there are as many producers as it wants,
-or one has failed, or after a while.
+A name lives as long as the request that published it. ``POST /api/v1/names`` is answered
+immediately, but its response stays open while the partition is produced. The coordinator drops the
+name when the connection is lost; the kernel closes it when a process is killed. A producer that has
+finished withdraws its name first with ``DELETE``, so the name is gone when the block is left. A
+producer that has failed includes its error in the same request. A restarted coordinator knows no
+names, and each producer publishes its name again as soon as it can. A reader calls ``GET
+/api/v1/names``. The answer comes when there are as many producers as it wants, when one has failed,
+or after a while.
 
-A coordinator that does not answer the first time is no coordinator, and an error. One that has
-answered is waited for, by producers as long as they produce, by readers until their time is over.
+A coordinator that does not answer the first request is an error. Later, producers wait for it as
+long as they produce, and readers until their deadline.
 """
 
 from __future__ import annotations
@@ -42,19 +42,21 @@ __all__ = ["CoordinatorNames"]
 log = logging.getLogger("flinknet.rendezvous")
 
 _ANSWER_S = 10.0
-"""For a coordinator to answer, beyond the time that it is asked to wait."""
+"""Time in seconds for a coordinator's answer, beyond the requested waiting time."""
 
 _WITHDRAW_S = 2.0
-"""For a coordinator to drop a name; without an answer it is dropped with the connection."""
+"""Time in seconds for a coordinator to drop a name; otherwise the name ends with the connection."""
 
 
 class CoordinatorNames(PartitionNames):
-    """The partitions of one job that are known at the coordinator at ``address``.
+    """Published partitions of one job at the coordinator at ``address``.
 
-    The address is as ``http://127.0.0.1:8081``, or as ``https://``, which takes ``tls`` of files.
-    The cluster's token stands behind it, as in the
-    address of the coordinator's page (``/#token=...``), or in ``FLINKNET_CLUSTER_TOKEN``. Raises
-    ConfigurationError if there is no token, or if the address is none of a coordinator.
+    The address is like ``http://127.0.0.1:8081``. With ``https://`` it requires ``tls`` from files.
+    The cluster's token is appended as in the address of the coordinator's page (``/#token=...``),
+    or in ``FLINKNET_CLUSTER_TOKEN``.
+
+    Raises:
+        ConfigurationError: If there is no token, or the address is not a coordinator's.
     """
 
     def __init__(
@@ -101,15 +103,15 @@ class CoordinatorNames(PartitionNames):
 
         async def withdraw(failed: FailedProducer | None) -> None:
             try:
-                # Before the connection ends, with which the coordinator forgets the name.
+                # The coordinator drops the name with the connection, so withdraw it first.
                 with suppress(FlinknetError):
                     last_words = None if failed is None else self._said_of(failed)
                     async with self._request(_WITHDRAW_S, "DELETE", f"/{publication}", last_words):
-                        pass  # it has taken the name back
+                        pass  # the coordinator has dropped the name
             finally:
                 keeper.cancel()
                 try:
-                    # Not ``await keeper``, whose cancellation would hide one of this task.
+                    # ``await keeper`` would hide a cancellation of this task.
                     await asyncio.wait([keeper])
                 finally:
                     await held.__aexit__()  # the keeper has closed it, unless it never ran
@@ -164,11 +166,11 @@ class CoordinatorNames(PartitionNames):
         return {**failed.as_json(), "remembered_ms": self._config.ended_partitions_remembered_ms}
 
     async def _say(self, body: Mapping[str, object]) -> HttpRequest:
-        """Say the name, and return the request that holds it."""
+        """Publish the name, and return the request that keeps it."""
         return await self._request(_ANSWER_S, "POST", "", body).__aenter__()
 
     async def _keep(self, held: HttpRequest, body: Mapping[str, object]) -> None:
-        """See to it that the name stays there, until this is cancelled."""
+        """Keep the name published until this task is cancelled."""
         while True:
             try:
                 await held.ended()

@@ -1,7 +1,7 @@
-"""The debloat timer: when the gates of a worker calculate their buffer sizes anew.
+"""The debloat timer: when a worker's gates recalculate their buffer sizes.
 
-One timer serves all gates, and runs only while there are any. It also tells a gate when its reader
-waits for input, because only the time in which it does not counts for the gate's throughput.
+One timer serves all gates, and runs only while there are any. The timer also wraps the reader's
+wait to tell the gate about it, because waiting time does not count for the gate's throughput.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["DebloatTimer"]
 
 
 class DebloatTimer:
-    """Calls ``GateDebloating.recalculate`` every ``period_ms``, if debloating is enabled at all."""
+    """Calls ``GateDebloating.recalculate`` every ``period_ms`` if debloating is enabled."""
 
     def __init__(self, loop: AbstractEventLoop, config: BufferDebloatConfig) -> None:
         self._loop = loop
@@ -34,7 +34,7 @@ class DebloatTimer:
                 self._arm()
 
     def measured(self, gate: Gate, wait: Wait) -> Wait:
-        """Return a wait for the gate's reader that does the same and tells the gate of it."""
+        """Return a wait for the gate's reader that also reports its duration to the gate."""
         if not self._config.enabled:
             return wait
         for each in gate.gates:

@@ -1,20 +1,19 @@
-"""The dial: one address that is being connected to, for all who need the worker there.
+"""The dial: one address that is being connected to, for all tasks that need its worker.
 
-Theory of operation. Whoever waits has its own deadline, ``rendezvous_timeout_ms`` from when it
-began to; the dial itself goes on until it has a connection, is refused for a reason that will not
-pass (another job, another secret), or nobody waits for it any more. With a ``heartbeat_timeout_ms``
-of 0 a worker that is there and does not answer is waited for beyond the deadline.
+Each waiter has its own deadline, ``rendezvous_timeout_ms`` after it began to wait. The dial itself
+ends with a connection, a permanent refusal (another job, another secret), or its last waiter. With
+a ``heartbeat_timeout_ms`` of 0, a worker that accepts connections but does not answer is waited for
+beyond the deadline.
 
-A worker that is not there yet, that is full, that hangs up or does not answer is tried again, after
-a pause that grows up to ``connect_backoff_max_ms`` (``backoff.py``). A pause ends early when the
-peer has connected to this side.
+A worker that is not up yet, is full, hangs up or does not answer is tried again, after a pause that
+grows up to ``connect_backoff_max_ms`` (``backoff.py``). A pause ends early when the peer connects
+to this side.
 
-Once nobody waits there is no further try, but the one that has begun goes on to its end: the peer
-may count on the connection before this side has heard that it stands, and whoever needs the peer
-next finds it made. Without that, jobs that fail early would dial anew each time.
+Without waiters there is no further attempt, but the current one is completed. The peer may rely on
+the connection before this side knows that it is established, and the next request for the peer can
+use it. Otherwise jobs that fail early would dial again each time.
 
-Once while anybody waits, after ``rendezvous_notice_ms``, a line in the log says who waits for
-whom, and why.
+After ``rendezvous_notice_ms`` of waiting, one log line names a waiter, the address and the reason.
 """
 
 from __future__ import annotations
@@ -37,9 +36,11 @@ log = logging.getLogger("flinknet.rendezvous")
 class Dial:
     """Tries an address until there is a connection.
 
-    Args: address: what is dialled. try_once: makes a connection, or raises HandshakeError,
-        RemoteTransportError or OSError. pause: waits for so many seconds, or for a connection that
-        the peer makes meanwhile. on_over: called when nothing is being tried any more.
+    Args:
+        address: Address to dial.
+        try_once: Makes a connection, or raises HandshakeError, RemoteTransportError or OSError.
+        pause: Waits for a number of seconds, or for a connection made by the peer meanwhile.
+        on_over: Called when no attempt is in progress any more.
     """
 
     def __init__(
@@ -72,8 +73,11 @@ class Dial:
     async def wait(self, who: str) -> Session:
         """Wait for the connection, on behalf of ``who``.
 
-        Raises RemoteTransportError at the deadline, HandshakeError if the peer will never agree. A
-        cancelled waiter does not stop the dial for the others; the last one ends its tries.
+        A cancelled waiter does not stop the dial for others; the last one ends its attempts.
+
+        Raises:
+            RemoteTransportError: At the deadline.
+            HandshakeError: If the peer will never agree.
         """
         if self._notice_s and not self._waiting:
             self._notice = self._loop.call_later(self._notice_s, self._tell)
@@ -92,7 +96,7 @@ class Dial:
                 self._nobody_waits()
 
     def _waits_for_answer(self) -> bool:
-        """Whether the peer is there and silent, and this side never gives such a peer up."""
+        """Whether the peer accepts connections in silence, and this side never gives it up."""
         failure = self._failure
         return self._never_gives_up and isinstance(failure, HandshakeError) and failure.unanswered
 
@@ -104,11 +108,11 @@ class Dial:
 
     @property
     def ends(self) -> bool:
-        """Whether nobody should begin to wait any more."""
+        """Whether no new waiter may join."""
         return self._task.done() or self._task.cancelling() > 0
 
     def cancel(self) -> asyncio.Task[Session]:
-        """Stop for everybody; returns the task that is being cancelled, to be awaited."""
+        """Cancel the dial for all waiters; return the task, which the caller must await."""
         self._task.cancel()
         return self._task
 
@@ -133,7 +137,7 @@ class Dial:
 
     def _over(self, on_over: Callable[[Dial], None]) -> None:
         if not self._task.cancelled():
-            self._task.exception()  # its waiters have it; without waiters nobody needs it
+            self._task.exception()  # retrieved here in case there is no waiter
         on_over(self)
 
     def _reason(self) -> str:

@@ -1,9 +1,9 @@
-"""The farewell of a side that has said its last message while its peer may still be sending.
+"""The farewell: reads on after the last message, until the peer closes the socket.
 
-Theory of operation. A socket that is closed while it has unread bytes resets the connection, and a
-reset can cost the peer the last message, which says why. So this side goes on reading, and discards
-what it reads, until the peer has read that message and closes. A peer that does not close is cut
-off after a time, or after a number of bytes, whichever comes first.
+Closing a socket with unread bytes resets the connection, and a reset can discard the last message
+on its way to the peer. That message has the reason. This side therefore goes on reading and
+discards the bytes until the peer has read the message and closes. A peer that does not close is cut
+off after a time or a number of bytes, whichever is first.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ __all__ = ["Farewell"]
 
 
 class Farewell:
-    """Counts what still comes over one socket, and waits until the peer closes it.
+    """Counts discarded bytes of one socket, and waits until the peer closes it.
 
-    Args: bytes_max: how much the peer may still send. deadline: until when it may leave the socket
-        open, in the time of ``loop``.
+    Args:
+        bytes_max: Number of bytes that the peer may still send.
+        deadline: Time of ``loop`` until which the peer may leave the socket open.
     """
 
     def __init__(
@@ -35,11 +36,11 @@ class Farewell:
         self._timer = PatientTimer(loop, deadline, transport.abort)
 
     def discard(self, size: int) -> None:
-        """Count bytes that are discarded, and cut off a peer that sends too many."""
+        """Count discarded bytes, and cut off a peer that sends too many."""
         self._bytes_left -= size
         if self._bytes_left < 0:
             self._transport.abort()
 
     def cancel(self) -> None:
-        """Stop waiting, since the socket is gone; idempotent."""
+        """Stop waiting, because the socket is gone; idempotent."""
         self._timer.cancel()

@@ -1,22 +1,21 @@
-"""The output flusher: lets records leave part-filled buffers after the buffer timeout.
+"""The output flusher: sends records in partly filled buffers after the buffer timeout.
 
-One flusher serves all writers of a worker; a writer asks once when something stands in a buffer
-that was empty, or of which all had been taken, so an idle writer costs nothing and there is no
-timer per channel.
+One flusher serves all writers of a worker. A writer requests a flush once, when it writes to a
+buffer that is empty or fully taken. An idle writer costs nothing, and no channel has its own timer.
 
-*At once* (0): what is written leaves before anything else happens, unless there is so much of it
-that this would make many small writes (``write_turn.py``).
+*Immediate* (0): records leave before anything else happens, unless there are so many that this
+would cause many small writes (``write_turn.py``).
 
-*Periodic* (a positive timeout): everything the writer has written leaves when the timeout is over
-(Flink's OutputFlusher).
+*Periodic* (a positive timeout): all written records leave when the timeout is over (Flink's
+OutputFlusher).
 
-*Adaptive*: at the end of each loop turn the flusher looks whether the writer has written anything
-since the turn before. If it has, it is busy: its buffers fill up by themselves, and flushing them
-would only make more and smaller frames. If it has not, it has nothing more to say at the moment,
-and what it wrote leaves now. So low load gets the latency of a loop turn and high load gets full
-buffers; a record in a cold channel of a busy writer leaves after ``adaptive_flush_ms_max`` at the
-latest, or after ``adaptive_flush_us_per_channel`` for each of its channels if that is longer: what
-a flush costs grows with their number.
+*Adaptive*: at the end of each loop turn, the flusher checks for new records since the last turn. A
+writer with new records is busy: its buffers fill up on their own, and a flush would only make more
+and smaller frames. A writer without new records is idle for the moment, and its records leave now.
+The latency under low load is thus one loop turn, and buffers under high load are full. A record in
+a rarely used channel of a busy writer leaves after at most ``adaptive_flush_ms_max``, or after
+``adaptive_flush_us_per_channel`` for each channel if that is longer, because the cost of a flush
+grows with the number of channels.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class EventLoopFlusher:
         self._pending: dict[RecordWriter, Handle] = {}
 
     def request_flush(self, writer: RecordWriter) -> None:
-        """Flush the writer when its buffer timeout says so; called once per need."""
+        """Flush the writer after its buffer timeout; called once per need."""
         if writer.buffer_timeout_ms == 0:
             self._flush_at_once(writer)
             return
@@ -57,7 +56,7 @@ class EventLoopFlusher:
             self._pending[writer] = self._loop.call_later(delay_s, partial(self._flush, writer))
 
     def forget(self, writer: RecordWriter) -> None:
-        """Stop looking at a writer that is closed."""
+        """Remove a closed writer."""
         handle = self._pending.pop(writer, None)
         if handle is not None:
             handle.cancel()

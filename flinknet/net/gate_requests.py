@@ -1,13 +1,14 @@
-"""The gate requests: how the gates of a worker get their buffers and their producers.
+"""The gate requests: how a worker's gates get their buffers and producers.
 
-Theory of operation (what Flink's SingleInputGate does in setup() and requestPartitions()). A gate
-first asks for its exclusive buffers, which may take time while others hold them, but not longer
-than ``buffers_request_timeout_ms``. Then its partitions are requested: local ones from the
-registry, remote ones over the connection to their worker, with one task for each address, because
-there may be no connection yet. If nothing at all has come over it after ``rendezvous_notice_ms``,
-a line in the log says so, for information: only the producer's worker knows whether the partition
-is missing there, and warns, or has had nothing to send. What goes wrong fails the channels that it
-concerns, and so the gate. A gate's release stops whatever it still waits for.
+This does the work of Flink's SingleInputGate.setup() and requestPartitions(). A gate first requests
+its exclusive buffers. It may wait for other owners, up to ``buffers_request_timeout_ms``. Then its
+partitions are requested: local ones from the registry, and remote ones over the connection to their
+worker. One task per address does so, because the connection may not exist yet.
+
+If no data has come from an address after ``rendezvous_notice_ms``, an informational log line says
+so. Only the producer's worker knows whether the partition is missing there, and warns, or whether
+it has had nothing to send. An error fails the channels that it concerns, and thus the gate. The
+release of a gate stops all its waiting.
 
 A gate is known here from ``open`` to its release.
 """
@@ -35,7 +36,7 @@ log = logging.getLogger("flinknet.rendezvous")
 
 
 class GateRequests:
-    """What the gates of one worker have asked for, and have or have not got."""
+    """Pending requests of one worker's gates."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class GateRequests:
 
     @property
     def gates(self) -> Collection[InputGate]:
-        """The gates that are open, in the order of their opening."""
+        """Open gates, in the order of their opening."""
         return self._tasks.keys()
 
     def is_connecting(self, gate: InputGate) -> bool:
@@ -65,9 +66,11 @@ class GateRequests:
         return bool(self._tasks.get(gate))
 
     def open(self, gate: InputGate) -> None:
-        """Get a new gate its buffers and request its partitions, as far as they are known.
+        """Request a new gate's buffers, and its partitions with known locations.
 
-        Raises InsufficientNetworkBuffersError, after which the gate is released.
+        Raises:
+            InsufficientNetworkBuffersError: If the buffers can never be met; the gate is then
+                released.
         """
         self._tasks[gate] = set()
         gate.when_released(self._forget)
@@ -86,8 +89,7 @@ class GateRequests:
         self.request(gate, gate.channels)
 
     def request(self, gate: InputGate, channels: Iterable[InputChannel]) -> None:
-        """Request the partitions of those channels whose producers are known, in the
-        background."""
+        """Request the partitions of the channels with known producers, in the background."""
         by_address: dict[str, list[RemoteInputChannel]] = {}
         for channel in channels:
             if isinstance(channel, RemoteInputChannel):
@@ -119,7 +121,7 @@ class GateRequests:
             session = await self._peers.connect(address, str(channels[0]))
         except FlinknetError as error:
             _fail_all(channels, error)
-        except Exception as error:  # whatever it is, the gate must not wait for ever
+        except Exception as error:  # catch all errors, so that the gate does not wait forever
             _fail_all(
                 channels, RemoteTransportError(f"cannot connect to {address}: {text_of(error)}")
             )
@@ -145,12 +147,12 @@ class GateRequests:
     # -- the end ----------------------------------------------------------------------------------
 
     def release(self) -> list[asyncio.Task[None]]:
-        """Release every gate; returns the tasks that are being cancelled, to be awaited."""
+        """Release every gate; return the cancelled tasks, which the caller must await."""
         cancelled: list[asyncio.Task[None]] = []
         while self._tasks:
             gate, tasks = next(iter(self._tasks.items()))
             cancelled += tasks
-            gate.release()  # whose buffers may be what the next one waits for
+            gate.release()  # its buffers may be needed by another waiting gate
         return cancelled
 
     def _forget(self, gate: InputGate) -> None:

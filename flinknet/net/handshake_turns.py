@@ -1,13 +1,13 @@
-"""Turns for handshakes of TLS: how many strangers may have begun in a second, and who is next.
+"""Turns for TLS handshakes: limits the rate at which strangers begin them.
 
-Theory of operation. A handshake of TLS costs the accepting side about a millisecond of its
-processor and the dialling side nothing, if that says again what it has recorded. So accepted
-sockets begin at most so many in a second, and half as many may begin at once. A further one waits
-for its turn, and the deadline of its handshake runs meanwhile. A socket that says nothing needs no
-turn. Sources (the peers' hosts) take turns, so that a flood from one delays the others by one
-handshake each; within a source the first that came is the first.
+A TLS handshake costs the accepting side about a millisecond of processor time. A dialling side that
+replays a recorded one pays nothing. Accepted sockets therefore begin a limited number of handshakes
+per second, and half that number may begin at once. Further sockets wait for their turn while their
+handshake deadline runs. A socket that sends nothing needs no turn. Sources (the peers' hosts) take
+turns, so a flood from one source delays the others by one handshake each. Within a source, the
+order is by arrival.
 
-Sockets that this side dials are not concerned.
+Sockets that this side dials need no turn.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Protocol
 __all__ = ["HandshakeTurns"]
 
 _AHEAD_S = 0.5
-"""So much of the time may be used in advance, so that the start of a job of usual size waits for
-nothing."""
+"""Time in seconds that may be used in advance, so that the start of a job of usual size does not
+wait."""
 
 
 class _Clock(Protocol):
-    """What is used of an event loop."""
+    """Event loop methods used here."""
 
     def time(self) -> float: ...
 
@@ -33,21 +33,21 @@ class _Clock(Protocol):
 
 
 class HandshakeTurns:
-    """Lets handshakes begin, ``per_second`` of them in each second."""
+    """Lets ``per_second`` handshakes begin in each second."""
 
     def __init__(self, loop: _Clock, per_second: int) -> None:
         self._loop = loop
         self._interval_s = 1 / per_second
         self._next_at = float("-inf")
         self._waiting: dict[str, deque[Callable[[], None]]] = {}
-        """By source; the first one is the next to have a turn."""
+        """Waiting sockets by source; the first source has the next turn."""
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
 
     def take(self, source: str, begin: Callable[[], None]) -> None:
-        """Call ``begin`` when it is this one's turn, which may be at once."""
+        """Call ``begin`` when it is this socket's turn, perhaps immediately."""
         now = self._loop.time()
         if not self._waiting and self._next_at - _AHEAD_S <= now:
             self._begin(begin, now)
@@ -56,7 +56,7 @@ class HandshakeTurns:
         self._set_timer()
 
     def leave(self, source: str, begin: Callable[[], None]) -> None:
-        """Forget one that waits; harmless if it does not."""
+        """Remove a waiting socket; do nothing if it does not wait."""
         waiting = self._waiting.get(source)
         if waiting is not None and begin in waiting:
             waiting.remove(begin)

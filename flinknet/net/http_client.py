@@ -1,7 +1,7 @@
-"""An HTTP client of one coordinator, with the cluster's token, over TLS if the cluster has it.
+"""An HTTP client of one coordinator, with the cluster's token, over TLS if configured.
 
-Each request has a connection of its own: one that is kept for the next is one that the coordinator
-may cut off just then. aiohttp is imported with this module, and not before.
+Each request has its own connection, because the coordinator may cut off a kept connection just when
+the next request uses it. aiohttp is imported with this module and not earlier.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["HttpClient"]
 
 
 class HttpClient:
-    """Requests to the coordinator at ``address``, which is ``"host:port"``.
+    """Requests to the coordinator at ``address`` (``"host:port"``).
 
-    ``open`` in an event loop, and in the end ``close``. Requests raise aiohttp's errors, and
-    ConfigurationError if TLS finds that the coordinator is not the right one.
+    Call ``open`` in an event loop, and ``close`` at the end. Requests raise aiohttp's errors, and
+    ConfigurationError if TLS finds the wrong coordinator.
     """
 
     def __init__(
@@ -35,18 +35,18 @@ class HttpClient:
         self._session: aiohttp.ClientSession | None = None
 
     def open(self) -> None:
-        """Make the session."""
+        """Create the session."""
         scheme = "http" if self._tls is None else "https"
         self._session = aiohttp.ClientSession(
             f"{scheme}://{self.address}",
             headers={"Authorization": f"Bearer {self._token}"},
             connector=_Connector(self.address, self._tls),
-            # One of aiohttp's would count the time in which this side is held up.
+            # aiohttp's default would count the time in which this process is held up.
             timeout=aiohttp.ClientTimeout(total=None),
         )
 
     async def close(self) -> None:
-        """End the session; idempotent."""
+        """Close the session; idempotent."""
         if self._session is not None:
             await self._session.close()
 
@@ -63,7 +63,7 @@ class HttpClient:
         return self._session.ws_connect(path, **options, **self._security())
 
     def hint_of_hang_up(self) -> str:
-        """Return what it may mean that the coordinator accepts connections and hangs up."""
+        """Return a likely cause of a coordinator that accepts connections and hangs up."""
         return hint_of_hang_up(self._tls)
 
     @staticmethod
@@ -74,14 +74,14 @@ class HttpClient:
         return (isinstance(error, aiohttp.ClientConnectorError) and error.strerror) or str(error)
 
     def _security(self) -> dict[str, Any]:
-        # Anew for each request, because certificates may have been renewed.
+        # Created for each request, because certificates may have been renewed.
         if self._tls is None:
             return {}
         return {"ssl": self._tls.https_client(), "server_hostname": self._server_name}
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Makes connections, and looks whose they are before anything is said."""
+    """Connector that checks the peer's certificate before anything is sent."""
 
     def __init__(self, address: str, tls: TlsFiles | None) -> None:
         super().__init__(limit=0, force_close=True)

@@ -1,7 +1,7 @@
-"""One request to a coordinator over HTTP, whose answer may be held open.
+"""One HTTP request to a coordinator, with a response that may be held open.
 
-An embedded exchange speaks to a coordinator only if its names stand there: this module, and aiohttp
-with it, is imported then and not before.
+An embedded exchange talks to a coordinator only if its names are there. This module, and with it
+aiohttp, is imported only then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flinknet.net.tls import TlsFiles
 __all__ = ["HttpRequest"]
 
 _ANSWER_BYTES_MAX = 1 << 20
-"""What is asked here has answers of some dozens of lines; one without end is none."""
+"""Limit of a response's size: answers to these requests have some dozens of lines."""
 
 _T = TypeVar("_T")
 
@@ -31,9 +31,11 @@ _T = TypeVar("_T")
 class HttpRequest:
     """A request with the cluster's token; use it with ``async with``.
 
-    Entering it returns when the answer has begun. Entering, and every method, raises
-    RemoteTransportError if the coordinator does not answer within ``timeout_s``, and
-    ConfigurationError if it refuses the request or is no coordinator.
+    Entering it returns when the response has begun.
+
+    Raises (on entering, and in every method):
+        RemoteTransportError: If the coordinator does not answer within ``timeout_s``.
+        ConfigurationError: If it refuses the request, or the server is no coordinator.
     """
 
     def __init__(
@@ -79,14 +81,14 @@ class HttpRequest:
         await self._http.close()
 
     async def json(self) -> Any:
-        """Return the answer, to its end."""
+        """Return the decoded body of the response."""
         try:
             return json.loads(await self._in_time(self._content()))
         except ValueError as error:
             raise self._no_coordinator() from error
 
     async def ended(self) -> None:
-        """Return when the other side has ended the answer."""
+        """Return when the coordinator has ended the response."""
         with suppress(aiohttp.ClientError):
             async for _ in self._response.content.iter_any():
                 pass
@@ -122,7 +124,7 @@ class HttpRequest:
             ) from error
 
     async def _reason(self) -> str:
-        """Return what a refusal says, if it is a coordinator's."""
+        """Return the message of a coordinator's refusal."""
         content = await self._in_time(self._content())
         try:
             return str(json.loads(content)["error"]["message"])

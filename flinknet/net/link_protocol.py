@@ -1,25 +1,23 @@
 """The link's protocol: moves bytes between one socket and one ``Link``, after the handshake.
 
-Theory of operation. What the socket has is given to the link at once and always; what the link has
-to send is written when the ``WriteTurn`` says so, as one ``writelines``.
+Input goes to the link immediately and always. Output is written when the ``WriteTurn`` says so, as
+one ``writelines``. The write buffer limits are 0, so "paused" means that the socket has not taken
+all bytes yet. While paused, no more output is taken from the link, so the transport holds at most
+``outbox_bytes_max``. Only a failed session does not wait for the socket.
 
-The write buffer limits are 0, so that "paused" means exactly "the socket has not taken everything
-yet". While paused nothing more is asked of the link: what the transport holds is bounded by
-``outbox_bytes_max``. Only a session that has failed is not waited for.
+Turns. One peer's input must not keep the event loop from all others. A link that has had its turn
+(``turn_messages_max``, ``turn_bytes_max``) *rests*: its socket is not read until the loop has
+turned, and TCP holds the peer back meanwhile. This pause is for fairness and ends within one turn,
+independent of the consumers. It is no flow control; only credit limits the data.
 
-Turns. What one peer sends must not keep the event loop from all others. So a link that has had its
-turn (``turn_messages_max``, ``turn_bytes_max``) *rests*: its socket is not read until the loop has
-turned, and TCP holds the peer back meanwhile. This is a pause for fairness, over within a turn
-whatever the consumers do, and no flow control: credit alone decides how much data may come.
-
-The end. A side that leaves sends what it has, with a CloseRequest as its last message, and goes on
-reading: closing a socket that has unread bytes resets it, and a reset can cost the peer what it has
-not read yet. The peer answers with its own CloseRequest. Each side closes when it has heard the
-other's and the socket has taken its own: nothing is left to read then. No side closes half of the
-stream, because TLS has no such thing; a peer that does, or that closes without an answer, has
-ended the link. A peer that broke the protocol gets the reason if its socket takes it at once; the
-session is lost from then on, and the socket stays for a ``Farewell``, so that the peer can read the
-reason.
+End. A leaving side sends its output, with a CloseRequest as its last message, and goes on reading:
+closing a socket with unread bytes resets it, and a reset can discard data on its way to the peer.
+The peer answers with its own CloseRequest. Each side closes when it has received the other's
+CloseRequest and the socket has taken its own, so nothing is left to read. No side half-closes the
+stream, because TLS does not support that. A peer that half-closes, or closes without an answer, has
+ended the link. A peer that broke the protocol gets the reason if its socket takes it immediately.
+Its session is lost from then on, but the socket stays for a ``Farewell``, so that the peer can read
+the reason.
 """
 
 from __future__ import annotations
@@ -41,19 +39,19 @@ from flinknet.net.write_turn import Sender, WriteTurn
 __all__ = ["LinkProtocol", "write_limit"]
 
 _LARGE_READ_BYTES = 64 * 1024
-"""Only after reads of this size an event loop may read the same socket again in the same turn."""
+"""An event loop reads the same socket again in one turn only after reads of this size."""
 
 _BOTH_LEFT = LinkState.BOTH_LEFT
 
 
 class LinkSender(Sender, Protocol):
-    """What a link's protocol shares with those of the worker's other links."""
+    """State that a link's protocol shares with the worker's other links."""
 
     rests: RestQueue
-    """Links that wait, because they have asked for too many partitions that are not here."""
+    """Links that rest because they have requested too many absent partitions."""
 
     busy_poll: BusyPoll | None
-    """What keeps the event loop awake after something has come or gone, if anything does."""
+    """Keeps the event loop awake after input or output, if enabled."""
 
 
 class LinkProtocol(asyncio.BufferedProtocol):
@@ -97,7 +95,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
     # -- life -------------------------------------------------------------------------------------
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell everybody who depends on this socket."""
+        """Report the loss of the socket to the link and the owner."""
         self._heartbeat_timer.cancel()
         if self._rest is not None:
             self._rest.cancel()
@@ -109,11 +107,11 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._on_lost()
 
     def close(self) -> None:
-        """Send what is queued and say goodbye; the socket is closed when the peer has answered."""
+        """Send the queued output and a goodbye; the socket closes when the peer has answered."""
         self.link.close()
 
     def _reject(self, violation: RemoteProtocolError) -> None:
-        """Tell the peer why, then close this connection; everything else is untouched."""
+        """Send the reason to the peer and close this connection; nothing else is affected."""
         transport, link = self._transport, self.link
         has_left = link.state is LinkState.LEFT
         reason = link.reject(violation)
@@ -121,7 +119,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         if reason and not (self._paused or transport.is_closing()):
             transport.write(reason)
         elif not has_left:
-            # A reset can cost the peer nothing: it is told nothing, or it has said its last.
+            # A reset discards no message: the peer gets none, or this side's last one is sent.
             transport.abort()
             return
         if transport.get_write_buffer_size() or transport.is_closing():
@@ -140,11 +138,11 @@ class LinkProtocol(asyncio.BufferedProtocol):
             transport.resume_reading()
 
     def _is_over(self) -> bool:
-        """Return whether this side takes nothing more from the peer, and sends it nothing."""
+        """Return whether this side takes no more input and sends no more output."""
         return self._farewell is not None or self._transport.is_closing()
 
     def _tick(self) -> None:
-        """Let the link show a sign of life and look for one of the peer's."""
+        """Check the peer's liveness, and send a heartbeat if one is due."""
         link = self.link
         try:
             self._look_for_machine()
@@ -157,7 +155,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
             self._heartbeat_timer = self._loop.call_later(self._heartbeat_s, self._tick)
 
     def _look_for_machine(self) -> None:
-        """Lose the session if the machine of the peer cannot be reached."""
+        """Lose the session if the peer's machine is unreachable."""
         timeout_s = self._config.unreachable_timeout_ms / 1000
         connection = self._transport.get_extra_info("socket")
         silent_s = self._acknowledgements.silent_s(connection, self._loop.time())
@@ -173,7 +171,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
     # -- bytes in ---------------------------------------------------------------------------------
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Handle what the socket had."""
+        """Handle bytes read from the socket."""
         link = self.link
         if self._farewell is not None:
             self._farewell.discard(nbytes)
@@ -191,7 +189,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
             self._pause_or_resume_reading()
 
     def _rest_if_due(self, nbytes: int) -> None:
-        """Rest if the link has had its turn, which may consist of several reads."""
+        """Rest if the link has had its turn, which may include several reads."""
         now = self._loop.time()
         if now != self._turn:
             self._turn, self._turn_bytes = now, 0
@@ -201,7 +199,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
             self._begin_rest()
 
     def _begin_rest(self) -> None:
-        """Let the loop turn, or longer if the link has to, before this link goes on."""
+        """Pause the link for a turn of the loop, or for as long as it must rest."""
         if self._rest is not None:
             return
         if self.link.must_rest:
@@ -211,7 +209,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._pause_or_resume_reading()
 
     def _end_rest(self) -> None:
-        """Go on with what has been read, and then, if that was not more than a turn, the socket."""
+        """Continue with the bytes already read, and with the socket if that was at most a turn."""
         self._rest = None
         self._turn_bytes = 0
         link = self.link
@@ -227,7 +225,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._pause_or_resume_reading()
 
     def _resume(self) -> None:
-        """Go on reading what a stalled link has already got, and then the socket."""
+        """Continue a stalled link with the bytes already read, and with the socket."""
         try:
             self.link.resume(self._loop.time())
         except RemoteProtocolError as violation:
@@ -237,7 +235,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._pause_or_resume_reading()
 
     def _pause_or_resume_reading(self) -> None:
-        """A link that rests, or is stalled (never with credit), reads nothing more."""
+        """Read nothing while the link rests or is stalled (never stalled with credit)."""
         pause = self._rest is not None or self.link.stalled
         transport = self._transport
         if pause == self._reading_paused or transport.is_closing():
@@ -249,7 +247,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
             transport.resume_reading()
 
     def eof_received(self) -> bool:
-        """Close: a peer that has stopped sending cannot be part of flow control."""
+        """Close: a peer that has stopped sending cannot take part in flow control."""
         self._transport.abort()
         return False
 
@@ -271,7 +269,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         frames = link.next_frames(self._config.outbox_bytes_max)
         if frames:
             if self._is_secure:
-                # One piece: else each part of a message would be a record of TLS, with a tag.
+                # One piece, because TLS would make a record with a tag of each part of a message.
                 transport.write(b"".join(frames))
             else:
                 transport.writelines(frames)
@@ -279,7 +277,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
             if self._busy_poll is not None:
                 self._busy_poll.extend()
             if transport.get_write_buffer_size():
-                # This pauses where writelines forgot to (Python up to 3.12.8 and 3.13.1).
+                # This pauses where writelines does not (Python up to 3.12.8 and 3.13.1).
                 transport.set_write_buffer_limits(high=self._write_limit)
                 return
             link.frames_written()
@@ -287,20 +285,21 @@ class LinkProtocol(asyncio.BufferedProtocol):
             transport.close()
 
     def pause_writing(self) -> None:
-        """The socket has not taken everything."""
+        """Record that the socket has not taken all bytes."""
         self._paused = True
 
     def resume_writing(self) -> None:
-        """The socket has taken everything: its buffers are free, and there is room for more."""
+        """Recycle the written buffers, and send more output."""
         self._paused = False
         self.link.frames_written()
         self.session.on_output()
 
 
 def write_limit(transport: asyncio.Transport) -> int:
-    """Return the bytes that a transport may hold back before it says so.
+    """Return the number of bytes that a transport may hold back before it reports a pause.
 
-    With a limit of 0 one over TLS would say so with nothing held back, and would not take it back.
+    With a limit of 0, a TLS transport would report a pause with no bytes held back, and would not
+    end it.
     """
     return 0 if transport.get_extra_info("sslcontext") is None else 1
 

@@ -1,9 +1,9 @@
-"""Listening: one connection is accepted in a turn of the event loop, while many may wait for it.
+"""Listening: accepts one connection per turn of the event loop, while many may wait.
 
-asyncio takes the backlog that it is told for both numbers. If the process has no file left for the
-first connection that waits, it logs that, and pauses, as often as it would have accepted: a
-thousand lines at a time, and a thousand pauses that end together, each with as many lines. So it is
-told one, and the operating system is told more.
+asyncio uses its backlog argument for both numbers. If the process has no file descriptor left for
+the first waiting connection, asyncio logs an error and pauses, as often as it would have accepted:
+a thousand lines, and a thousand pauses that end together, each with as many lines again. asyncio
+therefore gets a backlog of one, and the operating system a larger one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from flinknet import machine
 __all__ = ["ACCEPTS_PER_TURN", "deepen_backlog"]
 
 ACCEPTS_PER_TURN = 1
-"""What an event loop is to be told as backlog."""
+"""Backlog argument for an event loop."""
 
 _BACKLOG = 1024
-"""Connections that may wait to be accepted: as many as a worker may have."""
+"""Connections that may wait to be accepted: the default of ``accepted_connections_max``."""
 
 
 class _Listening(Protocol):
@@ -27,7 +27,7 @@ class _Listening(Protocol):
 
 
 def deepen_backlog(sockets: Iterable[_Listening]) -> None:
-    """Let more connections wait than are accepted in a turn; for sockets that listen already."""
+    """Raise the operating system's backlog of sockets that already listen."""
     for listening in sockets:
         with machine.open_again(listening) as same:
             same.listen(_BACKLOG)

@@ -1,12 +1,11 @@
-"""What this machine must have before an environment starts: memory, open files, and a place for
-long records.
+"""Checks of this machine before an environment starts: memory, open files, and a spill directory.
 
-Without this look, memory would be missed in the middle of a job, open files when many have
-connected, and the place by the first record that needs it.
+Without these checks, memory would be missing in the middle of a job, open files after many
+connections, and the directory at the first record that needs it.
 
-Every socket is an open file, and the operating system limits them (RLIMIT_NOFILE). A process may
-raise its own soft limit up to the hard one, as other runtimes do; only a need beyond the hard limit
-is refused.
+Every socket is an open file, and the operating system limits their number (RLIMIT_NOFILE). A
+process may raise its soft limit up to the hard limit, as other runtimes do. Only a need beyond the
+hard limit is an error.
 """
 
 from __future__ import annotations
@@ -22,17 +21,20 @@ __all__ = ["check_machine", "open_files_needed", "provide_open_files"]
 
 
 _OTHER_FILES = 128
-"""Sockets that this side dials, listens on or has with a coordinator, spill files, what the program
-itself opens. None of it can be known. Where fewer than twice as many files may be open, half of
-them must do."""
+"""Reserve for sockets that this side dials, listens on or uses with a coordinator, for spill files,
+and for the program's own files, which cannot be predicted. If the hard limit is below twice this
+number, half of the limit is reserved."""
 
 _LEAST_FILES = 64
-"""With fewer no worker starts: it has some 20 of its own."""
+"""Smallest hard limit for a worker, which uses about 20 files itself."""
 
 
 def open_files_needed(config: NetworkConfig, hard: int) -> int:
-    """Return how many files an environment may have open: accepted connections, sockets in
-    handshake and as many that were turned away, and some more. ``hard`` of them may be open."""
+    """Return the number of files that an environment may open, with a hard limit of ``hard``.
+
+    These are accepted connections, sockets in handshake, as many sockets turned away, and a
+    reserve.
+    """
     return _connections(config) + _other_files_within(hard)
 
 
@@ -45,7 +47,11 @@ def _other_files_within(hard: int) -> int:
 
 
 def provide_open_files(config: NetworkConfig) -> None:
-    """See that so many files may be open. Raises ConfigurationError if they may not."""
+    """Raise the soft limit of open files if necessary.
+
+    Raises:
+        ConfigurationError: If the hard limit is too low.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = open_files_needed(config, hard)
     if soft == resource.RLIM_INFINITY or soft >= needed:
@@ -72,7 +78,7 @@ def provide_open_files(config: NetworkConfig) -> None:
 
 
 def check_machine(config: NetworkConfig, environments: int = 1) -> None:
-    """Raise ConfigurationError if this machine cannot hold so many environments side by side."""
+    """Raise ConfigurationError if this machine cannot hold that many environments together."""
     _check_memory(config, environments)
     provide_open_files(config)
     _check_spill_directory(config.spill_directory)

@@ -1,13 +1,15 @@
-"""The memory of a worker's exchange beyond a fresh process: the expected memory, and the bound.
+"""Memory of a worker's exchange beyond a fresh process: the expected memory, and the bound.
 
-An ordinary job takes what is *expected*: its records are small beside ``record_bytes_max``, and its
-peers keep to the protocol. The *bound* is the most that can be held. Each part of it follows from
-limits in ``config/`` and from what the worker exchanges; so the bound can be printed before
-anything runs, and holds whatever producers, consumers and peers do. Not in it: what the kernel
-holds (socket buffers, a spill file in a file system that is memory), what user functions keep or
-make of record batches, what a keyed exchange of columns needs to cut one (its columns once more,
-which are no more than ``record_bytes_max``, all parts as bytes, and some words for each row), and
-connections, gates or partitions beyond those that were counted.
+An ordinary job takes the *expected* memory: its records are small compared with
+``record_bytes_max``, and its peers keep to the protocol. The *bound* is the most memory that can be
+held. Each part of it follows from limits in ``config/`` and from the worker's exchange. The bound
+can therefore be printed before anything runs, and it holds for all producers, consumers and peers.
+
+It does not include memory of the kernel (socket buffers, a spill file in a memory file system), or
+memory that user functions keep or make of record batches. Cutting a batch of columns in a keyed
+exchange takes more memory too: another copy of its columns (at most ``record_bytes_max``), all
+parts as bytes, and some words per row. Connections, gates and partitions beyond those counted are
+not included either.
 """
 
 from __future__ import annotations
@@ -28,52 +30,52 @@ _BUFFERS_PER_WRITE_MAX = PIECES_PER_WRITE_MAX // 2
 """A buffer is sent as two pieces."""
 
 _CONTROL_COPIES = 2
-"""Queued, and those before them, copied by an event loop whose socket is full. It makes room for an
-eighth more. Those that are joined for the socket are one connection's at a time: that is done in
-one go, and the queue is empty then."""
+"""Queued messages, and earlier ones that the event loop has copied because their socket was full.
+The copy over-allocates by an eighth. Messages are joined for one socket at a time, in one step that
+empties the queue."""
 
 _WRITTEN_COPIES = 2
 """The serialiser's memory, which it keeps, and the bytes that go into the buffers."""
 
 _TEXT_FACTOR = 4
-"""A text takes four bytes for each character, if one of them needs them; its bytes may be one."""
+"""A text takes four bytes per character if any character needs them; its encoded bytes may be
+one."""
 
 _FLAT_RECORD_FACTOR = 48
-"""What a flat record takes for each of its bytes: most if it is arrays of one element, each in one
-another."""
+"""Memory of a flat record for each of its bytes. The worst case is nested arrays of one element."""
 
 _ELEMENT_BYTES = 320
-"""The most that an element of a record takes beside its text: a map of one entry, with its key."""
+"""Maximum memory of a record's element without its text: a map of one entry, with its key."""
 
 # Python's objects, measured with tracemalloc on Python 3.11 and rounded up.
 _SEGMENT_OBJECTS_BYTES = KIB
-"""Around a segment: itself, a buffer, its builder, a view and a frame header."""
+"""Objects of a segment: itself, a buffer, its builder, a view and a frame header."""
 _EVENT_OBJECTS_BYTES = 256
 _EVENTS_THAT_NEED_NO_ROOM = 3
-"""In the queue of a subpartition: two ends and a cancel marker."""
+"""Events in a subpartition's queue beyond the limit: two ends and a cancel marker."""
 _CHANNEL_OBJECTS_BYTES = 4 * KIB
 _SUBPARTITION_OBJECTS_BYTES = 2 * KIB
 _READER_OBJECTS_BYTES = KIB
-"""A subpartition reader, and its place where it waits for its partition."""
+"""A subpartition reader, and its entry while it waits for its partition."""
 _REFUSED_CHANNEL_BYTES = 160
-"""The number of a channel that was refused, until it is cancelled, in a dictionary that grows."""
+"""Number of a refused channel until it is cancelled, in a growing dictionary."""
 _OWNER_OBJECTS_BYTES = 16 * KIB
 """A gate with its reader, or a partition with its writer."""
 _CONNECTION_OBJECTS_BYTES = 16 * KIB
 _RELEASED_PARTITION_BYTES = 4 * KIB
-"""The id of a partition that is gone, why, and who may know."""
+"""Id of a released partition, its cause, and the workers that may learn of it."""
 _HANDSHAKE_OBJECTS_BYTES = 8 * KIB
 _TLS_OBJECTS_BYTES = 64 * KIB
 """OpenSSL's state of a connection, with the peer's certificates."""
 _TLS_READ_BYTES = 256 * KIB
-"""What an event loop reads of a socket at once."""
+"""Bytes that an event loop reads from a socket at once."""
 _TLS_READ_COPIES = 2
 _TLS_WRITE_COPIES = 3
 _SERIALISER_BYTES = 256 * KIB
-"""What msgpack allocates at once for a packer."""
+"""Initial allocation of a msgpack packer."""
 
 
-# For the expected memory: the real sizes, rounded down, with the objects of a task around them.
+# For the expected memory: real sizes, rounded down, with a task's objects.
 _CHANNEL_EXPECTED_BYTES = 1536
 _SUBPARTITION_EXPECTED_BYTES = KIB
 _OWNER_EXPECTED_BYTES = 32 * KIB
@@ -83,7 +85,7 @@ _BUFFER_IN_RECORDS_FACTOR = 2
 
 
 class ExchangeShape(NamedTuple):
-    """What a worker exchanges, as far as it costs memory."""
+    """Counts of a worker's exchange that determine its memory."""
 
     connections: int
     partitions: int
@@ -92,10 +94,9 @@ class ExchangeShape(NamedTuple):
     local_channels: int
     remote_channels: int
     readers: int
-    """The readers of all gates: a subtask reads all of its gates with one reader, record by
-    record."""
+    """Readers of all gates. A subtask reads all of its gates with one reader, record by record."""
     keyed_partitions: int
-    """Partitions whose writer may remember the channels of keys."""
+    """Partitions with a writer that may remember the channels of keys."""
 
     @classmethod
     def of(
@@ -104,8 +105,11 @@ class ExchangeShape(NamedTuple):
         partitions: Collection[ResultPartition],
         gates: Collection[InputGate],
     ) -> Self:
-        """Count what there is; a channel whose producer has no place yet may become remote, each
-        gate may have a reader of its own, and each partition a writer that remembers keys."""
+        """Count the current exchange, with the costlier case where it is open.
+
+        A channel with an unknown producer may become remote, each gate may have its own
+        reader, and each partition may have a writer that remembers keys.
+        """
         channels = sum(len(gate.channels) for gate in gates)
         local = sum(len(gate.local_channels) for gate in gates)
         subpartitions = sum(len(partition.subpartitions) for partition in partitions)
@@ -122,25 +126,25 @@ class ExchangeShape(NamedTuple):
 
 
 class ExpectedMemory(NamedTuple):
-    """Bytes that an ordinary job takes, part by part."""
+    """Memory of an ordinary job in bytes, by part."""
 
     network_memory: int
-    """All of it: it is there from the start."""
+    """All network memory, because it is allocated at the start."""
     connections: int
-    """Receive buffers, and objects."""
+    """Receive buffers and objects."""
     channels: int
     """Objects of channels and subpartitions."""
     subtasks: int
-    """Gates, partitions, readers and writers, and for each reader a buffer's records."""
+    """Gates, partitions, readers and writers, and one buffer's records for each reader."""
 
     @property
     def total(self) -> int:
-        """All parts together."""
+        """Sum of all parts."""
         return sum(self)
 
 
 def expected_memory(config: NetworkConfig, shape: ExchangeShape) -> ExpectedMemory:
-    """Compute what a worker of this configuration is expected to take for this much exchange."""
+    """Compute the expected memory of a worker with this configuration and exchange."""
     channels = shape.local_channels + shape.remote_channels
     return ExpectedMemory(
         network_memory=config.network_memory_bytes,
@@ -153,49 +157,49 @@ def expected_memory(config: NetworkConfig, shape: ExchangeShape) -> ExpectedMemo
 
 
 class MemoryBound(NamedTuple):
-    """The most bytes, part by part."""
+    """Maximum memory in bytes, by part."""
 
     network_memory: int
-    """Every network buffer, in use or not."""
+    """All network buffers, in use or not."""
     sockets: int
-    """Memory of sent buffers that an event loop still refers to when the buffers have new, and
-    copies of flushed parts of buffers that are on their way into the socket."""
+    """Memory of sent buffers that an event loop still refers to after the buffers got new memory,
+    and copies of flushed slices on their way into the socket."""
     receive_buffers: int
-    """One per connection, for what a socket has read and the decoder has not."""
+    """One per connection, for bytes that are read and not decoded."""
     tls: int
-    """With TLS: what is read and not decrypted, written and not sent, and the state of
+    """With TLS: bytes read and not decrypted, bytes written and not sent, and the state of
     handshakes."""
     control_messages: int
-    """Those that peers do not read."""
+    """Control messages that peers have not read."""
     requests: int
-    """Readers that peers have opened, of partitions that exist or not."""
+    """Readers that peers have opened, for existing partitions or not."""
     handshakes: int
-    """Peers that have not said who they are, and as many that were turned away."""
+    """Peers that have not identified themselves, and as many that were turned away."""
     events: int
-    """Those that their consumers have not taken, on either side."""
+    """Events that their consumers have not taken, on both sides."""
     reassembly: int
-    """Records of which a part has arrived and that are not on disk."""
+    """Partly received records that are not on disk."""
     records_read: int
-    """Records of the largest size, one for each reader: the one before belongs to a function, if
-    that keeps it. The bytes of one that is being made, which is done in one go."""
+    """One record of the largest size per reader; a function that keeps the previous record owns it.
+    Plus the bytes of one record being decoded, which is done in one step."""
     records_reused: int
-    """Records of the process that nobody has any more, which the next ones are to fill."""
+    """Unused record objects of the process, kept for reuse by the next records."""
     records_written: int
     """Records of the largest size being serialised, one per partition."""
     remembered_keys: int
-    """Keys whose channel is remembered, by every writer of a keyed exchange."""
+    """Keys with a remembered channel, for every writer of a keyed exchange."""
     objects: int
-    """The Python objects of connections, channels, subpartitions and segments, and what is
-    remembered of partitions that are gone."""
+    """Python objects of connections, channels, subpartitions and segments, and records of released
+    partitions."""
 
     @property
     def total(self) -> int:
-        """All parts together."""
+        """Sum of all parts."""
         return sum(self)
 
 
 def memory_bound(config: NetworkConfig, shape: ExchangeShape, *, tls: bool = False) -> MemoryBound:
-    """Compute the bound for a worker of this configuration that exchanges this much."""
+    """Compute the bound of a worker with this configuration and exchange."""
     wire = config.wire
     segments_per_write = min(_BUFFERS_PER_WRITE_MAX, config.segments)
     event_bytes = wire.event_bytes_max + _EVENT_OBJECTS_BYTES
@@ -224,7 +228,7 @@ def memory_bound(config: NetworkConfig, shape: ExchangeShape, *, tls: bool = Fal
 
 
 def _tls(config: NetworkConfig, connections: int) -> int:
-    """What goes out is there in one piece, encrypted, and encrypted in the socket's queue."""
+    """Count output three times: in one piece, encrypted, and encrypted in the socket's queue."""
     each = _TLS_READ_COPIES * _TLS_READ_BYTES + _TLS_WRITE_COPIES * config.outbox_bytes_max
     strangers = 2 * config.wire.pending_handshakes_max
     return connections * each + (connections + strangers) * _TLS_OBJECTS_BYTES
@@ -237,21 +241,21 @@ def _control_messages(wire: WireLimits, connections: int) -> int:
 
 
 def _requests(wire: WireLimits, connections: int) -> int:
-    """Readers are limited for the worker; what each connection keeps of those refused is not."""
+    """Count readers up to the worker's limit, and refused channels per connection."""
     channels = connections * wire.channels_per_connection_max
     readers = min(channels, wire.channels_per_worker_max)
     return readers * _READER_OBJECTS_BYTES + channels * _REFUSED_CHANNEL_BYTES
 
 
 def _reassembly(config: NetworkConfig) -> int:
-    """Python makes room for an eighth more than it is asked, and moves one record at a time."""
+    """Add an eighth for Python's over-allocation, and one record on its way to disk."""
     return config.reassembly_memory_bytes * 9 // 8 + config.record_spill_bytes
 
 
 def _records_read(config: NetworkConfig, readers: int) -> int:
-    """Return the bytes of a record (mapped, if they are on disk) and of the objects of all records.
+    """Return the bytes of one record (mapped, if they are on disk) and of all records' objects.
 
-    With the record that spans buffers come those that stand behind it in its last buffer.
+    A record that spans buffers comes with the records behind it in its last buffer.
     """
     if not readers:
         return 0

@@ -1,18 +1,18 @@
-"""Names of partitions in a directory of files, where each producer has a file with its address.
+"""Partition names in a directory, where each producer has a file with its address.
 
-Theory of operation. Below the directory there is a folder for each job, in it one for each
-partition, and in that a file for each worker that produces one of that name, with its address. The
-producer keeps the file locked as long as it lives, however it ends. So a file that is not locked is
-of a process that is gone, and the next process that finds the file removes it. A file gets its name
-when it is locked, and no two files have the same name: a process that removes the file of an
-earlier worker cannot hit the file that this worker has published since it was started again. The
-directory is of this machine, as all addresses are, and of a file system that has locks.
+The directory has a folder for each job, which has a folder for each partition name, which has a
+file for each worker that produces such a partition. The file contains the address. The producer
+keeps it locked while it lives, however it ends. An unlocked file therefore belongs to a process
+that is gone, and the next process that finds the file removes it. A file is renamed into place
+after it is locked, and no two files have the same name. A process that removes the file of an
+earlier worker thus cannot remove the file of the worker's restart. The directory must be on this
+machine, as all its addresses are, and its file system must support locks.
 
-The error of a producer that failed before its readers had come stands in a file beside these
-(``failed-...``), with the numbers of their subpartitions. Each reader takes its number away. The
-error means nothing when it is older than ``ended_partitions_remembered_ms``, or is of the future
-because the clock was set back; the next process that finds it removes it. Each worker has one such
-file for each name, and a folder has at most ``ended_partitions_remembered_max`` of them.
+A producer that failed before its readers came leaves its error in another file (``failed-...``),
+with the numbers of their subpartitions. Each reader removes its number. The error is void when it
+is older than ``ended_partitions_remembered_ms``, or in the future because the clock was set back.
+The next process that finds a void error removes it. Each worker has one such file for each name,
+and a folder has at most ``ended_partitions_remembered_max`` of them.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ _UNNAMED = ".new-"
 _FAILED = "failed-"
 
 _FAILURE_BYTES_MAX = 1 << 24
-"""More than the text of an error and the numbers of all subpartitions take."""
+"""Exceeds the size of an error text and the numbers of all subpartitions."""
 
 _LOOK_AGAIN_S = 0.05
-"""Between two looks at a folder: shorter than a program takes to start, and next to no work."""
+"""Time in seconds between two looks at a folder: shorter than a program's start, and cheap."""
 
 
 class Publication:
-    """The file that says where a partition is; ``close`` takes it back."""
+    """File with the address of a partition's producer; ``close`` withdraws it."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
         self._descriptor = descriptor
 
     def close(self) -> None:
-        """Say no more that the partition is there; idempotent."""
+        """Withdraw the address; idempotent."""
         if self._descriptor >= 0:
             self._path.unlink(missing_ok=True)
             os.close(self._descriptor)
@@ -60,7 +60,7 @@ class Publication:
 
 
 class PartitionDirectory(PartitionNames):
-    """The partitions of one job in the directory at ``place``, which is made if it is not there."""
+    """Published partitions of one job in the directory ``place``, which is created if missing."""
 
     def __init__(
         self, place: str | os.PathLike[str], job: str, config: NetworkConfig | None = None
@@ -69,8 +69,11 @@ class PartitionDirectory(PartitionNames):
         self._folder_of_job = Path(place) / _file_name("job", job)
 
     def publish(self, name: str, worker_id: str, address: str) -> Publication:
-        """Say that a worker produces a partition. Raises ConfigurationError if it cannot be
-        written."""
+        """Publish a worker as a producer of a partition.
+
+        Raises:
+            ConfigurationError: If the file cannot be written.
+        """
         folder = self._folder(name)
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -84,12 +87,12 @@ class PartitionDirectory(PartitionNames):
         return Publication(path, descriptor)
 
     def addresses(self, name: str) -> list[str]:
-        """Where the partition is produced now, in the order of the workers' ids."""
+        """Return the addresses of the partition's current producers, ordered by worker id."""
         files = (path for path in self._files(name) if not path.name.startswith(_FAILED))
         return [address for path in files if (address := _address_in(path)) is not None]
 
     def _files(self, name: str) -> list[Path]:
-        """The files of a partition, in the order of the workers' ids."""
+        """Return the files of a partition, ordered by worker id."""
         try:
             files = self._folder(name).iterdir()
             return sorted(path for path in files if not path.name.startswith(_UNNAMED))
@@ -135,9 +138,9 @@ class PartitionDirectory(PartitionNames):
         return self._folder(name) / f"{_FAILED}{_file_name('worker', worker_id)}"
 
     def _leave(self, name: str, worker_id: str, failed: FailedProducer) -> None:
-        """Leave the error for readers that come later.
+        """Leave the error for later readers.
 
-        If the file cannot be written the error is lost here; the producer has raised it itself.
+        If the file cannot be written, the error is lost here, but the producer has raised it.
         """
         path = self._failure_of(name, worker_id)
         with suppress(OSError):
@@ -156,7 +159,7 @@ class PartitionDirectory(PartitionNames):
                 old.unlink(missing_ok=True)
 
     def _take_failure(self, name: str, subpartition: int) -> RemoteError | None:
-        """Remove the errors that were left for the reader of a subpartition, and return one."""
+        """Remove the errors left for the reader of a subpartition, and return the first."""
         found: RemoteError | None = None
         for path in self._files(name):
             if not path.name.startswith(_FAILED):
@@ -188,12 +191,12 @@ class PartitionDirectory(PartitionNames):
 
 
 def _file_name(kind: str, name: str) -> str:
-    """Any name as that of a file, which cannot be a way out of the directory."""
+    """Return a file name for any text; it cannot lead out of the directory."""
     return f"{kind}-{quote(name, safe='')}"
 
 
 def _age_s(path: Path) -> float:
-    """Return how long ago a file was written; 0 if it is gone."""
+    """Return the age of a file in seconds; 0 if it is gone."""
     try:
         return machine.wall_time() - path.stat().st_mtime
     except FileNotFoundError:
@@ -202,11 +205,15 @@ def _age_s(path: Path) -> float:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """Lock a file against other processes. Raises FileNotFoundError if it is gone."""
+    """Lock a file against other processes.
+
+    Raises:
+        FileNotFoundError: If the file is gone.
+    """
     descriptor = os.open(path, os.O_RDWR)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if not os.fstat(descriptor).st_nlink:  # the process that had the lock has removed it
+        if not os.fstat(descriptor).st_nlink:  # removed by the process that had the lock
             raise FileNotFoundError(f"{path} is gone")
         yield descriptor
     finally:
@@ -214,7 +221,7 @@ def _locked(path: Path) -> Iterator[int]:
 
 
 def _write_anew(path: Path, descriptor: int, said: dict[str, object]) -> None:
-    """Replace the content of a file, which keeps its time; remove it if no reader is left."""
+    """Replace the content of a file and keep its time; remove it if no reader is left."""
     if not said["unread"]:
         path.unlink(missing_ok=True)
         return
@@ -225,7 +232,7 @@ def _write_anew(path: Path, descriptor: int, said: dict[str, object]) -> None:
 
 
 def _address_in(path: Path) -> str | None:
-    """What a file says, None if its writer is gone; the file goes, too."""
+    """Return the address in a file; remove the file and return None if its writer is gone."""
     with suppress(FileNotFoundError):
         descriptor = os.open(path, os.O_RDWR)
         try:

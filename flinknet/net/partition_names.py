@@ -1,16 +1,15 @@
-"""How a reader finds the writers of a partition by its name alone.
+"""Names of partitions, by which readers find the writers.
 
-Theory of operation. The producer of a partition publishes its address, under the name of its job,
-at a place that readers know, too: in a directory of this machine (``partition_directory.py``), or
-at a coordinator (``coordinator_names.py``). The address stays there as long as the partition is
-produced, and goes with the process, however that ends. A reader says how many writers it expects,
-and waits for them. Both places have addresses and no secrets: the handshake finds out which peers
-may take part.
+The producer of a partition publishes its address, under its job's name, at a place known to
+readers: a directory of this machine (``partition_directory.py``) or a coordinator
+(``coordinator_names.py``). The address stays there while the partition is produced, and goes with
+the process, however that ends. A reader gives the expected number of writers and waits for them.
+Both places hold addresses and no secrets, because the handshake decides which peers may take part.
 
-A writer that fails before its reader has come is gone, with its socket, when that reader looks for
-it. So the writer leaves its error at that place (``FailedProducer``), once for each subpartition
-without a reader so far, and the reader of that subpartition gets the error at once. A reader that
-finds all its writers removes the errors that earlier ones have left for it.
+A writer that fails before its reader comes is gone, with its socket, when the reader looks for it.
+The writer therefore leaves its error at the place (``FailedProducer``), once for each subpartition
+without a reader so far. The reader of that subpartition gets the error immediately. A reader that
+finds all its writers removes the errors that earlier writers have left for it.
 """
 
 from __future__ import annotations
@@ -30,28 +29,28 @@ __all__ = ["FailedProducer", "PartitionNames"]
 log = logging.getLogger("flinknet.rendezvous")
 
 _LOOK_S = 30.0
-"""For which one look may wait; the next one follows it."""
+"""Maximum time in seconds of one look; the next one follows it."""
 
 
 class FailedProducer(NamedTuple):
-    """The error of a producer, for the readers that have not got it yet."""
+    """Error of a producer, for readers that have not received it yet."""
 
     failure: KeptError
     unread: Collection[int] | None
-    """The subpartitions of these readers; None if any reader may come."""
+    """Subpartitions of these readers; None for any reader."""
 
     def as_json(self) -> dict[str, object]:
-        """Return the fields that a place keeps: code, text and subpartitions."""
+        """Return the fields kept at the place: code, text and subpartitions."""
         unread = None if self.unread is None else sorted(self.unread)
         return {"code": self.failure.kind.code, "text": self.failure.text, "unread": unread}
 
 
 Withdraw: TypeAlias = Callable[[FailedProducer | None], Awaitable[None]]
-"""Takes an address back, and leaves the error of its producer if there is one."""
+"""Withdraws an address, and leaves its producer's error if there is one."""
 
 
 class PartitionNames:
-    """The partitions of one job that are known at ``place``, which stands in messages."""
+    """Published partitions of one job at ``place``, whose name is used in messages."""
 
     def __init__(self, job: str, place: str, config: NetworkConfig | None = None) -> None:
         self._job = job
@@ -66,12 +65,13 @@ class PartitionNames:
         address: str,
         failure: Callable[[], FailedProducer | None] = lambda: None,
     ) -> AsyncIterator[None]:
-        """Publish the address of a worker as a producer's, as long as the block takes.
+        """Publish a worker's address as a producer for the duration of the block.
 
-        ``failure`` is called when the block ends, and the error that it returns is left there.
+        ``failure`` is called at the end of the block, and its error is left at the place.
 
-        Raises ConfigurationError if the place does not take the address, RemoteTransportError if
-        the place is not there.
+        Raises:
+            ConfigurationError: If the place does not accept the address.
+            RemoteTransportError: If the place cannot be reached.
         """
         withdraw = await self._publish(name, worker_id, address)
         try:
@@ -80,27 +80,30 @@ class PartitionNames:
             await withdraw(failure())
 
     async def _publish(self, name: str, worker_id: str, address: str) -> Withdraw:
-        """Publish an address, and return the function that takes it back; see ``published``."""
+        """Publish an address, and return the function that withdraws it; see ``published``."""
         raise NotImplementedError
 
     async def look(
         self, name: str, producers: int, wait_s: float, subpartition: int = 0
     ) -> list[str]:
-        """Return the addresses of the producers, in the order of the workers' ids: when there are
-        ``producers`` of them, or after ``wait_s``.
+        """Return the producers' addresses, ordered by worker id.
 
-        If there are fewer, raises the error that a producer has left for the reader of
-        ``subpartition``; and raises as ``published``.
+        Returns when there are ``producers`` of them, or after ``wait_s``. If there are fewer,
+        raises the error that a producer has left for the reader of ``subpartition``. Also raises
+        the errors of ``published``.
         """
         raise NotImplementedError
 
     async def find(
         self, name: str, producers: int, config: NetworkConfig, subpartition: int = 0
     ) -> list[str]:
-        """Wait until that many workers produce the partition, and return their addresses.
+        """Wait until ``producers`` workers produce the partition, and return their addresses.
 
-        Raises PartitionRequestTimeoutError after ``rendezvous_timeout_ms``, ConfigurationError
-        if there are more of them than that, and as ``look``.
+        Raises:
+            PartitionRequestTimeoutError: After ``rendezvous_timeout_ms``.
+            ConfigurationError: If there are more producers than that.
+
+        Also raises the errors of ``look``.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()

@@ -1,10 +1,10 @@
 """Deadlines that do not count the time in which this process could not listen.
 
-Theory of operation. User code may hold an event loop up for longer than a deadline. Once the loop
-turns again, the timer is due together with what has arrived in time, and would come first or undo
-it. So a timer that comes late by more than ``LATE_S`` was held up itself: it is set again, for as
-long as it came late. A timer that comes in time means what it says. One that must not come while a
-peer is held up, because another component judges that, is set again while ``unless`` is true.
+User code may hold an event loop up for longer than a deadline. When the loop continues, the timer
+is due together with input that arrived in time, and might come first or undo it. A timer that is
+late by more than ``LATE_S`` was therefore held up itself, and is set again for the time of its
+delay. A timer that is on time is valid. ``unless`` delays a timer that must not fire while a peer
+is held up, which another component judges.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from contextlib import asynccontextmanager
 __all__ = ["LATE_S", "PatientTimer", "patient_timeout"]
 
 LATE_S = 1.0
-"""By which no timer is late on a loop that turns, however busy the machine is."""
+"""Delay in seconds that no timer reaches on a running loop, however busy the machine is."""
 
 
 class PatientTimer:
-    """Calls ``callback`` at ``when``, or later if the loop was held up; until it is cancelled."""
+    """Calls ``callback`` at ``when``, or later if the loop was held up, unless cancelled."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class PatientTimer:
         self._handle = loop.call_at(when, self._due)
 
     def set_again(self, when: float) -> None:
-        """Call at ``when``, and not at the time before, if it has not called yet."""
+        """Move the call to ``when``, if it has not been made yet."""
         self._handle.cancel()
         self._when = when
         self._handle = self._loop.call_at(when, self._due)
@@ -51,7 +51,7 @@ class PatientTimer:
             self._callback()
 
     def cancel(self) -> None:
-        """Call nothing any more; idempotent."""
+        """Cancel the call; idempotent."""
         self._handle.cancel()
 
 
@@ -59,10 +59,12 @@ class PatientTimer:
 async def patient_timeout(
     seconds: float | None, unless: Callable[[], bool] = lambda: False
 ) -> AsyncIterator[Callable[[], None]]:
-    """Cancel what is inside after so many seconds in which the loop turned, but not while
-    ``unless`` is true; None for never. Yields a function that makes the time begin anew.
+    """Cancel the block after ``seconds`` in which the loop ran; None for never.
 
-    Raises TimeoutError, as ``asyncio.timeout`` does.
+    It is not cancelled while ``unless`` returns True. Yields a function that restarts the time.
+
+    Raises:
+        TimeoutError: As ``asyncio.timeout`` does.
     """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(None) as timeout:

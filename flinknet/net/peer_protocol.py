@@ -1,16 +1,16 @@
 """The peer's protocol: one socket to another worker, from the first byte of the handshake on.
 
-Theory of operation. It carries the bytes of a ``Handshake`` and keeps its deadline, and knows
-nothing of what is said. Once both sides have agreed, the transport is handed to a ``LinkProtocol``;
-what is left here is how the directory of peers knows the socket. Its states are those of the
-handshake, and whether there is a ``session``.
+It carries the bytes of a ``Handshake`` and keeps its deadline, without knowledge of the messages.
+After the agreement, a ``LinkProtocol`` takes over the transport, and this object represents the
+socket in the directory of peers. Its state consists of the handshake's state and the ``session``,
+if any.
 
-With TLS an accepted socket is secured first, within the same deadline; nothing of the handshake is
-said before. A dialled one comes here when it is secure. The names of the peer's certificate go into
-the handshake.
+With TLS, an accepted socket is secured first, within the same deadline, before any handshake
+message. A dialled socket comes here when it is secure. The names in the peer's certificate are
+passed to the handshake.
 
-A side that refuses says so, and takes a ``Farewell`` until the deadline of the handshake, so that
-the peer can read the refusal.
+A side that refuses sends its refusal, and then a ``Farewell`` until the deadline of the handshake
+lets the peer read it.
 """
 
 from __future__ import annotations
@@ -33,48 +33,48 @@ from flinknet.wire.handshake_messages import Verdict
 __all__ = ["PeerProtocol", "PeerRegistrar"]
 
 _HANDSHAKE_READ_BYTES = 640
-"""More than a message of the handshake has by default: what a peer sends behind one that it has to
-wait for comes in the same read, and is noticed."""
+"""More than the default size of a handshake message. Bytes that a peer sends behind a message,
+without waiting for the answer, arrive in the same read and are noticed."""
 
 _ROUND_TRIPS = 5
-"""At least so many fit in the time-out of a handshake. An accepted connection that has stood for
-the time of one is used though its dialler has said nothing: one that gave up before the answer
-reached it has closed by then."""
+"""At least this many round trips fit the timeout of a handshake. An accepted connection that has
+been open for one round trip is used even if its dialler is silent: a dialler that gave up before
+the answer arrived has closed it by then."""
 
 
 class PeerRegistrar(LinkSender, Protocol):
-    """What a protocol asks the directory of peers."""
+    """The directory of peers, as seen by a protocol."""
 
     def begin_handshake(self, protocol: PeerProtocol) -> Handshake:
-        """There is a socket: make its handshake."""
+        """Create the handshake of a new socket."""
 
     tls: Tls | None
-    """How sockets are secured, if they are."""
+    """TLS configuration of the sockets, or None."""
 
     def on_connected(self, protocol: PeerProtocol) -> None:
         """Count a socket, or refuse it."""
 
     def on_given_up(self, protocol: PeerProtocol, reason: str) -> None:
-        """Accepting side: the socket is closed without a word, for a reason that is counted."""
+        """Count an accepted socket that is closed without an answer, by ``reason``."""
 
     def on_agreed(self, protocol: PeerProtocol, handshake: Handshake) -> None:
-        """Both sides agree: have a session carried."""
+        """Attach a session after the agreement of both sides."""
 
     def on_refused(self, protocol: PeerProtocol) -> None:
-        """Accepting side: the peer was refused, and its socket closes when it has heard it."""
+        """Count an accepted peer's refusal; its socket closes when the peer has read it."""
 
     def on_established(self, protocol: PeerProtocol) -> None:
-        """This side may use the session."""
+        """Handle that this side may use the session."""
 
     def on_lost(self, protocol: PeerProtocol) -> None:
-        """The socket is gone."""
+        """Handle that the socket is gone."""
 
 
 class PeerProtocol(asyncio.BufferedProtocol):
-    """Carries the handshake over one socket, and stands for that socket until it is gone.
+    """Carries the handshake over one socket, and represents the socket until it is gone.
 
-    ``established`` has the session once this side may use it, ``closed`` is done when the socket is
-    gone, ``handshake`` is there as soon as there is a socket, and ``source``, the peer's host.
+    ``established`` has the session once this side may use it. ``closed`` is done when the socket is
+    gone. ``handshake`` and ``source``, the peer's host, are set as soon as there is a socket.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
 
     @property
     def session(self) -> Session | None:
-        """The session that the socket carries, once both sides agree."""
+        """The session that the socket carries, after the agreement."""
         return self._linked.session if self._linked is not None else None
 
     @property
@@ -121,18 +121,18 @@ class PeerProtocol(asyncio.BufferedProtocol):
 
     @property
     def in_handshake(self) -> bool:
-        """Whether the peer has not said who it is."""
+        """Whether the peer has not identified itself yet."""
         return self.handshake is not None and self.handshake.state.is_open
 
     @property
     def is_silent(self) -> bool:
-        """Whether the peer has said nothing at all."""
+        """Whether nothing has been received from the peer."""
         return self.handshake is not None and self.handshake.is_silent
 
     # -- life -------------------------------------------------------------------------------------
 
     def accepted(self, transport: asyncio.BaseTransport) -> None:
-        """Count the socket; with TLS it is not secure yet."""
+        """Register the socket, which with TLS is not secure yet."""
         self._transport = cast(asyncio.Transport, transport)
         peername = transport.get_extra_info("peername")
         if peername:
@@ -153,7 +153,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
             self._begin()
 
     def _begin(self) -> None:
-        """Say the first, if this side does, once the certificate of the peer was read."""
+        """Check the peer's certificate, and send this side's first message, if any."""
         handshake, transport = self.handshake, self._transport
         assert handshake is not None
         assert transport is not None
@@ -167,7 +167,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         transport.write(handshake.start())
 
     def _reject(self, reason: str) -> None:
-        """Give up because of what TLS says of the peer."""
+        """Fail because of the peer's TLS handshake or certificate."""
         assert self.handshake is not None
         if self.handshake.state.is_open:
             self.handshake.reject(HandshakeError(f"{self.peer} was refused: {reason}"))
@@ -177,10 +177,10 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self.abort()
 
     def carry(self, session: Session) -> None:
-        """Let the socket carry a link of the session: the handshake is over.
+        """Attach a link of the session to the socket, after the handshake.
 
-        The accepting side uses the session once it has heard something, or when it has stood for a
-        round trip: the dialling side may have given up before it got the answer.
+        The accepting side uses the session after its first input, or after a round trip, because
+        the dialling side may have given up before the answer arrived.
         """
         transport = self._transport
         assert transport is not None
@@ -215,14 +215,14 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._registrar.on_established(self)
 
     def _pass_on(self, data: bytes | bytearray) -> None:
-        """Give the session the first that it gets."""
+        """Pass the first input to the session."""
         linked = self._linked
         assert linked is not None
         linked.link.get_buffer()[: len(data)] = data
         linked.buffer_updated(len(data))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone before both sides agreed, or before this side could know that."""
+        """Handle the loss of the socket before this side uses the session."""
         self._stop_timer()
         refusal = None if exc is None else refusal_of(exc)
         if self.in_handshake and refusal is not None:
@@ -238,7 +238,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
             self._on_gone()
 
     def _hint_of_loss(self) -> str:
-        """Return what a peer that hangs up may mean by it."""
+        """Return a likely cause of a peer that hangs up."""
         if not self.dialled:
             return ""
         if self._tls is None:
@@ -249,12 +249,12 @@ class PeerProtocol(asyncio.BufferedProtocol):
         )
 
     def pause_writing(self) -> None:
-        """Let the session wait."""
+        """Pause the session's output."""
         if self._linked is not None:
             self._linked.pause_writing()
 
     def resume_writing(self) -> None:
-        """Let the session go on."""
+        """Resume the session's output."""
         if self._linked is not None:
             self._linked.resume_writing()
 
@@ -264,14 +264,14 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._registrar.on_lost(self)
 
     def close(self) -> None:
-        """Send what is queued and say goodbye; ``closed`` is done when the peer has answered."""
+        """Send queued output and a goodbye; ``closed`` is done when the peer has answered."""
         if self._linked is not None:
             self._linked.close()
         else:
             self.abort()
 
     def abort(self) -> None:
-        """Close at once, whatever is queued."""
+        """Close immediately, and drop queued output."""
         self._is_cut_off = True
         if self._transport is not None:
             self._transport.abort()
@@ -279,11 +279,12 @@ class PeerProtocol(asyncio.BufferedProtocol):
     # -- bytes ------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where the socket should put what it has."""
-        return memoryview(self._memory)  # asyncio's TLS reads into slices of it: see ``Entrance``
+        """Return memory for the socket's input."""
+        # asyncio's TLS reads into slices of it, which would be copies of a bytearray.
+        return memoryview(self._memory)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Let the handshake go on."""
+        """Pass input to the handshake, and complete it if both sides agree."""
         handshake, transport = self.handshake, self._transport
         assert handshake is not None
         assert transport is not None
@@ -308,7 +309,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
             self._leave(handshake.state)
 
     def eof_received(self) -> bool:
-        """Close: nothing more is to be heard from the peer."""
+        """Close: the peer will send nothing more."""
         assert self._transport is not None
         self._transport.abort()
         return False
@@ -316,7 +317,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
     # -- the end of a handshake -------------------------------------------------------------------
 
     def refuse(self, verdict: Verdict, reason: str) -> None:
-        """Accepting side: turn somebody away who has proved nothing yet."""
+        """Refuse a peer that has proved nothing yet, on the accepting side."""
         handshake, transport = self.handshake, self._transport
         assert handshake is not None
         assert transport is not None
@@ -326,10 +327,10 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._end_handshake()
         self._leave(handshake.state)
         if not self._may_speak:
-            transport.abort()  # no word can be said to it yet
+            transport.abort()  # it can read no message yet
 
     def _leave(self, state: HandshakeState) -> None:
-        """Close; a side that has refused lets the peer do so, until the deadline."""
+        """Close; a side that has refused waits for the peer to close, until the deadline."""
         assert self._transport is not None
         assert self.handshake is not None
         if state is HandshakeState.REFUSED and not self.dialled:
@@ -356,14 +357,14 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self.abort()
 
     def _end_handshake(self) -> None:
-        """Tell whoever waits for the session that there will be none."""
+        """Fail the waiters for the session, because there will be none."""
         if not self.established.done():
             error = self.handshake.error if self.handshake is not None else None
             if error is None:
                 error = HandshakeError(f"{self.peer} is gone")
                 error.may_pass = True
             self.established.set_exception(error)
-            self.established.exception()  # accepted sockets have nobody who awaits it
+            self.established.exception()  # retrieved here, because accepted sockets have no waiter
 
     def _stop_timer(self) -> None:
         if self._farewell is not None:

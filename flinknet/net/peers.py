@@ -1,36 +1,33 @@
 """The directory of peers: one session per pair of workers, for all channels in both directions.
 
-Theory of operation. A peer is known by the address it listens on, which it says in the handshake,
-so that a connection it opened serves requests in the other direction too; one that does not listen
-is known by its name. By that name the directory finds the ``Session`` of this worker and the peer,
-and by the session the socket that carries its link. For each address it
-finds at most one session and has at most one *dial* in progress; a request for the peer waits
-for either. A peer may also be dialled by another name of its address (localhost, a proxy): the
-answer to the first dial says under which address it is known. If such a dial makes a second
-connection to the same worker, both carry what was requested over them, and new requests go over
-the newer one.
+A peer is known by its listening address, which it sends in the handshake. A connection that it
+opened thus serves requests in the other direction too. A peer that does not listen is known by its
+name. The directory maps this name to the ``Session`` with the peer, and the session to the socket
+that carries its link. For each address it has at most one session and at most one *dial* in
+progress, and a request for the peer waits for either. A peer may also be dialled by another name of
+its address (localhost, a proxy). The answer to the first dial tells the address by which it is
+known. If such a dial makes a second connection to the same worker, both connections carry the
+requests made over them, and new requests use the newer one.
 
-Simultaneous connects. If both sides dial at once, the dial of the worker with the smaller id wins:
-that worker refuses the other's hello with DUPLICATE while its own is on the way or once they are
-connected; the other accepts. A refused dialler takes the connection that the peer has made, or
-waits for it, and dials again after its back-off if none comes (see ``dial.py``, also for all other
-failures to connect, which are not remembered: the next request dials anew).
+Simultaneous connects. If both sides dial at the same time, the worker with the smaller id wins. It
+refuses the other's hello with DUPLICATE while its own dial is in progress or connected; the other
+side accepts. A refused dialler uses the peer's connection, or waits for it, and dials again after
+its back-off if none comes. See ``dial.py``, also for other failures to connect. They are not
+remembered: the next request dials again.
 
 Half-agreed connections. The accepting side agrees first, and cannot know whether the dialling side
-has heard that: that may have given up meanwhile, because one of both was held up, and closes then.
-So the accepting side requests nothing over the connection before it has heard something of the
-dialling side, or the connection has stood for a while (``peer_protocol.py``). A dial waits for
-that, and dials if the connection is lost instead.
+has received its answer. The dialling side may have given up because one of them was held up, and
+then closes. The accepting side therefore requests nothing before it has received input, or the
+connection has been open for a while (``peer_protocol.py``). A dial waits for that, and dials if the
+connection is lost instead.
 
-Limits. Sockets that have not said who they are are few (see ``pending_handshakes.py`` for which of
-them makes room for a further one). Who is turned away is told FULL, and dials again; if many such
-have not closed since, it is closed without a word. An accepted socket is *admitted*
-from its first byte until it is lost or refused, so that those in handshake count too; one that
-comes when there is no room may still say who it is, and takes the place of one that has said
-nothing, or is told FULL if there is none.
-
-With TLS, those that have begun to speak take turns: strangers begin so many handshakes a second
-(``handshake_turns.py``).
+Limits. The number of sockets in handshake is limited; ``pending_handshakes.py`` chooses the one
+that makes room for another. It is refused with FULL and will dial again, or closed without an
+answer if many refused peers have not closed yet. An accepted socket is *admitted* from its first
+byte until it is lost or refused, so sockets in handshake count too. A socket that comes when there
+is no room may complete its handshake. It then takes the place of a silent socket, or is refused
+with FULL if there is none. With TLS, accepted sockets take turns to begin their handshakes, at a
+limited rate (``handshake_turns.py``).
 
 Invariant: admitted sockets are open, not dialled, and at most ``accepted_connections_max``.
 """
@@ -127,12 +124,16 @@ class PeerDirectory:
     # -- finding a peer ---------------------------------------------------------------------------
 
     async def connect(self, address: str, who: str = "somebody") -> Session:
-        """Return the session with the worker at ``address``, connecting if there is none, for
-        ``who``, which the log names if it takes long.
+        """Return the session with the worker at ``address``, and connect if there is none.
 
-        Concurrent callers share one dial; a cancelled caller does not stop it for the others, and
-        what has begun is finished even if nobody waits for it any more. Raises
-        RemoteTransportError after ``rendezvous_timeout_ms``, HandshakeError, ClosedResourceError.
+        The log names ``who`` if it takes long. Concurrent callers share one dial. A cancelled
+        caller does not stop it for others, and an attempt in progress is completed even without
+        callers.
+
+        Raises:
+            RemoteTransportError: After ``rendezvous_timeout_ms``.
+            HandshakeError: If the peer will never agree.
+            ClosedResourceError: If this worker is being closed.
         """
         if self._closing:
             raise ClosedResourceError(f"cannot connect to {address}: this worker is being closed")
@@ -160,7 +161,7 @@ class PeerDirectory:
         return session if session is not None and self._carriers[session].is_established else None
 
     async def _try_once(self, address: str) -> Session:
-        """Wait until a connection that the peer has made may be used; if there is none, dial."""
+        """Wait for a connection that the peer has made, or dial if there is none."""
         session = self._sessions.get(self._known_as.get(address, address))
         if session is None:
             return await self._dial_once(address)
@@ -178,7 +179,7 @@ class PeerDirectory:
                 return await protocol.established
         except TimeoutError:
             if protocol.session is not None:
-                return protocol.session  # made in this very turn, and perhaps in use
+                return protocol.session  # established in this turn, and perhaps in use
             protocol.abort()
             reason = (
                 f"connecting to {address} took longer than {self._config.connect_timeout_ms:g} ms "
@@ -215,13 +216,12 @@ class PeerDirectory:
                 f"{where} hung up during the TLS handshake: does its worker use TLS?"
             ) from error
         except BaseException:
-            # uvloop closes the socket of a cancelled connect without telling the protocol.
+            # uvloop closes the socket of a cancelled connect and does not tell the protocol.
             protocol.connection_lost(None)
             raise
 
     async def _wait_for_arrival(self, address: str, timeout_s: float) -> Session | None:
-        """Return the session of a connection that the peer has made meanwhile, or makes within the
-        time."""
+        """Return the session of a connection that the peer has made or makes within the time."""
         session = self._session(address)
         if session is not None:
             return session
@@ -239,7 +239,7 @@ class PeerDirectory:
     # -- what protocols ask -----------------------------------------------------------------------
 
     def accept(self) -> asyncio.BufferedProtocol:
-        """Make the protocol for an accepted socket."""
+        """Create the protocol of an accepted socket."""
         protocol = PeerProtocol(self, self._config, self._loop)
         if self.tls is None:
             return protocol
@@ -247,9 +247,9 @@ class PeerDirectory:
         return Entrance(protocol, self.tls.server(), self._loop, timeout_s, self._tls_turns)
 
     def begin_handshake(self, protocol: PeerProtocol) -> Handshake:
-        """Make the handshake of a socket."""
+        """Create the handshake of a socket."""
         asked = self._config.checksums
-        # TLS finds by itself that bytes were changed.
+        # TLS itself detects changed bytes.
         is_safe = protocol.is_loopback or self.tls is not None
         checksums = asked == "on" or (asked == "auto" and not is_safe)
         return Handshake(
@@ -264,7 +264,7 @@ class PeerDirectory:
         )
 
     def on_connected(self, protocol: PeerProtocol) -> None:
-        """Count a socket in; if too many have not said who they are, one of them makes room."""
+        """Count a new socket; if too many are in handshake, turn one away."""
         self._protocols.add(protocol)
         log.debug("%s: %s", protocol.peer, "dialled" if protocol.dialled else "accepted")
         if self._closing:
@@ -278,7 +278,7 @@ class PeerDirectory:
                 self._turn_away(excess)
 
     def _turn_away(self, protocol: PeerProtocol) -> None:
-        """Say FULL to one that has not said who it is; not even that, if many such do not close."""
+        """Refuse a socket in handshake with FULL, or abort it if many refused peers stay open."""
         limit = self._config.wire.pending_handshakes_max
         self._handshakes.discard(protocol)
         if self._turned_away() < limit:
@@ -289,19 +289,19 @@ class PeerDirectory:
             protocol.abort()
 
     def _pending(self) -> int:
-        """Sockets that have not said who they are."""
+        """Return the number of sockets in handshake."""
         return sum(protocol.in_handshake for protocol in self._protocols)
 
     def _turned_away(self) -> int:
-        """Sockets that have been refused and that their peers have not closed yet."""
+        """Return the number of refused sockets that their peers have not closed yet."""
         return len(self._protocols) - self._pending() - len(self.links())
 
     def on_given_up(self, protocol: PeerProtocol, reason: str) -> None:
-        """An accepted socket is closed without a word."""
+        """Count an accepted socket that is closed without an answer."""
         self._count_refusal(protocol, reason)
 
     def on_refused(self, protocol: PeerProtocol) -> None:
-        """An accepted socket was refused."""
+        """Count an accepted socket that was refused."""
         assert protocol.handshake is not None
         assert protocol.handshake.verdict is not None
         self._count_refusal(protocol, protocol.handshake.verdict.name.lower())
@@ -314,13 +314,13 @@ class PeerDirectory:
         self._refusals.count(reason, protocol.source, text, self._loop.time())
 
     def _admit(self, protocol: PeerProtocol) -> bool:
-        """Count an accepted socket, once, if there is room for it; say whether it is counted."""
+        """Admit an accepted socket if there is room; return whether it is admitted."""
         if len(self._admitted) < self._config.wire.accepted_connections_max:
             self._admitted.add(protocol)
         return protocol in self._admitted
 
     def _admission(self, protocol: PeerProtocol, theirs: WorkerIdentity) -> tuple[Verdict, str]:
-        """Say whether a peer that has dialled, and agrees, is wanted."""
+        """Decide whether a valid peer that has dialled is wanted."""
         if self._prefers_own(theirs):
             return Verdict.DUPLICATE, "this worker is connected, or connecting, already"
         silent = self._handshakes.oldest_silent(self._loop.time(), self._admitted)
@@ -342,7 +342,7 @@ class PeerDirectory:
         return known_as in dialling and self._identity.worker_id < theirs.worker_id
 
     def on_agreed(self, protocol: PeerProtocol, handshake: Handshake) -> None:
-        """Both sides agree: the socket carries the session of this worker and the peer."""
+        """Attach a session to a socket after the agreement of both sides."""
         theirs = handshake.theirs
         assert theirs is not None
         self._accepted += not protocol.dialled
@@ -353,7 +353,7 @@ class PeerDirectory:
         protocol.carry(session)
 
     def on_established(self, protocol: PeerProtocol) -> None:
-        """The session may be used: end the pause of a dial that waits for it."""
+        """End the pause of a dial that waits for this session."""
         assert protocol.handshake is not None
         assert protocol.handshake.theirs is not None
         event = self._arrivals.get(_known_as(protocol.handshake.theirs))
@@ -374,22 +374,22 @@ class PeerDirectory:
         )
 
     def on_lost(self, protocol: PeerProtocol) -> None:
-        """Forget a socket. Its session says by itself when it is lost."""
+        """Remove a socket; its session reports its own loss."""
         self._protocols.discard(protocol)
         self._handshakes.discard(protocol)
         self._admitted.discard(protocol)
         log.debug("%s: closed", protocol.peer)
 
     def _forget_session(self, session: Session) -> None:
-        """Find a lost session no longer; its socket may stay for a farewell."""
+        """Remove a lost session; its socket may stay for a farewell."""
         self._count_violation(session, self._carriers.pop(session).source)
         for known_as, known in list(self._sessions.items()):
-            if known is session:  # not one over a newer connection to the same worker
+            if known is session:  # not a newer connection to the same worker
                 self._lost += 1
                 del self._sessions[known_as]
 
     def _count_violation(self, session: Session, source: str) -> None:
-        """Count a session that ends because of what its peer did, if it does."""
+        """Count a session that ended because its peer broke the protocol."""
         match session.failure:
             case RemoteProtocolError(kind=kind):
                 pass
@@ -403,9 +403,9 @@ class PeerDirectory:
     # -- the end ----------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Let every connection send what it has and wait for its peer to close it as well.
+        """Let every connection send its output, and wait until its peer closes too.
 
-        What is still open after ``close_timeout_ms``, or at a cancellation, is cut off.
+        Connections still open after ``close_timeout_ms``, or at a cancellation, are cut off.
         """
         self._closing = True
         dials = [dial.cancel() for dial in self._dials.values()]
@@ -426,12 +426,12 @@ class PeerDirectory:
             await asyncio.wait([protocol.closed for protocol in self._protocols])
 
     def links(self) -> tuple[Link, ...]:
-        """The link of every established connection."""
+        """Return the link of every established connection."""
         links = (protocol.link for protocol in self._protocols)
         return tuple(link for link in links if link is not None and link.state is not _LOST)
 
     def statistics(self) -> PeerDirectoryStatistics:
-        """Count connections and sockets, as they are and since the worker's start."""
+        """Return counts of connections and sockets, current and since the worker's start."""
         return PeerDirectoryStatistics(
             established=len(self._sessions),
             pending=self._pending(),
@@ -446,5 +446,5 @@ class PeerDirectory:
 
 
 def _known_as(theirs: WorkerIdentity) -> str:
-    """The name under which a peer is found: where it listens, or who it is."""
+    """Return the name by which a peer is found: its listening address, or its id."""
     return theirs.address or f"worker {theirs.worker_id}"

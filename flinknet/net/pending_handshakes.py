@@ -1,14 +1,13 @@
-"""The pending handshakes: accepted sockets that have not said who they are, and which of them goes
-when there are too many.
+"""The pending handshakes: accepted sockets in handshake, and the one to drop if there are too many.
 
-Theory of operation. Anybody may connect and say nothing, and an honest peer is through in two round
-trips. So when there are more than ``limit``, one makes room: of the source (the peer's host) that
-has the most, the one that has said nothing for the longest, or the oldest if all have said
-something. On loopback all share one source, and it is the silence that counts. One that came a
-moment ago is spared, because the event loop may not have come to what it said: if all are that
-young, the newcomer itself is turned away, and will try again.
+Any host may connect and send nothing, while an honest peer needs only two round trips. If there are
+more sockets than ``limit``, one makes room. It is chosen from the source (the peer's host) with the
+most sockets: the one that has been silent for the longest, or else the oldest. On loopback all
+share one source, and only silence counts. A very young socket is spared, because the event loop may
+not have read its input yet. If all are that young, the newcomer itself is turned away, and will try
+again.
 
-Time comes in as ``now``. Owned: who is pending, in the order of their coming.
+Time is passed in as ``now``. The registry owns the pending sockets, in order of arrival.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 __all__ = ["PendingHandshakes"]
 
 _SPARED_SHARE = 0.02
-"""Of the time for a handshake, in which one that has said nothing is not taken for silent: 100 ms
-of 5 s."""
+"""Share of the handshake timeout for which a new socket is not taken for silent: 100 ms of 5 s."""
 
 
 class Shaking(Protocol):
@@ -29,7 +27,7 @@ class Shaking(Protocol):
 
     @property
     def is_silent(self) -> bool:
-        """Whether its peer has said nothing at all."""
+        """Whether nothing has been received from its peer."""
 
 
 class _Arrival(NamedTuple):
@@ -41,7 +39,7 @@ S = TypeVar("S", bound=Shaking)
 
 
 class PendingHandshakes(Generic[S]):
-    """Sockets in handshake, by their coming."""
+    """Sockets in handshake, in order of arrival."""
 
     def __init__(self, limit: int, timeout_s: float) -> None:
         self._limit = limit
@@ -56,12 +54,12 @@ class PendingHandshakes(Generic[S]):
         return iter(tuple(self._arrivals))
 
     def add(self, socket: S, source: str, now: float) -> None:
-        """A socket was accepted."""
+        """Add an accepted socket."""
         self._arrivals[socket] = _Arrival(source, now)
         self._sources[source] += 1
 
     def discard(self, socket: S) -> bool:
-        """A handshake is over; return False, and do nothing, if it is not here."""
+        """Remove a socket after its handshake; return False if it is not pending."""
         arrival = self._arrivals.pop(socket, None)
         if arrival is None:
             return False
@@ -71,7 +69,7 @@ class PendingHandshakes(Generic[S]):
         return True
 
     def excess(self, now: float, newcomer: S) -> S | None:
-        """Return who has to go, if there are too many: perhaps the newcomer itself."""
+        """Return the socket to drop if there are too many, perhaps the newcomer itself."""
         if len(self._arrivals) <= self._limit:
             return None
         [(greediest, _)] = self._sources.most_common(1)
@@ -84,8 +82,10 @@ class PendingHandshakes(Generic[S]):
         return next(silent, candidates[0] if candidates else newcomer)
 
     def oldest_silent(self, now: float, among: Container[S]) -> S | None:
-        """Return the one of ``among`` that has said nothing for the longest; None if all have, or
-        have only just come."""
+        """Return the socket in ``among`` that has been silent for the longest.
+
+        Returns None if no socket is silent, or the silent ones have only just come.
+        """
         for socket, arrival in self._arrivals.items():
             if arrival.at + self._spared_s > now:
                 break
@@ -94,6 +94,6 @@ class PendingHandshakes(Generic[S]):
         return None
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the accounts are inconsistent."""
         sources = Counter(arrival.source for arrival in self._arrivals.values())
         assert sources == self._sources, "handshakes are miscounted by their sources"

@@ -1,11 +1,11 @@
-"""Refusals: peers that were not let in are counted by reason, and told in the log, but not each.
+"""Refusals: counts refused peers by reason, and logs them at a limited rate.
 
-So are peers that have broken the protocol, by its kind.
+Another instance does the same for peers that broke the protocol, by kind of violation.
 
-Theory of operation. A stranger may try as often as it likes, and must not fill the log. So a source
-(the peer's host) gets one line a minute for each reason, and the next line says how many there were
-in between. Sources that are remembered are few; a further one makes the oldest be forgotten.
-Time comes in as ``now``.
+A stranger may try as often as it likes and must not fill the log. A source (the peer's host)
+therefore gets one line per minute for each reason, and the next line has the number of refusals in
+between. The number of remembered sources is limited, and a further one replaces the oldest. Time is
+passed in as ``now``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["Refusals"]
 log = logging.getLogger("flinknet.net")
 
 _LINE_INTERVAL_S = 60.0
-"""Between two lines of one source for one reason."""
+"""Time in seconds between two lines about one source and reason."""
 
 _EXPECTED = frozenset({"duplicate", "closing", "silent", "left"})
-"""Reasons that tell of no fault: two workers that dialled each other, the end of this one, a look
-whether a port is open, and a peer that gives up."""
+"""Reasons that are no fault: two workers dialled each other, this worker closes, a port scan, and a
+peer that gives up."""
 
 _REMEMBERED_MAX = 256
-"""Pairs of source and reason: 50 KiB. A line of the log costs more than to forget one."""
+"""Pairs of source and reason, 50 KiB. Writing a log line costs more than dropping one."""
 
 
 @dataclass(slots=True)
@@ -36,9 +36,9 @@ class _Told:
 
 
 class Refusals:
-    """Counts refused peers, and tells of them.
+    """Counts refused peers and logs them.
 
-    ``what`` says what was done: "refused", or what else ends a connection.
+    ``what`` names the refusal or violation in the log line.
     """
 
     def __init__(self, what: str = "refused") -> None:
@@ -47,7 +47,7 @@ class Refusals:
         self._told: dict[tuple[str, str], _Told] = {}
 
     def count(self, reason: str, source: str, text: str, now: float) -> None:
-        """A peer was refused; ``reason`` is a word for metrics, ``text`` says it to people."""
+        """Count a refused peer; ``reason`` is a word for metrics, ``text`` a message for people."""
         self.counts[reason] += 1
         if reason in _EXPECTED:
             log.debug("%s (%s): %s", self._what, reason, text)

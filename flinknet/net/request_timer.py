@@ -1,7 +1,6 @@
-"""The request timer: when partition requests that wait in a worker's registry are told of in the
-log, and when they are given up.
+"""The request timer: logs and expires partition requests that wait in a worker's registry.
 
-One timer serves all requests, local and of peers, and runs only while one waits.
+One timer serves all requests, local and remote, and runs only while one waits.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ __all__ = ["RequestTimer"]
 log = logging.getLogger("flinknet.rendezvous")
 
 _EXPIRED_PER_TURN = 250
-"""Requests that one turn of the event loop gives up, which takes about two milliseconds."""
+"""Requests that expire in one turn of the event loop, which takes about two milliseconds."""
 
 _NAMED_MAX = 3
-"""How many of the requests and partitions a line in the log names."""
+"""Number of requests and partitions that a log line names."""
 
 
 class RequestTimer:
-    """Looks at the registry at its next deadline, if a request waits."""
+    """Serves the registry at its next deadline, if a request waits."""
 
     def __init__(self, loop: AbstractEventLoop, registry: PartitionRegistry) -> None:
         self._loop = loop
@@ -39,7 +38,7 @@ class RequestTimer:
             return
         deadline = self._registry.next_deadline()
         if deadline is not None:
-            when = max(deadline, self._loop.time())  # what is left of a turn is not late
+            when = max(deadline, self._loop.time())  # the rest of a turn is not late
             self._timer = PatientTimer(self._loop, when, self._expire)
 
     def _expire(self) -> None:
@@ -59,7 +58,7 @@ class RequestTimer:
             )
 
     def cancel(self) -> None:
-        """Stop, whatever waits; idempotent."""
+        """Stop the timer, even if requests wait; idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,12 +1,11 @@
-"""The rest queue of links that ask for partitions that are not here.
+"""The rest queue of links that request absent partitions.
 
-Theory of operation. The cost of such requests is bounded in time (``connection/peer_budget.py``),
-but on a busy machine a second of the clock may hold little time of this process. So there is one
-queue for all links of a worker, and each turn of the event loop lets one of them go on. All other
-work of that turn is done as well, however long it takes. If there is none, turns are short, and the
-queue moves fast.
+The cost of such requests is limited in time (``connection/peer_budget.py``). On a busy machine,
+however, this process may have little processor time per second. All links of a worker therefore
+share one queue, and each turn of the event loop continues one of them. All other work of the turn
+is done too, however long it takes. Without other work, turns are short and the queue moves fast.
 
-Links stand here in the order of their places in time.
+Links are queued in the order of their time slots.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ class Rest:
         self.end: Callable[[], None] | None = end
 
     def cancel(self) -> None:
-        """Call nothing any more; idempotent."""
+        """Cancel the call; idempotent."""
         self.end = None
 
 
 class RestQueue:
-    """Ends the rests of all links of a worker, one in a turn."""
+    """Ends the rests of all links of a worker, one per turn."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -41,7 +40,7 @@ class RestQueue:
         self._is_due = False
 
     def add(self, until: float, end: Callable[[], None]) -> Rest:
-        """Call ``end`` in a turn of its own, at ``until`` or later."""
+        """Call ``end`` in its own turn of the loop, at ``until`` or later."""
         rest = Rest(until, end)
         self._rests.append(rest)
         self._arm()
@@ -62,6 +61,6 @@ class RestQueue:
     def _end_first(self) -> None:
         self._is_due = False
         end = self._rests.popleft().end
-        self._arm()  # first, since the others must go on whatever this one raises
+        self._arm()  # first, so that the others go on even if this call raises
         if end is not None:
             end()

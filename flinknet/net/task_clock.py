@@ -1,4 +1,4 @@
-"""The task clock: lets readers and writers wait, and keeps the times of their tasks."""
+"""The task clock: lets readers and writers wait, and records their tasks' times."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from flinknet.partition.result_partition import ResultPartition
 __all__ = ["TaskClock", "check_loop", "reason_of_wait", "task_time", "until_available"]
 
 task_time = machine.monotonic
-"""The clock of task times. Not the loop's: uvloop's stands still within a turn, so that what a task
-does in one would count as the wait that follows."""
+"""The clock of task times. The loop's clock is unsuitable: uvloop's stands still within a turn, so
+a task's work in the turn would count towards the wait that follows."""
 
 
 async def until_available(availability: Availability) -> None:
-    """Suspend until something is available; a cancelled waiter leaves nothing behind."""
+    """Suspend until ``availability`` is available; a cancelled waiter unsubscribes."""
     future = asyncio.get_running_loop().create_future()
 
     def wake() -> None:
@@ -37,8 +37,10 @@ async def until_available(availability: Availability) -> None:
 
 
 def check_loop(own: asyncio.AbstractEventLoop, what: str) -> None:
-    """Raise LocalProtocolError if another event loop runs here than ``own``: what is waited for
-    would come in that one, and wake nothing here."""
+    """Raise LocalProtocolError if the running event loop is not ``own``.
+
+    Callbacks would run in the other loop and wake no task here.
+    """
     try:
         here = asyncio.get_running_loop()
     except RuntimeError:
@@ -65,7 +67,10 @@ async def _wait_measured(
 
 
 def reason_of_wait(awaitable: Any) -> WaitReason | None:
-    """Why it waits, if that is what a reader or writer of a task awaits now; from any thread."""
+    """Return the reason for which a reader or writer waits in ``awaitable``; None otherwise.
+
+    Can be called from any thread.
+    """
     if getattr(awaitable, "cr_code", None) is not _wait_measured.__code__:
         return None
     frame = awaitable.cr_frame
@@ -74,8 +79,7 @@ def reason_of_wait(awaitable: Any) -> WaitReason | None:
 
 
 class TaskClock:
-    """The clock of one environment's tasks; each task is known while a partition or gate of its
-    is."""
+    """Clock of an environment's tasks; a task is known while one of its partitions or gates is."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -84,8 +88,10 @@ class TaskClock:
     def measured_wait(
         self, owner: ResultPartition | Gate, name: str, times: TaskTimes | None
     ) -> Wait:
-        """Make the wait of a partition's writer or a gate's reader; without an account of a task it
-        gets one of its own, called ``name``."""
+        """Create the wait of a partition's writer or a gate's reader.
+
+        Without the ``times`` of a task, it gets its own account with ``name``.
+        """
         account = times if times is not None else TaskTimes(name, task_time())
         self._times[owner] = account
         owner.when_released(self._forget)

@@ -1,18 +1,18 @@
-"""TLS: how this process proves which one it is, and how it checks its peers.
+"""TLS: this process's identity, and the check of its peers.
 
-Theory of operation. TLS 1.3 and nothing older, and both sides show a certificate of an authority
-that the other one believes. ``Tls`` has a context of Python's ``ssl`` for each side. Contexts that
-come from files are made anew when a file has changed, and the next connection uses them; so a
-certificate is renewed without a restart.
+Only TLS 1.3 is allowed, and both sides show a certificate from an authority that the other side
+trusts. ``Tls`` has an ``ssl.SSLContext`` for each side. Contexts from files are created again when
+a file has changed, and the next connection uses them. A certificate is thus renewed without a
+restart.
 
-The data plane checks no host name. A worker may be reached under many addresses, and through NAT
-under ones that it does not know. A certificate vouches for *names* there, and the id that the
-worker says in the handshake must be among them (``connection/handshake.py``). The control plane is
-HTTPS, and clients check the coordinator's host name as browsers do.
+The data plane checks no host names. A worker may be reached under many addresses, and through NAT
+under ones that it does not know. The certificate contains *names* instead, and the worker id in the
+handshake must match one of them (``connection/handshake.py``). The control plane is HTTPS, and its
+clients check the coordinator's host name as browsers do.
 
-An accepted socket is counted, and its deadline runs, before its TLS handshake begins: so the limits
-on sockets in handshake hold for slow TLS clients, too (``Entrance``). There is no
-renegotiation in TLS 1.3.
+An accepted socket is counted, and its deadline runs, before its TLS handshake begins. The limits on
+sockets in handshake therefore also hold for slow TLS clients (``Entrance``). TLS 1.3 has no
+renegotiation.
 """
 
 from __future__ import annotations
@@ -39,29 +39,32 @@ log = logging.getLogger("flinknet.tls")
 RELOAD_INTERVAL_S = 10.0
 
 _ENTRANCE_READ_BYTES = 640
-"""More than a client hello has, as a rule."""
+"""Usually more than a client hello."""
 
 _EARLY_BYTES_MAX = 4096
-"""What may come before the handshake begins: no peer says more before it is answered."""
+"""Limit of the bytes before the handshake begins: no peer sends more before it gets an answer."""
 
 _ANOTHER_USER = 0o077
-"""Bits of a mode that give a file to another user than its owner."""
+"""Mode bits that give access to users other than the owner."""
 _OTHERS_WRITE_OR_READ = 0o037
-"""The same without the right of the group to read."""
+"""The same bits without the group's read permission."""
 
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNSUPPORTED_PROTOCOL"})
-"""Reasons of OpenSSL for a peer whose bytes are no TLS 1.3."""
+"""OpenSSL's reasons for a peer that does not speak TLS 1.3."""
 
 
 class Tls:
-    """The certificates of this process, and those that it believes.
+    """Certificates of this process, and those that it trusts.
 
-    Args: server: context of accepted connections. client: context of dialled ones. pinned: SHA-256
-    fingerprints, hexadecimal, of the only certificates that are accepted; empty for all of the
-    authority.
+    Args:
+        server: Context of accepted connections.
+        client: Context of dialled connections.
+        pinned: SHA-256 fingerprints, hexadecimal, of the only accepted certificates; empty for all
+            certificates of the authority.
 
-    Raises ConfigurationError for a context that allows less than TLS 1.3, or peers without a
-    certificate.
+    Raises:
+        ConfigurationError: If a context allows versions before TLS 1.3, or peers without a
+            certificate.
     """
 
     def __init__(
@@ -77,24 +80,25 @@ class Tls:
         self._pinned = frozenset(one.lower().replace(":", "") for one in pinned)
 
     def server(self) -> ssl.SSLContext:
-        """Return the context for a connection that is accepted."""
+        """Return the context for an accepted connection."""
         return self._server
 
     def client(self) -> ssl.SSLContext:
-        """Return the context for a connection that is dialled, which checks no host name."""
+        """Return the context for a dialled connection, which checks no host name."""
         return self._client
 
     def names_of_peer(self, transport: asyncio.BaseTransport) -> tuple[str, ...]:
-        """Return the names for which the certificate of a connection's peer vouches.
+        """Return the DNS names in the certificate of a connection's peer.
 
-        Raises HandshakeError for a certificate that is not among the pinned ones.
+        Raises:
+            HandshakeError: If certificates are pinned and the peer's is not.
         """
         shown: ssl.SSLObject = transport.get_extra_info("ssl_object")
         self.check_pinned(shown)
         return names_in(shown.getpeercert() or {})
 
     def check_pinned(self, shown: ssl.SSLObject) -> None:
-        """Raise HandshakeError if certificates are pinned, and that of the peer is not."""
+        """Raise HandshakeError if certificates are pinned and the peer's is not."""
         if not self._pinned:
             return
         raw = shown.getpeercert(binary_form=True)
@@ -104,12 +108,15 @@ class Tls:
 
 
 class TlsFiles(Tls):
-    """TLS of PEM files, which are read again when they have changed.
+    """TLS from PEM files, which are read again after a change.
 
-    Args: certificate, private_key, authority: the files, as in ``TlsConfig``. pinned: as in
-    ``Tls``. reload_interval_s: between two looks at the files.
+    Args:
+        certificate, private_key, authority: The files, as in ``TlsConfig``.
+        pinned: As in ``Tls``.
+        reload_interval_s: Time between two checks of the files.
 
-    Raises ConfigurationError for a file that cannot be used.
+    Raises:
+        ConfigurationError: If a file cannot be used.
     """
 
     def __init__(
@@ -136,16 +143,16 @@ class TlsFiles(Tls):
         return self._fresh().client
 
     def https_server(self, *, wants_certificate: bool) -> ssl.SSLContext:
-        """Return the context for an HTTP connection that is accepted."""
+        """Return the context for an accepted HTTP connection."""
         contexts = self._fresh()
         return contexts.server if wants_certificate else contexts.open_server
 
     def https_client(self) -> ssl.SSLContext:
-        """Return the context for an HTTP connection that is dialled: it checks the host name."""
+        """Return the context for a dialled HTTP connection, which checks the host name."""
         return self._fresh().https_client
 
     def _fresh(self) -> _Contexts:
-        """Return contexts of the files as they are; as they were, if they cannot be used now."""
+        """Return contexts from the current files, or the previous ones if these are unusable."""
         now = machine.monotonic()
         if now - self._looked_at >= self._reload_interval_s:
             self._looked_at = now
@@ -156,12 +163,12 @@ class TlsFiles(Tls):
                     self._seen = stamp
                     log.info("the certificate %s was loaded again", self._certificate)
             except ConfigurationError as error:
-                # One of the files is being written, perhaps: the next look finds all of them.
+                # A file may be in the middle of a write; the next check then finds all of them.
                 log.warning("the certificate in use is the one from before: %s", error)
         return self._contexts
 
     def _stamp(self) -> tuple[tuple[int, int], ...]:
-        """Return what differs after a change of a file."""
+        """Return a value that changes with the files."""
         try:
             files = (self._certificate, self._private_key, self._authority)
             found = [path.stat() for path in files]
@@ -180,7 +187,7 @@ class TlsFiles(Tls):
         )
 
     def _context(self, protocol: int, verify_mode: ssl.VerifyMode) -> ssl.SSLContext:
-        """Make a context; ConfigurationError names the file that cannot be used."""
+        """Create a context; a ConfigurationError names the unusable file."""
         context = ssl.SSLContext(protocol)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.check_hostname = False
@@ -200,8 +207,7 @@ class TlsFiles(Tls):
 
 @cache
 def tls_of(config: TlsConfig) -> TlsFiles | None:
-    """Return the TLS of a configuration, one for all that is configured alike; None if it is
-    off."""
+    """Return the TLS of a configuration, shared by equal ones; None if it is off."""
     if not config.is_on:
         return None
     return TlsFiles(
@@ -214,7 +220,7 @@ def tls_of(config: TlsConfig) -> TlsFiles | None:
 
 
 class _Contexts(NamedTuple):
-    """One context for each way of connecting, all of the same files."""
+    """One context for each kind of connection, all from the same files."""
 
     server: ssl.SSLContext
     open_server: ssl.SSLContext
@@ -223,9 +229,10 @@ class _Contexts(NamedTuple):
 
 
 def check_private(path: Path, what: str) -> None:
-    """Raise ConfigurationError if another user may read or write a file that must be secret.
+    """Raise ConfigurationError if another user may read or write a secret file.
 
-    The group may read a file of root's: systemd and Kubernetes give a service its secrets so.
+    The group may read a file owned by root, because systemd and Kubernetes provide secrets to
+    services in this way.
     """
     try:
         status = path.stat()
@@ -269,16 +276,15 @@ def _check_context(context: ssl.SSLContext, side: str) -> None:
 
 
 def names_in(certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the DNS names of a certificate, as ``SSLSocket.getpeercert`` has them."""
+    """Return the DNS names in a certificate, in the form of ``SSLSocket.getpeercert``."""
     return tuple(name for kind, name in certificate.get("subjectAltName", ()) if kind == "DNS")
 
 
 class Inner(Protocol):
-    """A protocol that may stand behind an entrance: one of asyncio's, which hears of its socket
-    before TLS is there."""
+    """An asyncio protocol behind an entrance, which is told of its socket before TLS begins."""
 
     def accepted(self, transport: asyncio.BaseTransport) -> None:
-        """A socket was accepted; ``connection_made`` comes when it is secure."""
+        """Take an accepted socket; ``connection_made`` follows when it is secure."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
 
@@ -286,16 +292,16 @@ class Inner(Protocol):
 
 
 class Entrance(asyncio.BufferedProtocol):
-    """Stands at an accepted socket until its TLS handshake is over, and lets ``inner`` in then.
+    """Protocol of an accepted socket until its TLS handshake is over; ``inner`` follows.
 
-    ``inner`` is told of the socket at once, and has its own deadline for both handshakes. It aborts
-    the socket then, and gets ``connection_lost`` in any case, with the error of TLS if there is
+    ``inner`` is told of the socket immediately. It has its own deadline for both handshakes, at
+    which it aborts the socket. It always gets ``connection_lost``, with the TLS error if there is
     one.
 
-    The handshake begins when the peer has said something, and when it is its turn: it is costly for
-    this side alone (``handshake_turns.py``). asyncio can begin TLS one turn of the loop after the
-    socket was accepted at the earliest, and pass on what came behind a handshake before it says
-    that this is over. What is read too early is given on later, in both cases.
+    The handshake begins after the first input and when it is its turn, because only this side has a
+    cost (``handshake_turns.py``). asyncio can begin TLS one turn of the loop after the accept at
+    the earliest. It may also pass on input behind a handshake before it reports its completion. In
+    both cases, bytes that are read too early are passed on later.
     """
 
     def __init__(
@@ -306,7 +312,7 @@ class Entrance(asyncio.BufferedProtocol):
         timeout_s: float,
         turns: HandshakeTurns,
     ) -> None:
-        """``turns`` says when the handshake may begin: those of all sockets of a listener."""
+        """``turns`` decides when the handshake may begin; all sockets of a listener share it."""
         self._turns = turns
         self._source = ""
         self._is_begun = False
@@ -323,19 +329,19 @@ class Entrance(asyncio.BufferedProtocol):
         self._securing: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.BufferedProtocol, as for the rest."""
+        """See asyncio.BufferedProtocol, also for the other callbacks."""
         self._plain = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self._source = (transport.get_extra_info("peername") or ("",))[0]
         self._inner.accepted(transport)
 
     def _begin(self) -> None:
-        """Begin the handshake: it is this socket's turn."""
+        """Begin the handshake at this socket's turn."""
         if not self._plain.is_closing():
             self._securing = self._loop.create_task(self._secure(), name="flinknet TLS handshake")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._turns.leave(self._source, self._begin)
-        # Here from the socket itself: TLS has not begun, and would wait for a lost one for ever.
+        # This is the socket's own loss: TLS has not begun, and would wait for the socket forever.
         if self._securing is not None:
             self._securing.cancel()
         self._end(exc)
@@ -378,7 +384,7 @@ class Entrance(asyncio.BufferedProtocol):
                 ssl_handshake_timeout=self._timeout_s,
             )
         )
-        # Behind the call that tells TLS of its socket, and before the socket is read again.
+        # After the call that gives TLS its socket, and before the socket is read again.
         self._loop.call_soon(self._loop.call_soon, self._give_to_tls)
         try:
             secured = await starting
@@ -386,7 +392,7 @@ class Entrance(asyncio.BufferedProtocol):
             self._end(error)
             return
         if self._is_over or secured is None or secured.is_closing():
-            self._end(None)  # asyncio does not say so of one that was aborted meanwhile
+            self._end(None)  # asyncio does not report a socket aborted meanwhile
             return
         self._is_over = True
         self._let_in(secured)
@@ -396,7 +402,7 @@ class Entrance(asyncio.BufferedProtocol):
         early, self._early = self._early, bytearray()
         self._speaks_tls = protocol is not self
         if early and protocol is not self and not self._plain.is_closing():
-            _give(cast(asyncio.BufferedProtocol, protocol), early)  # of asyncio, or of uvloop
+            _give(cast(asyncio.BufferedProtocol, protocol), early)  # asyncio's or uvloop's protocol
 
     def _let_in(self, secured: asyncio.Transport) -> None:
         inner = cast(asyncio.BaseProtocol, self._inner)
@@ -413,7 +419,7 @@ class Entrance(asyncio.BufferedProtocol):
 
 
 def _give(protocol: asyncio.BufferedProtocol, data: bytearray) -> None:
-    """Give bytes to a protocol as a socket does."""
+    """Pass bytes to a protocol as a socket does."""
     while data:
         room = memoryview(protocol.get_buffer(len(data)))
         size = min(len(room), len(data))
@@ -423,7 +429,7 @@ def _give(protocol: asyncio.BufferedProtocol, data: bytearray) -> None:
 
 
 def refusal_of(error: BaseException) -> str | None:
-    """Return why a TLS handshake did not succeed, for people; None if TLS is not why."""
+    """Return why a TLS handshake failed, as text; None if the error is not from TLS."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {error.verify_message}"
     if not isinstance(error, ssl.SSLError):

@@ -1,20 +1,19 @@
 """A topic: one writer, and readers that join and leave while it writes.
 
-Theory of operation. Each reader that asks for the topic gets a partition of its own, which begins
-with the records that are emitted from then on (``partition/registry.py``). With the policy "wait"
-a record is written for one reader after the other, and the slowest one sets the pace. With any
-other, each reader has a *queue*, from which a task of its own writes as fast as that reader reads;
-``emit`` puts a record into all queues and waits for nobody. What happens to a reader whose queue is
-full is the policy:
+Each reader that requests the topic gets its own partition, which begins with the next emitted
+record (``partition/registry.py``). With the policy "wait", a record is written for each reader in
+turn, and the slowest reader sets the pace. With any other policy, each reader has a *queue*, and a
+task writes it as fast as that reader reads. ``emit`` puts a record into all queues and does not
+wait. The policy decides about a reader with a full queue:
 
-| policy | a full queue |
+| policy | full queue |
 |---|---|
-| drop_oldest | loses its oldest record |
-| latest | has one record only, and always the newest |
-| disconnect | is the end of that reader, which gets an error that says so |
+| drop_oldest | drops its oldest record |
+| latest | holds one record only, always the newest |
+| disconnect | ends the reader with an error that states the reason |
 
-Whoever leaves is noticed when something is written for it. On the wire nothing is new: a reader of
-a topic is a reader.
+The topic notices that a reader has left when it writes for that reader. The wire protocol is
+unchanged: a reader of a topic is an ordinary reader.
 """
 
 from __future__ import annotations
@@ -34,11 +33,12 @@ __all__ = ["SlowReaders", "TopicWriter"]
 SlowReaders: TypeAlias = Literal["wait", "drop_oldest", "latest", "disconnect"]
 
 _EMITS_PER_TURN = 64
-"""After which the tasks that write the queues get a turn: ``emit`` itself waits for nobody."""
+"""Number of calls after which the tasks that write the queues get a turn, as ``emit`` does not
+wait."""
 
 
 class _Subscription:
-    """One reader: its writer, its queue, and the task between the two."""
+    """One reader: its writer, its queue, and the task between them."""
 
     def __init__(self, writer: RecordWriter) -> None:
         self.writer = writer
@@ -59,7 +59,7 @@ class _Subscription:
 
 
 class TopicWriter:
-    """Writes a topic; made by ``NetworkEnvironment.open_topic``."""
+    """Writes a topic; created by ``NetworkEnvironment.open_topic``."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class TopicWriter:
         self._failure: LocalError | None = None
 
     def join(self) -> ResultPartition:
-        """Make the partition of another reader."""
+        """Create the partition of a new reader."""
         partition, writer = self._make_writer(self._joined)
         subscription = _Subscription(writer)
         if self._policy != "wait":
@@ -97,10 +97,10 @@ class TopicWriter:
         return partition
 
     async def emit(self, record: Any) -> None:
-        """Write a record for every reader that is there; it must not be changed afterwards.
+        """Write a record for every current reader; it must not be changed afterwards.
 
-        Raises what a writer's ``emit`` does of a record that cannot be sent, with a queue the next
-        time. That a reader has gone is no error.
+        Raises the errors of a writer's ``emit`` for a record that cannot be sent; with queues, at
+        the next call. A reader that has left is no error.
         """
         if self._failure is not None:
             raise self._failure
@@ -115,7 +115,7 @@ class TopicWriter:
             await asyncio.sleep(0)
 
     def statistics(self) -> TopicStatistics:
-        """Count readers and what they have lost."""
+        """Return the number of readers, and their losses."""
         return TopicStatistics(
             name=self._name,
             readers=len(self._subscriptions),
@@ -127,8 +127,11 @@ class TopicWriter:
         )
 
     async def finish(self, timeout_s: float) -> None:
-        """End all readers' partitions. With the policy "wait" it returns when they have processed
-        everything, else after ``timeout_s`` at the latest."""
+        """End all readers' partitions.
+
+        With the policy "wait" it returns when the readers have processed everything. Otherwise it
+        returns after ``timeout_s`` at the latest.
+        """
         if self._policy == "wait":
             for subscription in tuple(self._subscriptions):
                 await self._end(subscription)
@@ -145,12 +148,12 @@ class TopicWriter:
             raise self._failure
 
     def fail(self, cause: BaseException) -> None:
-        """Have every reader get this error."""
+        """Fail every reader with this error."""
         for subscription in self._subscriptions:
             subscription.writer.fail(cause)
 
     async def close(self) -> None:
-        """Release everything."""
+        """Cancel all tasks and close all writers."""
         tasks = [one.task for one in self._subscriptions if one.task is not None]
         for task in tasks:
             task.cancel()

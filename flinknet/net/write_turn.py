@@ -1,9 +1,9 @@
-"""The write turn: when a connection that has something to send writes it.
+"""The write turn: when a connection writes its output.
 
-Theory of operation. What is to be sent is written at the end of the loop turn, once, however often
-it was asked for. What cannot wait for that (``sends_at_once``: something is being flushed whose
-buffer timeout is 0) is written within the call that asks: the first such thing of a turn, unless
-the turn before had several, so that a lone record leaves at once and many leave together.
+Output is written once, at the end of the loop turn, however often it was requested. Urgent output
+(``sends_at_once``: a flush with a buffer timeout of 0) is written within the requesting call. This
+applies to the first urgent output of a turn, unless the previous turn had several. A lone record
+thus leaves immediately, and many records leave together.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["Sender", "WriteTurn"]
 
 
 class Sender(Protocol):
-    """Who sends for a whole worker."""
+    """Sender for a whole worker."""
 
     sends_at_once: bool
-    """Whether something is being flushed that cannot wait for the end of the loop turn."""
+    """Whether a flush is in progress that cannot wait for the end of the loop turn."""
 
 
 class WriteTurn:
-    """Calls ``write`` for one connection, at the end of a loop turn or at once."""
+    """Calls ``write`` for one connection, at the end of a loop turn or immediately."""
 
     __slots__ = ("_ends", "_has_output", "_hurried", "_is_quiet", "_loop", "_sender", "_write")
 
@@ -37,7 +37,7 @@ class WriteTurn:
         self._hurried = 0
 
     def request(self) -> None:
-        """There is something to send, as often as that happens."""
+        """Request a write; called each time output is added."""
         if not self._ends:
             self._ends = True
             self._loop.call_soon(self._end)

@@ -1,13 +1,14 @@
-"""The writer rendezvous: for how long a writer waits for readers that have never come.
+"""The writer rendezvous: limits the time that a writer waits for readers that have never come.
 
-Theory of operation. Producer and consumer start in any order, so a partition may be written before
-anybody asks for it. A writer that goes on, because there is room, waits for nobody. Once it does
-wait (for memory, or at its end for the consumers to have processed everything) while a subpartition
-has not had a reader, two timers run until that wait is over: one line in the log says who waits for
-whom, and at the deadline the partition's readers are given up, which the writer raises. A wait
-while every subpartition has, or has had, its reader costs nothing here and has no deadline: that is
-backpressure. With a ``heartbeat_timeout_ms`` of 0, which never gives a silent peer up, there is no
-deadline either: the consumer's worker may be held up.
+Producer and consumer start in any order, so a partition may be written before it has readers. A
+writer with free buffers does not wait for them. A writer that waits (for memory, or at its end for
+the acknowledgements) while a subpartition has not had a reader runs two timers. The first writes
+one log line that names the partition and its missing readers. The second is the deadline: the
+partition gives up its readers, and the writer raises. A wait after every subpartition has had a
+reader has no deadline and no cost here: it is backpressure.
+
+With a ``heartbeat_timeout_ms`` of 0, which never gives up a silent peer, there is no deadline
+either, because the consumer's worker may be held up.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ log = logging.getLogger("flinknet.rendezvous")
 
 
 class WriterRendezvous:
-    """Bounds the waits of an environment's writers."""
+    """Limits the waits of an environment's writers."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, config: NetworkConfig) -> None:
         self._loop = loop
@@ -38,7 +39,7 @@ class WriterRendezvous:
         self._told: set[ResultPartition] = set()
 
     def bounded(self, partition: ResultPartition, wait: Wait) -> Wait:
-        """Make the wait of a partition's writer, which gives missing readers up in the end."""
+        """Return the wait of a partition's writer; it gives up missing readers at the deadline."""
 
         def bounded_wait(availability: Availability, reason: WaitReason) -> Awaitable[None]:
             if partition.readers_missing:
@@ -61,7 +62,7 @@ class WriterRendezvous:
                 timer.cancel()
 
     def _tell(self, partition: ResultPartition) -> None:
-        """Say it once for each partition, however often its writer waits."""
+        """Log once for each partition, however often its writer waits."""
         if partition.readers_missing == 0 or partition.released or partition in self._told:
             return
         self._told.add(partition)
