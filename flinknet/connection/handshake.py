@@ -1,8 +1,7 @@
 """The handshake: both sides prove that they know the secret, and exchange identities.
 
 ``received`` takes bytes and returns bytes to send. ``deadline`` is the time for ``expire``, and
-``state`` is the progress. The nonce is an argument, because it is new in each handshake. The four
-messages::
+``state`` is the progress. The four messages::
 
     dialling side                              accepting side
     OPENING  nonce                      ->
@@ -23,14 +22,11 @@ The states of the accepting side, of the dialling side, and the three ends::
     AWAITS_CHALLENGE  CHALLENGED -> AWAITS_ANSWER, TURNED_AWAY -> REFUSED, BROKEN -> FAILED
     AWAITS_ANSWER     WELCOMED -> AGREED, TURNED_AWAY -> REFUSED, BROKEN -> FAILED
 
-A message with another form, or in another state than its own, is not answered: FAILED. A side that
-has refused goes on reading and discards the bytes until the other side closes. Closing a socket
-with unread bytes could lose the refusal on its way to the peer.
+A message with another form, or in another state than its own, is not answered: FAILED.
 
 A proof shows that the peer knows the secret, but not which worker it is. A certificate shows that,
-once the transport has checked it. The owner then passes its names to ``vouch``, and a peer with an
-id outside these names is turned away. With ``admit``, the owner of the accepting side decides
-whether it wants an otherwise valid peer.
+once the transport has checked it, and the owner passes its names to ``vouch``. With ``admit``, the
+owner of the accepting side decides whether it wants an otherwise valid peer.
 """
 
 from __future__ import annotations
@@ -156,7 +152,7 @@ class Handshake:
         self._mine = mine
         self._dials = dials
         self._secret = secret
-        self._nonce = nonce
+        self._nonce = nonce  # must be new in each handshake
         self._limits = limits
         self._peer = peer
         self._admit = admit
@@ -216,6 +212,8 @@ class Handshake:
                 said += self._turn_away(Verdict.VERSION, error)
             else:
                 self._fail(error)
+        # A side that has refused reads on and discards until the peer closes. Closing a socket with
+        # unread bytes could lose the refusal on its way to the peer.
         if self.state in (_S.REFUSED, _S.FAILED):
             self._incoming.clear()
         return said

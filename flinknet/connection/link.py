@@ -2,23 +2,14 @@
 
 Input: ``get_buffer`` and ``received``. A violation raises RemoteProtocolError, and the owner then
 calls ``reject``: a violation ends the whole link, never only a channel. Messages about channels go
-to the ``Session``; heartbeats and goodbyes belong to the link.
-
-Without credit (``flow_control`` is "off"), a frame may find no buffer. The link is then *stalled*
-on the frame's channel. The owner stops reading the socket until ``can_resume`` reports that the
-buffer has come or the channel is gone. ``resume`` then continues with the bytes already read.
-
-One call handles at most ``turn_messages_max`` messages. If there are more, the link ``has_more``:
-the owner lets the event loop turn, so that others are served, and calls again before it reads. This
-short pause is for fairness, and is not flow control. Requests for absent partitions end a call
-earlier, and ``take_rest`` returns the time until which the owner waits.
+to the ``Session``; heartbeats and goodbyes belong to the link. One call handles at most
+``turn_messages_max`` messages. If there are more, the link ``has_more``: the owner lets the event
+loop turn and calls again before it reads. Without credit (``flow_control`` is "off"), a frame may
+find no buffer. The link is then *stalled*, and the owner stops reading until ``can_resume``.
 
 Output: ``next_frames`` takes the session's output. The frames refer to the buffers' own memory. The
 owner calls ``frames_written`` when the socket has taken all of them, and the session then decides
-which buffers to recycle.
-
-Time: the owner calls ``tick`` once per heartbeat interval. It sends a heartbeat if nothing else was
-sent, and ends as LOST if the peer has sent or taken nothing for too long (``Liveness``).
+which buffers to recycle. The owner also calls ``tick`` once per heartbeat interval.
 
 Either side ends the link with a CloseRequest, its last message, behind all queued output. The other
 side answers with its own, and both may begin at the same time. The owner closes the socket when
@@ -33,7 +24,6 @@ both have been sent (BOTH_LEFT)::
     REJECTED   CLOSE -> REJECTED, LOSE -> LOST
     LOST       CLOSE -> LOST, LOSE -> LOST
 
-Messages need no state check, because their receiver is replaced when the peer's goodbye arrives.
 The session keeps the ``failure``.
 """
 
@@ -215,7 +205,8 @@ class Link:
     def has_more(self) -> bool:
         """Whether more messages have been read than one turn of the event loop may handle.
 
-        The next turn calls ``received(0, now)`` before it reads more.
+        The next turn calls ``received(0, now)`` before it reads more. The pause lets others be
+        served; it is not flow control.
         """
         return self._decoder.has_more
 
@@ -223,7 +214,8 @@ class Link:
     def must_rest(self) -> bool:
         """Whether the peer has requested so many absent partitions that it must wait.
 
-        Nothing more may be read before ``take_rest``.
+        Such requests end a call of ``received`` early. Nothing more may be read before
+        ``take_rest``.
         """
         return self.session.readers.rests_until is not None
 
@@ -243,7 +235,7 @@ class Link:
 
     @property
     def can_resume(self) -> bool:
-        """Whether the stalled link has its buffer."""
+        """Whether the stalled link may go on: its buffer has come, or the channel is gone."""
         return self.session.channels.can_resume
 
     def resume(self, now: float) -> None:
@@ -285,6 +277,7 @@ class Link:
 
     def _hear_goodbye(self) -> None:
         self._become(_E.GOODBYE_HEARD)
+        # A new receiver, so that messages need no check of the state.
         self._decoder.receiver = self._decoder.buffers = _AfterGoodbye()
 
     # -- bytes out --------------------------------------------------------------------------------
@@ -314,10 +307,11 @@ class Link:
         return frames
 
     def tick(self, now: float, unsent_bytes: int) -> None:
-        """Send a heartbeat if one is due; become LOST if the peer shows no sign of life.
+        """Send a heartbeat if nothing else was sent; become LOST if the peer shows no sign of life.
 
         To be called once per ``heartbeat_interval_ms``. ``unsent_bytes`` is the number of bytes
-        that the socket has not sent yet. The owner closes the socket of a lost link.
+        given to the transport that the socket has not taken yet. The owner closes the socket of a
+        lost link.
         """
         session = self.session
         bytes_out = session.outbox.bytes_out

@@ -102,6 +102,7 @@ class ReaderRegistry:
                 f"the peer requested channel {channel} with a credit of {credit}, though flow "
                 f"control is off"
             )
+        # A cancelled reader counts until its cancel arrives.
         if len(self._readers) >= limits.channels_per_connection_max:
             raise RemoteProtocolError(
                 f"the peer requested more than {limits.channels_per_connection_max} channels "

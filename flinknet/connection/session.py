@@ -9,8 +9,7 @@ the sides never coordinate numbers.
 Output waits in the ``Outbox``, which decides the order. One ``Link`` at a time is attached to the
 session while its socket lives. It takes the output and passes in the peer's messages. The receive
 path queues answers and returns; it never waits for the send path. ``on_output`` notifies the link's
-owner whenever output is added or the budget holds some back. Without a link it does nothing. The
-session also decides which buffers the outbox may recycle (``frames_written``).
+owner whenever output is added or the budget holds some back.
 
 States (``failure`` is the first cause of an end)::
 
@@ -21,13 +20,11 @@ States (``failure`` is the first cause of an end)::
 
 An ENDED session has sent its last message, and a FAILED one sends nothing more. The link's owner
 closes the socket. A LOST session has failed every channel and released every reader, with its
-cause. Only the table decides that an OPEN session becomes LOST with its link; see ``detach``.
+cause.
 
-Limits: control messages by ``control_bytes_max`` (a peer that does not read them is cut off);
-events by ``events_per_channel_max``, which their sender observes; readers by
-``channels_per_connection_max`` (a cancelled reader counts until its cancel arrives) and, with the
-worker's other sessions, by ``channels_per_worker_max``; messages without cost to the peer by
-``peer_budget.py``.
+Limits: control messages (``control_bytes_max``); events (``events_per_channel_max``); readers
+(``channels_per_connection_max``, and ``channels_per_worker_max`` over all sessions); messages
+without cost to the peer (``peer_budget.py``).
 """
 
 from __future__ import annotations

@@ -10,24 +10,18 @@ until the consumer's cancel, which always comes::
     DONE          RELEASE -> RELEASED
     RELEASED      RELEASE -> RELEASED
 
-A resume may be on its way while the producer fails, so DONE_BLOCKED accepts one. Credit is the
-number of data buffers that the reader may send: the request's initial credit, plus added credit,
-minus one per data buffer. Events cost *event credit*: the number of unread events that the consumer
-may hold, plus one for each event it reports as taken. The last tenth of it is reserved for priority
-events, which must overtake the others when the consumer is blocked. The reader is *available* iff
-it can pay for the next buffer or event. The connection then queues it, at most once.
-
-Without credit-based flow control, a reader needs no credit and has none. A consumer without
-exclusive buffers starts with no credit. The reader then announces its backlog whenever it has data
-and no credit.
+*Credit* is the number of data buffers that the reader may send: the request's initial credit, plus
+added credit, minus one per data buffer. *Event credit* is the number of unread events that the
+consumer may hold, minus one per event, plus one for each event it reports as taken. The reader is
+*available* iff it can pay for the next buffer or event. The connection then queues it, at most
+once.
 
 The consumer answers two events: a blocking event with a resume, and the end of data with an
 acknowledgement. An answer without its event, or a second answer, breaks the protocol. The end of
 the partition follows the acknowledgement (``buffer/channel_end.py``). The subpartition yields
 everything in order, and nothing between a barrier and its resume.
 
-Counters: ``credit``, ``event_credit``, and ``allowance_bytes``, which the outbox keeps here for its
-rounds. Invariants: ``credit >= 0``, ``0 <= event_credit <= events_max``.
+Invariants: ``credit >= 0``, ``0 <= event_credit <= events_max``.
 """
 
 from __future__ import annotations
@@ -57,6 +51,8 @@ _NONE = DataType.NONE
 _DATA = DataType.DATA_BUFFER
 _DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 
+# A part of the event credit is reserved for priority events, which must overtake other events when
+# the consumer is blocked.
 _RESERVED_SHARE = 10
 """One event in this many is reserved for priority events."""
 
@@ -95,7 +91,7 @@ TRANSITIONS: Transitions[ReaderState, ReaderEvent] = Transitions(
         (_S.READING, _E.FAIL): _S.DONE,
         (_S.READING, _E.RELEASE): _S.RELEASED,
         (_S.BLOCKED, _E.RESUME): _S.READING,
-        (_S.BLOCKED, _E.FAIL): _S.DONE_BLOCKED,
+        (_S.BLOCKED, _E.FAIL): _S.DONE_BLOCKED,  # the resume may be on its way already
         (_S.BLOCKED, _E.RELEASE): _S.RELEASED,
         (_S.DONE_BLOCKED, _E.RESUME): _S.DONE,
         (_S.DONE_BLOCKED, _E.RELEASE): _S.RELEASED,
@@ -177,7 +173,9 @@ class SubpartitionReader:
         self.event_credit = events_max
         self._events_max = events_max
         self._event_reserve = events_max // _RESERVED_SHARE
+        # Without credit-based flow control, the reader needs no credit and has none.
         self.needs_credit = needs_credit
+        # The outbox keeps the bytes left of its current round here.
         self.allowance_bytes = 0
         self._buffer_bytes = 0
         """Buffer size that the consumer has requested, 0 if none."""
@@ -218,6 +216,7 @@ class SubpartitionReader:
         cause = view.failure_cause()
         if cause is not None:
             self._fail(cause)
+        # A consumer without exclusive buffers starts with no credit, so the reader speaks first.
         elif self.initial == 0 and self.credit == 0 and self.needs_credit:
             backlog = view.backlog()
             if backlog:

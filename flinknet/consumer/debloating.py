@@ -6,21 +6,15 @@ reports when it waits for input. A timer calls ``GateDebloating.recalculate``. T
 follows from the reader's busy time and the bytes that the channels delivered, and the size follows
 from the throughput. Every unfinished channel announces the size.
 
-*Throughput*. The gate counts bytes, and the calculator counts the time in which they were taken. A
-*window* lasts from one ``calculate`` to the next. It has idle time (the task waits for input) and
-busy time (all other time, including the time that the task waits for its output). Idleness at the
-end of a window continues in the next one. The throughput is bytes per busy second. A window without
-busy time, or before the first byte, gives no value, and the last one stays.
+*Throughput*. A *window* lasts from one ``calculate`` to the next. It has idle time (the task waits
+for input) and busy time (all other time, including the time that the task waits for its output).
+Idleness at the end of a window continues in the next one. The throughput is bytes per busy second.
 
 *Size*. Data on its way should take at most ``target_ms`` to consume. All buffers on their way
 should therefore hold throughput x target bytes, and one buffer that number divided by the buffers
-in use. The size follows this value with an exponential moving average of weight 2 / (samples + 1).
-A single value counts for at most twice the current average, so the size grows no faster than it
-shrinks. It stays between ``segment_bytes_min`` and the segment size, where it begins. The average
-keeps its fraction, and the size is the nearest whole byte, as in Flink since FLINK-36555. Flink's
-average was an integer before: it lost a fraction with every value, and could not grow by steps of
-less than a byte. Producers are told only of a change of at least ``threshold_percent``, or when a
-limit is reached. No memory is freed: buffers are filled less.
+in use. The size follows this value with an exponential moving average, between
+``segment_bytes_min`` and the segment size, where it begins. No memory is freed: buffers are filled
+less.
 
 Time is passed in as ``now``, in seconds of a clock that never goes back.
 """
@@ -124,6 +118,7 @@ class ThroughputCalculator:
         if self._busy_since is not None:
             self._busy_s += now - self._busy_since
             self._busy_since = now
+        # A window without busy time, or before the first byte, gives no value; the last one stays.
         if self._busy_s > 0 and bytes_in:
             self.throughput = (bytes_in - self._bytes_seen) / self._busy_s
         self._busy_s = 0.0
@@ -163,6 +158,10 @@ class BufferDebloater:
         instant = throughput * self._config.target_ms / 1000 / buffers
         average = self._average_bytes
         weight = 2 / (self._config.samples + 1)
+        # A single value counts for at most twice the average, so the size grows no faster than it
+        # shrinks. The average keeps its fraction, as in Flink since FLINK-36555. Flink's average
+        # was an integer before: it lost a fraction with every value, and could not grow by less
+        # than a byte.
         average += weight * (min(instant, 2 * average) - average)
         average = max(self._config.segment_bytes_min, min(average, self._segment_bytes))
         self._average_bytes = average
@@ -174,6 +173,7 @@ class BufferDebloater:
         return size
 
     def _worth_telling(self, size: int) -> bool:
+        # The bounds are always announced, and other sizes only after a large enough change.
         if size in (self._config.segment_bytes_min, self._segment_bytes):
             return size != self.buffer_bytes
         least = int(self.buffer_bytes * self._config.threshold_percent / 100)

@@ -4,28 +4,15 @@ This is Flink's RemoteInputChannel. The channel is attached when it gets its cli
 which sends the request with the initial credit. A frame arrives in two steps. ``begin_buffer``
 checks its sequence number and takes a free buffer that the channel owns; ``end_buffer`` queues it.
 A data frame without a free buffer breaks the protocol, because the producer sent it without credit.
-Events need no buffer; they use a few bytes of ordinary memory.
+A buffer becomes free when the operator recycles it, never on receipt. Each free buffer adds one to
+the ``ChannelCredit``, which decides when to announce it.
 
-Credit: a buffer becomes free when the operator recycles it, never on receipt. Each free buffer adds
-one to the ``ChannelCredit``, which decides when to announce it. The channel then tells its client
-and its gate.
+A priority event is polled before everything else that has arrived, although its sequence number is
+higher. A barrier that can time out is *announced* on arrival, by a priority event that this side
+creates, and keeps its place. If its time is over before it is polled, it also gets priority
+(``convert_to_priority_event``). An unaligned checkpoint stores the data in front of the barrier
+(``channel_state_persister.py``).
 
-End: ``_arrived`` follows the table in ``buffer/channel_end.py`` for received buffers; the
-acknowledgement in it comes from this side. A producer breaks the protocol if it ends its partition
-without the end of data or before the acknowledgement, or sends data or a second end behind it.
-Otherwise a stream that was cut short would look complete.
-
-Priority: a priority event is polled before everything else that has arrived, although its sequence
-number is higher. A barrier that can time out is *announced* on arrival, by a priority event that
-this side creates, and keeps its place. If its time is over before it is polled, it also gets
-priority (``convert_to_priority_event``). An unaligned checkpoint stores the data in front of the
-barrier (``channel_state_persister.py``).
-
-Events: an event counts as queued from its arrival until it is polled. It then counts as *untold*
-until the client has told the producer. The producer limits the events on their way or here by this.
-After an event that blocks the channel, no frame may arrive before this side resumes it.
-
-Counters: the expected sequence number, the producer's last backlog, events queued and untold.
 Invariant: credit at the producer + credit on its way + data frames on their way + unannounced
 credit == free buffers here. The exception is the time from a blocking buffer to its resume if there
 are no exclusive buffers.
@@ -138,11 +125,16 @@ class RemoteInputChannel(InputChannel):
         self.credit = ChannelCredit()
         self.sender_backlog = 0
         self.blocked = False
-        """Whether an event that blocks the channel has arrived and is not resumed yet."""
+        """Whether an event that blocks the channel has arrived and is not resumed yet. The producer
+        cannot know of the resume sooner, so no frame may arrive before it."""
         self.events_queued = 0
         """Events that have arrived and are not polled; announcements do not count."""
         self.events_untold = 0
-        """Polled events that the producer has not been told of."""
+        """Polled events that the producer has not been told of. The producer limits the events on
+        their way or here, and these count."""
+        # The end of the received buffers, where this side gives the acknowledgement. A producer
+        # that skips a step breaks the protocol. Otherwise a stream that was cut short would look
+        # complete.
         self._arrived = ChannelEnd.DATA
         self._client: PartitionRequestClient | None = None
         self._expected_sequence = 0
@@ -201,6 +193,7 @@ class RemoteInputChannel(InputChannel):
             if credit.unannounced and credit.state is not _DUE:
                 self._settle_credit(0)
         else:
+            # Events need no network buffer, only a few bytes of ordinary memory.
             self._arriving_event = bytearray(header.size)
             body = memoryview(self._arriving_event)
         self._expected_sequence = (header.sequence + 1) & _SEQUENCE_MAX

@@ -4,30 +4,18 @@ A peer is known by its listening address, which it sends in the handshake. A con
 opened thus serves requests in the other direction too. A peer that does not listen is known by its
 name. The directory maps this name to the ``Session`` with the peer, and the session to the socket
 that carries its link. For each address it has at most one session and at most one *dial* in
-progress, and a request for the peer waits for either. A peer may also be dialled by another name of
-its address (localhost, a proxy). The answer to the first dial tells the address by which it is
-known. If such a dial makes a second connection to the same worker, both connections carry the
-requests made over them, and new requests use the newer one.
+progress (``dial.py``), and a request for the peer waits for either.
 
 Simultaneous connects. If both sides dial at the same time, the worker with the smaller id wins. It
 refuses the other's hello with DUPLICATE while its own dial is in progress or connected; the other
 side accepts. A refused dialler uses the peer's connection, or waits for it, and dials again after
-its back-off if none comes. See ``dial.py``, also for other failures to connect. They are not
-remembered: the next request dials again.
+its back-off if none comes.
 
-Half-agreed connections. The accepting side agrees first, and cannot know whether the dialling side
-has received its answer. The dialling side may have given up because one of them was held up, and
-then closes. The accepting side therefore requests nothing before it has received input, or the
-connection has been open for a while (``peer_protocol.py``). A dial waits for that, and dials if the
-connection is lost instead.
-
-Limits. The number of sockets in handshake is limited; ``pending_handshakes.py`` chooses the one
-that makes room for another. It is refused with FULL and will dial again, or closed without an
-answer if many refused peers have not closed yet. An accepted socket is *admitted* from its first
-byte until it is lost or refused, so sockets in handshake count too. A socket that comes when there
-is no room may complete its handshake. It then takes the place of a silent socket, or is refused
-with FULL if there is none. With TLS, accepted sockets take turns to begin their handshakes, at a
-limited rate (``handshake_turns.py``).
+Limits. The number of sockets in handshake is limited (``pending_handshakes.py``). An accepted
+socket is *admitted* from its first byte until it is lost or refused, so sockets in handshake count
+too. A socket that comes when there is no room may complete its handshake. It then takes the place
+of a silent socket, or is refused with FULL if there is none. With TLS, accepted sockets take turns
+to begin their handshakes, at a limited rate (``handshake_turns.py``).
 
 Invariant: admitted sockets are open, not dialled, and at most ``accepted_connections_max``.
 """
@@ -104,6 +92,10 @@ class PeerDirectory:
         self.busy_poll = BusyPoll(loop, config.busy_poll_us) if config.busy_poll_us else None
         self._sessions: dict[str, Session] = {}
         self._carriers: dict[Session, PeerProtocol] = {}
+        # A peer may be dialled by another name of its address (localhost, a proxy). The answer to
+        # the first dial tells the address by which it is known. If such a dial makes a second
+        # connection to a worker, both carry the requests made over them, and new requests use the
+        # newer one.
         self._known_as: dict[str, str] = {}
         self._dials: dict[str, Dial] = {}
         self._dialling: dict[PeerProtocol, str] = {}
@@ -152,6 +144,7 @@ class PeerDirectory:
             )
         return await dial.wait(who)
 
+    # A failure to connect is not remembered: the next request dials again.
     def _on_dialled(self, dial: Dial) -> None:
         if self._dials.get(dial.address) is dial:
             del self._dials[dial.address]
@@ -161,7 +154,13 @@ class PeerDirectory:
         return session if session is not None and self._carriers[session].is_established else None
 
     async def _try_once(self, address: str) -> Session:
-        """Wait for a connection that the peer has made, or dial if there is none."""
+        """Wait for a connection that the peer has made, or dial if there is none.
+
+        The accepting side agrees first, and cannot know whether the dialling side has received its
+        answer. The dialling side may have given up because one of them was held up, and then
+        closes. The accepting side therefore requests nothing before it has received input, or the
+        connection has been open for a while (``peer_protocol.py``).
+        """
         session = self._sessions.get(self._known_as.get(address, address))
         if session is None:
             return await self._dial_once(address)
@@ -278,7 +277,10 @@ class PeerDirectory:
                 self._turn_away(excess)
 
     def _turn_away(self, protocol: PeerProtocol) -> None:
-        """Refuse a socket in handshake with FULL, or abort it if many refused peers stay open."""
+        """Refuse a socket in handshake with FULL, or abort it if many refused peers stay open.
+
+        A peer that gets FULL dials again.
+        """
         limit = self._config.wire.pending_handshakes_max
         self._handshakes.discard(protocol)
         if self._turned_away() < limit:

@@ -1,37 +1,19 @@
 """The pipelined subpartition: the queue between one writer and its one reader.
 
-This is Flink's PipelinedSubpartition. The queue holds sealed buffers and events in order. Behind
-them there may be one *open* builder that the writer appends to. The reader may have *taken* part of
-it already, and then gets the bytes that follow. Priority events are in front of all other buffers,
-in their own order.
+This is Flink's PipelinedSubpartition. The queue holds sealed buffers and events in order. Priority
+events are in front of all other buffers, in their own order. Behind the queue there may be one
+*open* builder that the writer appends to. The reader may have *taken* part of it already, and then
+gets the bytes that follow. The reader polls the queue at any time, but it is told about the open
+builder only after a flush.
 
 ``end`` is the lifecycle and follows the table in ``buffer/channel_end.py``: data, end of data,
 acknowledgement by the reader, end of the partition. In the last state the subpartition is
-*finished*. Three flags are independent of it, so one enumeration would need a state per
-combination. ``released``: the reader is gone, added buffers are dropped, and no acknowledgement is
-awaited. ``_blocked``: a polled buffer blocks the upstream, and nothing can be polled until
-consumption is resumed. ``_flush_requested``: the reader may poll the open builder; a release ends
-the request.
-
-Counters: ``_backlog`` is the number of sealed data buffers in the queue (events never count).
-``_sealed_load`` is the number of buffers in the queue, including events, and their bytes, as one
-number (see ``load``). ``sequence`` is the number of the next polled buffer.
-
-The queue can be polled at any time, but the open builder only after a flush or at the end of the
-partition. A poll takes it along, though, if the queue is empty. The announced backlog never
-includes the open builder without a flush.
+*finished*. ``released``, ``_blocked`` and ``_flush_requested`` are independent of it, so one
+enumeration would need a state per combination.
 
 The reader is notified when an empty queue gets data to poll, and again only after it has drained
-the queue. A fast writer therefore sends one notification per drain. A flush notifies only if the
-queue is empty. A blocked subpartition notifies nothing; the reader itself polls again after
-``resume_consumption``.
-
-A barrier that can time out waits in the queue like any event. Either the reader takes it, and the
-owner is told, or the owner gives it priority (``prioritize``; see ``timeoutable_barrier.py``).
-
-Events use no network memory. Their size is limited here, and their number by the owner, which
-checks ``is_full_of_events`` and is told when there is room again. Events that a newer one makes
-superfluous are not sent (``superseded_events.py``).
+the queue. A fast writer therefore sends one notification per drain. A blocked subpartition notifies
+nothing; the reader itself polls again after ``resume_consumption``.
 
 Invariants: backlog and bytes equal those of the queued buffers; priority events form a prefix of
 the queue; a released subpartition is empty; nothing is queued behind the end of the partition.
@@ -107,18 +89,24 @@ class PipelinedSubpartition:
         self._event_bytes_max = limits.event_bytes_max
         self.index = index
         self.buffer_bytes = buffer_bytes
+        # Number of the next polled buffer.
         self.sequence = 0
         self.end = ChannelEnd.DATA
+        # The reader is gone: added buffers are dropped, and no acknowledgement is awaited.
         self.released = False
         self._queue: deque[Buffer] = deque()
         self._open: BufferBuilder | None = None
         self._taken_bytes = 0
         self._taken_records = 0
         self._listener: AvailabilityListener | None = None
+        # Sealed data buffers in the queue; events never count.
         self._backlog = 0
+        # Buffers in the queue, events included, and their bytes; see ``load``.
         self._sealed_load = 0
         self._priority = 0
+        # A polled buffer blocks the upstream: nothing can be polled until consumption is resumed.
         self._blocked = False
+        # The reader may poll the open builder; its poll, an added buffer and a release end this.
         self._flush_requested = False
         self._buffers_out = 0
         self._bytes_out = 0
@@ -192,6 +180,8 @@ class PipelinedSubpartition:
             if buffer.data_type is _EVENT and self._supersede(buffer):
                 return
             self._enqueue(buffer)
+            # Until the reader takes it or the owner prioritizes it, the barrier is like any other
+            # event.
             if buffer.data_type is _TIMEOUTABLE and self._listener is not None:
                 self._listener.notify_barrier_queued()
 
@@ -276,6 +266,8 @@ class PipelinedSubpartition:
     def check_event(self, data_type: DataType, size: int) -> None:
         """Raise LocalProtocolError if ``add_event`` would, for an event of ``size`` bytes."""
         self._after(ChannelStep.of(data_type))
+        # Events use no network memory, so their size is limited here, and their number by the
+        # owner.
         if size > self._event_bytes_max:
             raise LocalProtocolError(
                 f"an event of {size} bytes does not fit: {self._event_bytes_max} is the most that "
@@ -290,6 +282,7 @@ class PipelinedSubpartition:
         if self._flush_requested or not self._open_bytes:
             return
         self._flush_requested = True
+        # With buffers in the queue, the reader has been notified already.
         if not self._queue and not self._blocked and self._listener is not None:
             self._listener.notify_data_available()
 
@@ -362,6 +355,7 @@ class PipelinedSubpartition:
         if self._queue:
             buffer = self._queue.popleft()
             self._sealed_load -= _BUFFER_LOAD + buffer.size
+        # Taken even without a flush, because the queue is empty.
         elif self._open is not None and self._open.size > self._taken_bytes:
             buffer = self._take(self._open)
             self._flush_requested = False
@@ -384,6 +378,7 @@ class PipelinedSubpartition:
         self._bytes_out += buffer.size
         following, backlog = _NONE, 0
         if not self._blocked:
+            # Without a flush, the backlog must not promise the open builder.
             backlog = self._backlog + self._flush_requested
             if self._queue:
                 following = self._queue[0].data_type
@@ -421,7 +416,7 @@ class PipelinedSubpartition:
         return None
 
     def convert_to_priority_event(self, checkpoint_id: int) -> bool:
-        """Let a barrier whose time is over overtake all data; see SubpartitionView."""
+        """Let a timed-out barrier overtake all data; see SubpartitionView."""
         return self._owner.time_out_barrier_of(self, checkpoint_id)
 
     def acknowledge_all_data_processed(self) -> None:

@@ -6,17 +6,10 @@ the registration, its deadline, the end of this worker, or its cancellation by t
 Producers and consumers can therefore start in any order, without a storm of retries while a job is
 deployed.
 
-The registry remembers released and failed partitions by their id and the type and text of the
-cause. A late request is then refused immediately with the first cause. The last ``ended_max``
-partitions are remembered for ``ended_s`` each. Flink's manager forgets them immediately, and its
-consumers ask the coordinator for the state of their producer; programs without a coordinator cannot
-do so.
-
 A *topic* stands for any number of partitions. Its producer makes a new partition for each request,
-whichever subpartition the request asks for.
-
-A partition may *name* the workers that consume its subpartitions. A request from another worker is
-never answered, not even after the release. It waits as if the partition did not exist.
+whatever subpartition the request asks for. A partition may *name* the workers that consume its
+subpartitions. A request from another worker is never answered, not even after the release. It waits
+as if the partition did not exist.
 
 Time is passed in as ``now``, or read from ``clock``, which the shell sets. It never goes back, so
 requests expire in the order in which they began to wait. ``next_deadline`` tells when ``expire``
@@ -86,6 +79,8 @@ class _Waiting:
     since: float
 
 
+# A released or failed partition, remembered so that a late request gets the first cause
+# immediately.
 class _Gone(NamedTuple):
     failure: KeptError | None
     since: float
@@ -115,6 +110,8 @@ class PartitionRegistry:
         self._notice_s = notice_s or float("inf")
         self._last_notice = float("-inf")
         self._partitions: dict[bytes, ResultPartition] = {}
+        # Flink's manager forgets released partitions immediately. Its consumers ask the coordinator
+        # for the state of their producer, which programs without a coordinator cannot do.
         self._gone: OrderedDict[bytes, _Gone] = OrderedDict()
         self._ended_max = ended_max
         self._ended_s = ended_s

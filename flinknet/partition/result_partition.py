@@ -1,32 +1,21 @@
 """The result partition: the output of one producing subtask, with a subpartition per consumer.
 
 This is Flink's ResultPartition. Its states are *open* -> *ended* (the end of data is queued in
-every subpartition) -> *finished* (the end of the partition is queued too) -> *released*. Before a
-partition can finish, every reader must have acknowledged the data or left. A partition can become
-*failed* at any time, which releases it and reports the first cause to every reader.
+every subpartition) -> *finished* (the end of the partition is queued too) -> *released*. A
+partition can become *failed* at any time, which releases it and reports the first cause to every
+reader. ``notify_end_of_data`` queues the end of data. Each reader acknowledges after its operator
+has processed everything, or leaves. The last acknowledgement makes ``all_data_processed``
+available, and the partition may finish.
 
-If the data goes with its readers, the partition releases itself when all readers are done and the
-producer has closed it. A partition that is released earlier tells its readers. If all readers leave
-before the end, ``cancelled`` is set, and the writer raises at its next buffer. Readers may attach
-late. A writer that only waits for a reader that never attached is given up (``give_up_readers``;
-the shell decides when).
+If the data goes with its readers, a finished partition releases itself when all readers are done.
+If all readers leave before the end, ``cancelled`` is set, and the writer raises at its next buffer.
+Readers may attach late. A writer that only waits for a reader that never attached is given up
+(``give_up_readers``; the shell decides when).
 
-The partition owns its local buffer pool. It requires one buffer per subpartition and one more, so
-the writer never deadlocks at the minimum. Its maximum is bounded, so a slow consumer blocks the
-producer before it fills the worker's memory. The pool is destroyed with the partition; buffers that
-are still being sent return one by one.
-
-Events use no network memory, so each subpartition limits their number. A writer checks
-``has_room_for_event`` and waits for ``room_for_events``; without the wait it gets an error. The two
-ends and cancel markers need no room, because at most one of each is queued.
-
-A barrier that can time out is tracked until every reader has taken it or its time is over
-(``timeoutable_barrier.py``). There is only one at a time, because the next barrier ends the
-previous checkpoint.
-
-``notify_end_of_data`` queues the end of data in each subpartition. Each reader acknowledges after
-its operator has processed everything. The last acknowledgement makes ``all_data_processed``
-available.
+The partition owns its local buffer pool, which is destroyed with it; buffers that are still being
+sent return one by one. Events use no network memory, so each subpartition limits their number. A
+writer checks ``has_room_for_event`` and waits for ``room_for_events``; without the wait it gets an
+error.
 """
 
 from __future__ import annotations
@@ -166,6 +155,8 @@ class ResultPartition:
         self._broadcast_builder: BufferBuilder | None = None
         self._repeated_bytes = 0
         self._on_released: list[Callable[[ResultPartition], None]] = []
+        # A barrier that can time out, until every reader has taken it or its time is over. There is
+        # only one at a time, because the next barrier ends the previous checkpoint.
         self._barrier: TimeoutableBarrier | None = None
         required, maximum = pool_size(subpartitions, config)
         self._pool: LocalBufferPool = network_pool.create_local_pool(
@@ -284,6 +275,7 @@ class ResultPartition:
         self, data_type: DataType, payload: bytes, subpartitions: Sequence[ResultSubpartition]
     ) -> None:
         full = next((part for part in subpartitions if part.is_full_of_events), None)
+        # The ends and cancel markers need no room, because at most one of each is queued.
         if full is None or data_type in _ENDS or is_cancel_marker(Event(data_type, payload)):
             return
         raise LocalProtocolError(
@@ -620,7 +612,9 @@ def as_consumers_get_it(cause: BaseException) -> RemoteError:
 def pool_size(subpartitions: int, config: NetworkConfig) -> tuple[int, int]:
     """Return the required and the maximum number of buffers of a partition.
 
-    These are n + 1 and n x exclusive + floating, for n subpartitions.
+    These are n + 1 and n x exclusive + floating, for n subpartitions. With n + 1 buffers the writer
+    never deadlocks. The maximum lets a slow consumer block the producer, before the producer fills
+    the worker's memory.
     """
     required = subpartitions + 1
     maximum = subpartitions * config.buffers_per_channel + config.floating_buffers_per_gate
