@@ -4,9 +4,9 @@ A segment is allocated once, when its pool is created, and never grows. It wraps
 and appends with a single call. The builder keeps its length fixed by writing only bytes that fit.
 The compiled version (``segment.pyx``) manages its own memory.
 
-While a view from the start of the memory is alive, a write raises ``BufferError``. A segment that
-is recycled while a socket still reads from it is therefore found immediately, and its next bytes
-are not sent in place of the old ones.
+While a view from the start of the memory is alive, a write raises ``BufferError``. A premature
+recycle, while a socket still reads from the segment, is therefore found immediately. Otherwise the
+socket would send bytes of the next buffer.
 
 Room in front of the content can hold the header of a msgpack array. A reader can then unpack the
 records as one array, in place.

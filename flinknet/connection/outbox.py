@@ -15,7 +15,7 @@ This is Flink's PartitionRequestQueue. It holds three kinds of output:
 ``next_frames`` returns views of the buffers' own memory. The slices of a buffer that its writer
 still fills may be copies (``buffer/buffer.py``). The buffers are then in flight until
 ``forget_in_flight`` recycles them; the session decides when. ``on_output`` is called each time
-output is added, and when the budget holds some back. The session replaces it with its link.
+output is added, and when the budget holds some back. The session sets it again with each link.
 
 Counters: control bytes, buffers in flight, and totals sent. Invariants: a reader is marked as
 queued iff it is here; control bytes are 0 iff no control message is here.

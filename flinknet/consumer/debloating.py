@@ -173,7 +173,7 @@ class BufferDebloater:
         return size
 
     def _worth_telling(self, size: int) -> bool:
-        # The bounds are always announced, and other sizes only after a large enough change.
+        # A bound is announced after any change, and other sizes only after a large enough one.
         if size in (self._config.segment_bytes_min, self._segment_bytes):
             return size != self.buffer_bytes
         least = int(self.buffer_bytes * self._config.threshold_percent / 100)

@@ -39,7 +39,7 @@ class Dial:
     Args:
         address: Address to dial.
         try_once: Makes a connection, or raises HandshakeError, RemoteTransportError or OSError.
-        pause: Waits for a number of seconds, or for a connection made by the peer meanwhile.
+        pause: Waits for a number of seconds, or until the peer has made a connection.
         on_over: Called when no attempt is in progress any more.
     """
 

@@ -3,7 +3,7 @@
 Closing a socket with unread bytes resets the connection, and a reset can discard the last message
 on its way to the peer. That message has the reason. This side therefore goes on reading and
 discards the bytes until the peer has read the message and closes. A peer that does not close is cut
-off after a time or a number of bytes, whichever is first.
+off after a time limit or a byte limit.
 """
 
 from __future__ import annotations

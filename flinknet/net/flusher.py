@@ -12,10 +12,10 @@ OutputFlusher).
 *Adaptive*: at the end of each loop turn, the flusher checks for new records since the last turn. A
 writer with new records is busy: its buffers fill up on their own, and a flush would only make more
 and smaller frames. A writer without new records is idle for the moment, and its records leave now.
-The latency under low load is thus one loop turn, and buffers under high load are full. A record in
-a rarely used channel of a busy writer leaves after at most ``adaptive_flush_ms_max``, or after
-``adaptive_flush_us_per_channel`` for each channel if that is longer, because the cost of a flush
-grows with the number of channels.
+The latency under low load is thus one loop turn, and buffers under high load are full. A busy
+writer is flushed after ``adaptive_flush_ms_max`` at the latest, for records in its rarely used
+channels. The cost of a flush grows with the number of channels, so the limit is at least
+``adaptive_flush_us_per_channel`` for each of them.
 """
 
 from __future__ import annotations

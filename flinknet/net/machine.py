@@ -1,7 +1,7 @@
 """Checks of this machine before an environment starts: memory, open files, and a spill directory.
 
-Without these checks, memory would be missing in the middle of a job, open files after many
-connections, and the directory at the first record that needs it.
+Without these checks, a job would fail in the middle: for lack of memory, for lack of open files
+after many connections, or at the first record that needs the directory.
 
 Every socket is an open file, and the operating system limits their number (RLIMIT_NOFILE). A
 process may raise its soft limit up to the hard limit, as other runtimes do. Only a need beyond the

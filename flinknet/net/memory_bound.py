@@ -5,11 +5,13 @@ An ordinary job takes the *expected* memory: its records are small compared with
 held. Each part of it follows from limits in ``config/`` and from the worker's exchange. The bound
 can therefore be printed before anything runs, and it holds for all producers, consumers and peers.
 
-It does not include memory of the kernel (socket buffers, a spill file in a memory file system), or
-memory that user functions keep or make of record batches. Cutting a batch of columns in a keyed
-exchange takes more memory too: another copy of its columns (at most ``record_bytes_max``), all
-parts as bytes, and some words per row. Connections, gates and partitions beyond those counted are
-not included either.
+The bound does not include:
+
+- memory of the kernel: socket buffers, and a spill file in a memory file system;
+- memory that user functions keep, or make of record batches;
+- memory to cut a batch of columns in a keyed exchange: another copy of its columns (at most
+  ``record_bytes_max``), all parts as bytes, and some words per row;
+- connections, gates and partitions beyond those that were counted.
 """
 
 from __future__ import annotations
@@ -162,8 +164,8 @@ class MemoryBound(NamedTuple):
     network_memory: int
     """All network buffers, in use or not."""
     sockets: int
-    """Memory of sent buffers that an event loop still refers to after the buffers got new memory,
-    and copies of flushed slices on their way into the socket."""
+    """Memory that an event loop still refers to after the sent buffers got new memory, and copies
+    of flushed slices on their way into the socket."""
     receive_buffers: int
     """One per connection, for bytes that are read and not decoded."""
     tls: int

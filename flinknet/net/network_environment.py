@@ -1,10 +1,10 @@
 """The network environment: the exchange of one worker, or of one program that embeds it.
 
-This is Flink's NettyShuffleEnvironment. It owns the network buffer pool, the registry of result
-partitions, the requests of input gates, the directory of peers, the server socket and the output
-flusher, and connects them with each other. The constructor does no I/O. Entering the environment
-allocates the memory and listens. Leaving it releases the remaining partitions and gates, lets every
-connection send its output, and closes.
+This is Flink's NettyShuffleEnvironment. It owns and connects the network buffer pool, the registry
+of result partitions, the requests of input gates, the directory of peers, the server socket and the
+output flusher. The constructor does no I/O. Entering the environment allocates the memory and
+listens. Leaving it releases the remaining partitions and gates, lets every connection send its
+output, and closes.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class NetworkEnvironment:
     ) -> None:
         """Release everything, let connections send their output, and close.
 
-        A cancellation meanwhile cuts the connections off.
+        A cancellation during this call cuts the connections off.
         """
         if self._loop is not None:
             check_loop(self._loop, "the network environment")
@@ -428,7 +428,7 @@ class NetworkEnvironment:
         buffer_timeout_ms: BufferTimeout | None = None,
         types: Registered = None,
     ) -> AsyncIterator[TopicWriter]:
-        """Write records for any number of readers that join and leave meanwhile.
+        """Write records for any number of readers, which join and leave at any time.
 
         A reader of ``name`` gets the records emitted after it has joined. ``slow_readers`` is the
         policy for a reader that does not keep up. With "wait", all readers wait for it. With

@@ -1,7 +1,7 @@
 """Partition names in a directory, where each producer has a file with its address.
 
-The directory has a folder for each job, which has a folder for each partition name, which has a
-file for each worker that produces such a partition. The file contains the address. The producer
+The directory has a folder for each job, with a folder for each partition name. In the latter, each
+worker that produces such a partition has a file. The file contains the address. The producer
 keeps it locked while it lives, however it ends. An unlocked file therefore belongs to a process
 that is gone, and the next process that finds the file removes it. A file is renamed into place
 after it is locked, and no two files have the same name. A process that removes the file of an

@@ -50,7 +50,7 @@ Withdraw: TypeAlias = Callable[[FailedProducer | None], Awaitable[None]]
 
 
 class PartitionNames:
-    """Published partitions of one job at ``place``, whose name is used in messages."""
+    """Published partitions of one job; messages use ``place`` as the name of their place."""
 
     def __init__(self, job: str, place: str, config: NetworkConfig | None = None) -> None:
         self._job = job
