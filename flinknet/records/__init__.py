@@ -1,1 +1,1 @@
-"""What a task sees of the exchange: record writer, record reader, partitioners, key groups."""
+"""The exchange as a task sees it: record writer, record reader, partitioners and key groups."""

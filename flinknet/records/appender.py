@@ -1,24 +1,18 @@
-"""Appending records that do not fit the open builder of an output, over as many as they take.
+"""Record appender: the path for records that do not fit the open builder of an output.
 
-Theory of operation. What a route cannot write itself comes here, so here is everything that happens
-per buffer: checking a long record's limits, waiting for memory, noticing that the consumers are
-gone, asking for a flush, and yielding to the event loop.
+Theory of operation. A route writes a record itself if it fits the open builder, and calls the
+appender otherwise. The appender therefore does all the work that is needed once per buffer: it
+checks a long record against the limits, waits for memory, notices released consumers, requests a
+flush, and yields to the event loop.
 
-A record is begun only while the partition's pool is available (soft); in the middle of one any
-buffer will do (hard). Whoever waits is alone in the slow path, so that nothing comes between the
-pieces of a record: no record of another task, and no event. ``torn`` is set while a record is begun
-and not complete: outside the slow path that means that a cancellation has cut it off.
+A record begins only while the partition's pool is available (soft backpressure). In the middle of a
+record, any buffer will do (hard backpressure). A task that waits holds the slow path alone, so
+neither a record of another task nor an event comes between the pieces of a record. ``torn`` is set
+while a record is begun and not complete. Outside the slow path, ``torn`` means that a cancellation
+has cut the record off.
 
-A builder that a reader has taken from goes on, if the record fits what is left of it, whether the
-pool is available or not: it needs nothing of the pool.
-
-A record is cut only if both it and what is left of the buffer are more than 1/16 of a buffer: it
-starts the next buffer otherwise, so that most buffers end with a record and the consumer can take
-them apart at once. One that is not cut, and for which there is a buffer, is written by the call of
-``append`` itself, as most are by that of ``emit``.
-
-The appender counts the records that it has written (``records_out``), the routes count those that
-they have; a builder counts its own.
+Counting: the appender counts the records that it has written (``records_out``), each route counts
+its own, and each builder counts its own.
 """
 
 from __future__ import annotations
@@ -41,19 +35,19 @@ _UNCUT_SHARE = 16
 
 
 class RecordAppender:
-    """Appends to the outputs of one partition, for one writer.
+    """Appender of records to the outputs of one partition, for one writer.
 
-    ``torn`` says whether a record is begun and not complete, ``ended`` that no other may come,
-    ``builders_opened`` counts those of the pool, ``builders_resumed`` how often one went on behind
-    what a reader had taken; ``unflushed`` holds the outputs in which something new stands since it
-    was emptied.
+    Attributes: ``torn`` is true while a record is begun and not complete. ``ended`` is true when no
+    more records may come. ``builders_opened`` counts the builders taken from the pool.
+    ``builders_resumed`` counts how often a builder was resumed after a reader had taken from it.
+    ``unflushed`` holds the outputs that received data since the set was last emptied.
 
     Args:
-        partition: where the outputs are.
-        broadcast: the output that all subpartitions share.
-        wait: suspends until an Availability is available.
-        limits: what records are held against.
-        on_unflushed: called when something stands in an output, and in none did before.
+        partition: The partition of the outputs.
+        broadcast: The output that all subpartitions share.
+        wait: Suspends until an Availability is available.
+        limits: The limits that records are checked against.
+        on_unflushed: Called when an output becomes unflushed while no other output is.
     """
 
     __slots__ = (
@@ -103,10 +97,13 @@ class RecordAppender:
     ) -> Coroutine[Any, Any, None]:
         """Write a record that does not fit the open builder of an output.
 
-        ``head`` are its first bytes, if ``data`` is only its content. Raises SerializationError
-        for one over a limit, ConsumerCancelledError or the cause with which the consumers were
-        lost, LocalProtocolError after the end. If the waiting is cancelled, nothing is written, or
-        the record is torn, which takes one longer than a buffer.
+        ``head`` holds the first bytes of the record if ``data`` holds only its content.
+
+        Cancellation: a cancelled wait leaves the record unwritten, or torn if the record is longer
+        than a buffer.
+
+        Raises SerializationError for a record over a limit, ConsumerCancelledError or the cause of
+        the loss of the consumers, and LocalProtocolError after the end.
         """
         filled, opened = output.builder, self.builders_opened
         if not self._append_at_once(output, data, head):
@@ -116,8 +113,10 @@ class RecordAppender:
         return WRITTEN
 
     def _append_at_once(self, output: Output, data: bytes | memoryview, head: bytes) -> bool:
-        """Write a record that is not cut, unless something speaks against it, or has to be waited
-        for; whether it is written."""
+        """Write a record that is not cut, if nothing prevents it; return whether it is written.
+
+        A record that has to wait is not written.
+        """
         builder, size = output.builder, len(head) + len(data)
         if (
             size > self._whole_bytes_max
@@ -129,8 +128,10 @@ class RecordAppender:
             or not self._partition.writable
         ):
             return False
+        # Records shared by all subpartitions come before the records of one of them.
         if output is not self._broadcast:
             self.seal_broadcast()
+        # Resuming a builder needs nothing of the pool, so it does not wait for the pool.
         if builder.paused:
             self._resume(builder)
         if not builder.append_whole(data, head):
@@ -172,7 +173,7 @@ class RecordAppender:
             await yield_to_loop()
 
     def _count(self, output: Output) -> None:
-        """A record is written, and may have to be flushed."""
+        """Count a written record, and mark its output as unflushed."""
         self.records_out += 1
         is_first = not self.unflushed
         self.unflushed.add(output)
@@ -180,21 +181,25 @@ class RecordAppender:
             self._on_unflushed()
 
     def _is_over_budget(self, filled: BufferBuilder, opened: int) -> bool:
-        """Whether the loop is to turn, after a record before which so many had been opened."""
+        """Return whether the writer should yield to the loop.
+
+        ``opened`` is the value of ``builders_opened`` before the record.
+        """
         count = self.builders_opened - opened
         return count > 0 and self._budget.spend(count, filled.records)
 
     def seal_broadcast(self) -> None:
-        """Let what all subpartitions share stand before what one of them gets."""
+        """Seal the shared builder, so that shared records precede records for one subpartition."""
         if not self._broadcast.builder.sealed:
             self._broadcast.seal()
 
     async def until_between_records(self) -> None:
-        """Wait until no record is in progress; what is to stand between two of them must be written
-        then without another wait.
+        """Wait until no record is in progress.
 
-        Raises what ``append`` raises, but for the end of the records, behind which events may
-        come."""
+        The caller must then write its event without another wait, or a record may begin before the
+        event. Raises the errors of ``append``, except after the end of the records: events may
+        follow the end.
+        """
         while self._slow_path.busy:
             await self._slow_path.until_free()
         self._partition.check_writable()
@@ -217,7 +222,7 @@ class RecordAppender:
             )
 
     def _resume(self, builder: BufferBuilder) -> None:
-        """Go on behind what a reader has taken, as in a new builder."""
+        """Resume a builder behind the bytes that a reader has taken."""
         if not self._partition.writable:
             self._partition.check_writable()
         builder.resume()
@@ -226,8 +231,11 @@ class RecordAppender:
     async def _begin_when_available(
         self, output: Output, data: memoryview, head: bytes
     ) -> memoryview:
-        """Hold a record back until the pool is available and a buffer certain: a record no longer
-        than that is then written without another wait, whole or not at all; return the rest."""
+        """Wait until the pool is available and a buffer is certain, then begin the record.
+
+        Return the rest. A record that fits one buffer is then written without another wait, whole
+        or not at all.
+        """
         with self._slow_path:
             self._partition.check_writable()
             while not self._availability.available:
@@ -236,15 +244,17 @@ class RecordAppender:
             return self._begin(output, data, head)
 
     async def _write_rest(self, output: Output, rest: memoryview, head: bytes) -> None:
-        """Go on with a record that has run out of buffers."""
+        """Write the rest of a record that has run out of buffers."""
         with self._slow_path:
             while rest:
                 await self._wait(self._availability, WaitReason.HARD_BACKPRESSURE)
                 rest = self._write_on(output, rest, head)
 
     def _begin(self, output: Output, data: memoryview, head: bytes) -> memoryview:
-        """Begin a record that does not fit, and write as much of it as there are buffers for;
-        return the rest."""
+        """Begin a record that does not fit, and write as much as there are buffers for.
+
+        Return the rest.
+        """
         rest = data
         if output.builder.remaining:
             rest = self._fill_up(output.builder, data, head)
@@ -252,7 +262,7 @@ class RecordAppender:
         return self._write_on(output, rest, head)
 
     def _write_on(self, output: Output, rest: memoryview, head: bytes) -> memoryview:
-        """Write to new builders until nothing is left or no buffer is there; return the rest."""
+        """Write to new builders until the record ends or no buffer is left; return the rest."""
         partition = self._partition
         while rest:
             if not partition.writable:
@@ -267,7 +277,7 @@ class RecordAppender:
         return rest
 
     def _fill_up(self, builder: BufferBuilder, data: memoryview, head: bytes) -> memoryview:
-        """Use what is left of an open builder, for a record that may be cut; return the rest."""
+        """Fill the open builder, if the record may be cut; return the rest."""
         size = len(head) + len(data)
         if builder.remaining < size and not _is_cut(builder, size):
             return data
@@ -276,7 +286,7 @@ class RecordAppender:
         return rest
 
     def _fill(self, builder: BufferBuilder, rest: memoryview, head: bytes) -> memoryview:
-        """Write to a new builder and return what did not fit."""
+        """Write to a new builder; return the rest that did not fit."""
         self.builders_opened += 1
         if not self.torn and builder.append_whole(rest, head):
             return rest[:0]
@@ -287,20 +297,25 @@ class RecordAppender:
 
 
 def _is_cut(builder: BufferBuilder, size: int) -> bool:
-    """Whether a record of so many bytes, which does not fit an open builder, begins in it."""
+    """Return whether a record that does not fit an open builder begins in it.
+
+    A record is cut only if both the record and the remaining space exceed 1/16 of a buffer.
+    Otherwise the record starts the next buffer. Most buffers then end with a record, and the
+    consumer can deserialise them at once.
+    """
     return min(builder.remaining, size) > builder.capacity // _UNCUT_SHARE
 
 
 async def emit_lets_loop_turn() -> None:
-    """What there is to await for a record that is written, and with which the budget is spent."""
+    """Yield to the loop, for a record that is written and has spent the budget."""
     await yield_to_loop()
 
 
 class _SlowPath:
-    """Lets one at a time through the part that may wait in the middle of a record.
+    """Lock of the code that may wait in the middle of a record; one task at a time holds it.
 
-    ``while slow_path.busy: await slow_path.until_free()``, then ``with slow_path:``; nothing can
-    come between the two, because nothing is awaited there.
+    Usage: ``while slow_path.busy: await slow_path.until_free()``, then ``with slow_path:``. Nothing
+    is awaited between the two, so no other task can enter between them.
     """
 
     __slots__ = ("_free", "_wait", "busy")
@@ -311,7 +326,7 @@ class _SlowPath:
         self._wait = wait
 
     async def until_free(self) -> None:
-        """Wait until whoever is inside has left."""
+        """Wait until the task in the slow path has left."""
         self._free.set(False)
         await self._wait(self._free, WaitReason.SOFT_BACKPRESSURE)
 

@@ -1,11 +1,11 @@
-# What ``await`` asks an object of C's for. CPython 3.11 asks for its slot ``am_send``, which Cython
-# has no method for; later ones for ``tp_iternext``, with the result in a StopIteration, of which
-# Cython makes a new one each time: a record took three and a half times as long. A class that has
-# ``__await__`` and ``__next__`` is given both by hand, once.
+# The C slots that ``await`` uses on an object. CPython 3.11 uses ``am_send``, for which Cython has
+# no method. Later versions use ``tp_iternext``, with the result in a StopIteration. Cython creates
+# a new StopIteration each time, which made a record take three and a half times as long. A class
+# with ``__await__`` and ``__next__`` therefore gets both slots set by hand, once.
 #
-# Here the result travels in an exception that is there already, the *end*: ``await`` takes the
-# result out and drops it, so nobody has seen it. Who calls next() instead may keep it; then the
-# result gets one of its own.
+# Here the result travels in a StopIteration that already exists, the *end*. ``await`` takes the
+# result out and drops the exception, so no other code sees it. Code that calls next() directly may
+# keep the exception; the next result then gets an exception of its own.
 
 from cpython.object cimport PyObject
 

@@ -1,9 +1,9 @@
 """Blocks: many records packed with one call.
 
-Theory of operation. A list of records is packed as one msgpack array, and the array's header is
-cut off: what is left are the same bytes as if the records had been packed one by one, for a
-fraction of the calls. How many records a block has is estimated by the size of those packed last.
-A block that does not fit what is left of a buffer is cut between two records (``record_ends``).
+Theory of operation. A list of records is packed as one msgpack array, and the array's header is cut
+off. The remaining bytes equal the bytes of the records packed one by one, for a fraction of the
+calls. The number of records in a block is estimated from the size of the records packed last. A
+block that does not fit the rest of a buffer is cut between two records (``record_ends``).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from flinknet.records.detached import Detachment, each_detached
 __all__ = ["BlockPacker", "chunks", "record_ends"]
 
 _BLOCK_RECORDS_MIN = 4
-"""Fewer records gain too little."""
+"""Smaller blocks gain too little."""
 
 _BLOCK_RECORDS_MAX = 128
-"""More gain nothing."""
+"""Larger blocks gain nothing."""
 
 _BLOCK_BYTES_MAX = 8_192
-"""Of larger blocks too many would have to be cut: a default buffer has 32 KiB."""
+"""Too many larger blocks would have to be cut: a default buffer has 32 KiB."""
 
 CHUNK_RECORDS = 512
 _FIXARRAY_MAX = 15
 
 
 class BlockPacker:
-    """Packs blocks of records.
+    """Packer of blocks of records.
 
-    ``bytes_max`` is the limit of a record: blocks that are expected to be larger are not packed.
+    ``bytes_max`` is the limit of a record. Blocks that are expected to exceed it are not packed.
     """
 
     __slots__ = ("_bytes_max", "_pack", "_record_bytes")
@@ -45,23 +45,23 @@ class BlockPacker:
         self._record_bytes = float(self._bytes_max)
 
     def observe(self, record_bytes: int) -> None:
-        """Learn the size of a record that was packed alone."""
+        """Learn from the size of a record that was packed alone."""
         self._record_bytes = record_bytes
 
     @property
     def worthwhile(self) -> bool:
-        """Whether records are small enough, by those packed last."""
+        """Whether the records packed last were small enough for blocks."""
         return self._record_bytes * _BLOCK_RECORDS_MIN <= self._bytes_max
 
     def records_in_block(self) -> int:
-        """How many records to pack together; 0 if they are not worth a block."""
+        """Return the number of records to pack together; 0 if a block is not worthwhile."""
         records = int(self._bytes_max / self._record_bytes)
         return min(records, _BLOCK_RECORDS_MAX) if records >= _BLOCK_RECORDS_MIN else 0
 
     def pack(self, records: list[Any]) -> memoryview:
-        """Return the bytes of a block's records, and learn from them.
+        """Return the packed bytes of the records of a block, and learn their size.
 
-        Raises SerializationError if one of the records cannot be serialised, or is too deep inside
+        Raises SerializationError if a record cannot be serialised, or is nested too deeply inside
         an array.
         """
         header_bytes = 1 if len(records) <= _FIXARRAY_MAX else 3
@@ -71,7 +71,7 @@ class BlockPacker:
 
 
 def record_ends(block: memoryview) -> list[int]:
-    """Return where the records of a block end."""
+    """Return the offsets at which the records of a block end."""
     unpacker = msgpack.Unpacker(max_buffer_size=len(block))
     unpacker.feed(block)
     ends = []
@@ -82,8 +82,12 @@ def record_ends(block: memoryview) -> list[int]:
 
 
 def chunks(records: Iterable[Any], size: int = CHUNK_RECORDS) -> Iterator[list[Any]]:
-    """Cut records into lists; if the iterable raises, what it gave before comes first. One that
-    gives the same object again, changed, has given it as it was (``detached.py``)."""
+    """Split records into lists.
+
+    If the iterable raises, the records that it gave before are yielded first. An iterable may give
+    the same object again after changing it; the records are detached, so each keeps its state as it
+    was given (``detached.py``).
+    """
     if type(records) is list:
         for start in range(0, len(records), size):
             yield records[start : start + size]

@@ -1,5 +1,5 @@
-# The value of an int that has one digit or two, as most have: read where it stands. Up to CPython
-# 3.13 its layout is known here; for others CPython tells those of one digit.
+# Reads the value of an int with one or two digits, as most ints have, directly from the object. Up
+# to CPython 3.13 the layout is known here. Later versions report ints of one digit themselves.
 
 from cpython.object cimport PyObject
 

@@ -1,16 +1,15 @@
-"""Conversions: values made what a declared type says, by a form that is made of the type once.
+"""Conversions of values to a declared type, by a form that is built once per type.
 
-Theory of operation. A type says itself what a value becomes (``convert``), which asks every value
-many questions. Nearly every value is what its type says already, and that can be found out by
-comparing it with a *form*: a kind, bounds, the forms of its parts. A value that fits goes on as the
-very object, as it would without a type. One that does not fit is made anew where the form says how:
-a list of a tuple, a row of a tuple or a dict, a float of an int. Everything else, and everything
-that is wrong, is left to ``convert`` of the very part that it concerns, so values and errors are
-those of ``convert``.
+Theory of operation. The type itself can convert a value (``convert``), but asks many questions per
+value. Nearly every value already conforms to its type, which a comparison with a *form* can tell: a
+kind, bounds, and the forms of its parts. A conforming value passes through as the same object, as
+it would without a type. Another value is rebuilt where the form tells how: a list from a tuple, a
+row from a tuple or a dict, a float from an int. ``convert`` handles every other part, and every
+wrong part, so values and errors equal those of ``convert``.
 
-In C a comparison takes some nanoseconds (``conversion.pyx``); this form is for plain Python, and
-for those who change the other. The one difference: an error that a class of the user's raises while
-its object is looked at may be raised by another line.
+In C a comparison takes some nanoseconds (``conversion.pyx``). This form serves plain Python, and as
+a reference for changes of the other. One difference remains: an error of a user's class that is
+raised while its object is inspected may come from another line.
 """
 
 from __future__ import annotations
@@ -49,19 +48,19 @@ class Convertible(Protocol):
     """A declared type."""
 
     def convert(self, value: Any) -> Any:
-        """Return the value as the type says."""
+        """Return the value as the type requires."""
 
     def conversion(self) -> Conversion:
         """Return the conversion of the type."""
 
 
 class Conversion:
-    """Makes values what a type says. It travels as the type.
+    """Conversion of values to one type. It is pickled as its type.
 
     Args:
-        kind: the type, whose ``convert`` makes what no form is known for.
-        fits: whether a value is what the type says already.
-        make: returns a value made what the type says, None if only ``convert`` can tell.
+        kind: The type. Its ``convert`` handles the values that no form is known for.
+        fits: Returns whether a value already conforms to the type.
+        make: Returns a value rebuilt for the type; None if only ``convert`` can tell.
     """
 
     __slots__ = ("_make", "_otherwise", "fits", "kind")
@@ -69,25 +68,25 @@ class Conversion:
     def __init__(self, kind: Convertible, fits: Fits, make: Callable[[Any], Any]) -> None:
         self.kind = kind
         self.fits = fits
-        """Tells whether a value would be returned itself."""
+        """Returns whether the conversion would return a value itself."""
         self._make = make
         self._otherwise = kind.convert
 
     def __call__(self, value: Any, /) -> Any:
-        """Return the value as the type says. Raises what ``convert`` raises."""
+        """Return the value as the type requires. Raises the errors of ``convert``."""
         if self.fits(value):
             return value
         made = self._make(value)
         return self._otherwise(value) if made is None else made
 
     def each(self, records: Iterable[Any]) -> list[Any]:
-        """Return all records as the type says: the very list if every record is so already."""
+        """Return all records as the type requires; the same list if all already conform."""
         if type(records) is list and all(map(self.fits, records)):
             return records
         return [self(record) for record in records]
 
     def as_they_come(self, records: Iterable[Any]) -> ConvertedRecords:
-        """Return an iterator that makes each record what the type says when it is asked for."""
+        """Return an iterator that converts each record when it is requested."""
         return ConvertedRecords(self, records)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -95,12 +94,14 @@ class Conversion:
 
 
 class ConvertedRecords:
-    """Records that are made what a type says one by one, so that only one of them is there at a
-    time, where a batch of lists would have the garbage collector look through all of them.
+    """Iterator that converts records one by one.
+
+    Only one converted record exists at a time. A batch of lists would make the garbage collector
+    scan all of them.
 
     Args:
-        conversion: that of the records.
-        records: what is iterated over, once.
+        conversion: The conversion of the records.
+        records: The iterable of records; iterated once.
     """
 
     __slots__ = ("_conversion", "_records", "last")
@@ -109,7 +110,7 @@ class ConvertedRecords:
         self._conversion = conversion
         self._records = iter(records)
         self.last: Any = None
-        """The record that was handed out last, None before the first."""
+        """The record that was returned last; None before the first."""
 
     def __iter__(self) -> Self:
         return self
@@ -120,11 +121,11 @@ class ConvertedRecords:
 
 
 class ConvertedKey:
-    """A key selector whose keys are made what their type says.
+    """Key selector with keys converted to their declared type.
 
     Args:
-        key: the key selector.
-        conversion: that of the keys.
+        key: The key selector.
+        conversion: The conversion of the keys.
     """
 
     __slots__ = ("conversion", "key")
@@ -142,21 +143,21 @@ class ConvertedKey:
 
 
 def conversion_of(kind: Convertible) -> Conversion:
-    """Return the conversion of a type; a pickled conversion is made again by this."""
+    """Return the conversion of a type; unpickling a conversion calls this."""
     return kind.conversion()
 
 
 def _unknown(value: Any) -> None:
-    """Leave a value to the type."""
+    """Return None: the type's ``convert`` handles the value."""
 
 
 def unknown(kind: Convertible) -> Conversion:
-    """Return the conversion of a type of which only its ``convert`` is known."""
+    """Return the conversion of a type that is known only by its ``convert``."""
     return Conversion(kind, lambda value: False, _unknown)
 
 
 def anything(kind: Convertible) -> Conversion:
-    """Return the conversion of a type that every value is of."""
+    """Return the conversion of a type that accepts every value."""
     return Conversion(kind, lambda value: True, _unknown)
 
 
@@ -185,7 +186,7 @@ def _real(value: Any) -> float | None:
 
 
 def floats(kind: Convertible) -> Conversion:
-    """Return the conversion of a type of floats that have 32 bits."""
+    """Return the conversion of a type of 32-bit floats."""
 
     def make(value: Any) -> float | None:
         real = value if type(value) is float else _real(value)
@@ -202,7 +203,7 @@ def floats(kind: Convertible) -> Conversion:
 
 
 def _rounded(real: float) -> float | None:
-    """Return the nearest number that has 32 bits, None if there is none."""
+    """Return the nearest 32-bit float; None if there is none."""
     try:
         number: float = _FLOAT.unpack(_FLOAT.pack(real))[0]
     except OverflowError:
@@ -216,8 +217,10 @@ def characters(kind: Convertible) -> Conversion:
 
 
 def tuples(kind: Convertible, parts: Iterable[Conversion], row: Any) -> Conversion:
-    """Return the conversion of a type of tuples; ``row`` is the class of rows, which may become
-    tuples. Parts may be None."""
+    """Return the conversion of a type of tuples.
+
+    ``row`` is the class of rows, which may become tuples. Parts may be None.
+    """
     own = tuple(parts)
 
     def make(value: Any) -> tuple[Any, ...] | None:
@@ -230,8 +233,10 @@ def tuples(kind: Convertible, parts: Iterable[Conversion], row: Any) -> Conversi
 def rows(
     kind: Convertible, parts: Iterable[Conversion], names: Iterable[str], row: Any
 ) -> Conversion:
-    """Return the conversion of a type of rows, which are objects of the class ``row``. Values may
-    be None."""
+    """Return the conversion of a type of rows, the objects of the class ``row``.
+
+    Values may be None.
+    """
     own, fields = tuple(parts), tuple(names)
     if len(own) != len(fields):
         raise ValueError("a row has a name for each of its values")
@@ -262,8 +267,10 @@ def rows(
 
 
 def lists(kind: Convertible, element: Conversion, may_have_none: bool) -> Conversion:
-    """Return the conversion of a type of lists; ``may_have_none`` says whether elements may be
-    None."""
+    """Return the conversion of a type of lists.
+
+    ``may_have_none`` tells whether elements may be None.
+    """
     element_fits = element.fits
 
     def fits(value: Any) -> bool:
@@ -297,13 +304,15 @@ def maps(kind: Convertible, key: Conversion, value: Conversion) -> Conversion:
 
 
 def _is_iterated_as_tuple(value: Any) -> bool:
-    """Whether it is a tuple whose elements are those that an iteration would give."""
+    """Return whether a value is a tuple with the standard iteration."""
     return isinstance(value, tuple) and type(value).__iter__ is tuple.__iter__
 
 
 def _values_of(value: Any, row: Any) -> Sequence[Any] | None:
-    """Return the values of a tuple, a list or a row; None for what is none of these, or does
-    something of its own when it is iterated over."""
+    """Return the values of a tuple, a list or a row; None for another value.
+
+    A tuple or row with an iteration of its own counts as another value.
+    """
     if type(value) is list or _is_iterated_as_tuple(value):
         return tuple(tuple.__iter__(value)) if isinstance(value, tuple) else tuple(value)
     if type(value) is row and type(value._values) in (tuple, list):
@@ -312,7 +321,7 @@ def _values_of(value: Any, row: Any) -> Sequence[Any] | None:
 
 
 def _values_for_row(value: Any, row: Any, fields: Sequence[str]) -> Sequence[Any] | None:
-    """Return the values for the fields of a row; None if it takes more to find them."""
+    """Return the values for the fields of a row; None if finding them takes ``convert``."""
     if type(value) is row:
         given, own = _values_of(value, row), value._fields
         if given is None or own is None or tuple(own) == fields:
@@ -330,8 +339,10 @@ def _values_for_row(value: Any, row: Any, fields: Sequence[str]) -> Sequence[Any
 
 
 def _values_by_name(given: Any, fields: Sequence[str]) -> Sequence[Any] | None:
-    """Return the values of a dict with the names of a row, None for those that it does not have;
-    None if it is no plain dict."""
+    """Return the values of a dict by the names of a row, with None for a missing name.
+
+    Return None if ``given`` is not a plain dict.
+    """
     return tuple(map(given.get, fields)) if type(given) is dict else None
 
 

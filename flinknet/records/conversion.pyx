@@ -1,11 +1,11 @@
 # cython: binding=False
 """Conversions in C: see ``conversion.py``.
 
-Theory of operation. ``fits`` compares a value with its form without running any Python code, so
-nothing can change meanwhile. ``_made`` builds what does not fit, and asks the type itself
-(``convert``) for all that it does not know: that raises what is wrong with a value. Both are
-called through ``tp_vectorcall``, which takes a third of the time of ``tp_call``: Cython has no word
-for it, so the slot is set below.
+Theory of operation. ``fits`` compares a value with its form without running Python code, so nothing
+can change meanwhile. ``_made`` rebuilds a value that does not fit, and calls the type's ``convert``
+for everything that it does not know; ``convert`` raises the error of a wrong value. Conversions are
+called through ``tp_vectorcall``, which takes a third of the time of ``tp_call``. Cython has no
+syntax for it, so the slot is set below.
 """
 
 cimport cython
@@ -46,7 +46,7 @@ cdef extern from *:
         return NULL;
     }
 
-    /* A tuple whose elements are those that an iteration would give. */
+    /* Whether a value is a tuple with the standard iteration. */
     static inline int is_iterated_as_tuple(PyObject *value) {
         return PyTuple_Check(value) && Py_TYPE(value)->tp_iter == PyTuple_Type.tp_iter;
     }
@@ -114,11 +114,11 @@ cdef extern from *:
     """
     #define taken(value) (value)
     """
-    object taken(PyObject *value)  # The same, with its reference: a new one of the object.
+    object taken(PyObject *value)  # Takes over the reference to the value.
 
 
 cdef enum:
-    UNKNOWN  # the type alone knows
+    UNKNOWN  # only the type's ``convert`` knows
     ANYTHING
     EXACTLY
     INTEGER
@@ -140,7 +140,7 @@ cdef tuple _NOTHING = ()
 
 
 cdef bint fits(Conversion conversion, PyObject *value) noexcept:
-    """Whether a value is what the type says already, and would be returned itself."""
+    """Return whether a value already conforms to the type, and would be returned itself."""
     cdef int form = conversion._form
     cdef int overflow
     cdef long long number
@@ -178,7 +178,7 @@ cdef bint fits(Conversion conversion, PyObject *value) noexcept:
 
 
 cdef bint _all_fit(Conversion conversion, PyObject *values, bint are_tuple) noexcept:
-    """Whether each of as many values as there are parts is None or fits its part."""
+    """Return whether each value is None or fits its part; there must be a value for each part."""
     cdef PyObject *parts = <PyObject *>conversion._parts
     cdef PyObject *value
     cdef Py_ssize_t index
@@ -213,7 +213,7 @@ cdef bint _entries_fit(Conversion conversion, PyObject *values) noexcept:
 
 
 cdef PyObject *_attribute(PyObject *row, name) noexcept:
-    """Return a new reference to an attribute of a row, NULL if it has none of this name."""
+    """Return a new reference to an attribute of a row; NULL if there is none of this name."""
     cdef PyObject *value = PyObject_GenericGetAttr(row, <PyObject *>name)
     if value is NULL:
         PyErr_Clear()
@@ -221,7 +221,7 @@ cdef PyObject *_attribute(PyObject *row, name) noexcept:
 
 
 cdef bint _are_names(Conversion conversion, PyObject *fields) noexcept:
-    """Whether the names of a row are those of the type, in their order."""
+    """Return whether the names of a row equal the names of the type, in order."""
     cdef PyObject *names = <PyObject *>conversion._names
     cdef Py_ssize_t index, number = PyTuple_GET_SIZE(names)
     if fields == names:
@@ -272,7 +272,7 @@ cdef object _converted(Conversion conversion, PyObject *value):
 
 
 cdef object _made(Conversion conversion, PyObject *value):
-    """Make a value that does not fit what the type says."""
+    """Convert a value that does not fit."""
     cdef int form = conversion._form
     made = None
     if form == TUPLE:
@@ -296,7 +296,7 @@ cdef object _made(Conversion conversion, PyObject *value):
 
 
 cdef object _made_number(int form, PyObject *value):
-    """Return a float of an int or a float; None if that is more than a comparison tells."""
+    """Return a float for an int or a float; None if only ``convert`` can tell."""
     cdef double real
     cdef double rounded
     if PyFloat_CheckExact(value):
@@ -315,8 +315,10 @@ cdef object _made_number(int form, PyObject *value):
 
 
 cdef object _values_of(Conversion conversion, PyObject *value):
-    """Return the values of a tuple, a list or a row as a tuple; None for what is none of these,
-    or does something of its own when it is iterated over."""
+    """Return the values of a tuple, a list or a row as a tuple; None for another value.
+
+    A tuple or row with an iteration of its own counts as another value.
+    """
     cdef PyObject *found
     if PyTuple_CheckExact(value):
         return <object>value
@@ -336,8 +338,10 @@ cdef object _values_of(Conversion conversion, PyObject *value):
 
 
 cdef object _made_parts(Conversion conversion, PyObject *given, bint are_tuple):
-    """Return a tuple, or a list, of values made what the parts say; None if they are not as many
-    as these."""
+    """Return a tuple or list of values converted to the types of the parts.
+
+    Return None if the number of values differs from the number of parts.
+    """
     cdef PyObject *parts = <PyObject *>conversion._parts
     cdef PyObject *value
     cdef Py_ssize_t index, number = PyTuple_GET_SIZE(parts)
@@ -385,7 +389,10 @@ cdef object _made_map(Conversion conversion, dict given):
 
 
 cdef object _made_row(Conversion conversion, PyObject *value):
-    """Return a row of what rows are made of; None if it takes more to find its values."""
+    """Return a row for a row, tuple, list, dict or object.
+
+    Return None if finding its values takes ``convert``.
+    """
     cdef PyObject *found
     kind = 0
     if Py_TYPE(value) == <PyTypeObject *>conversion._class:
@@ -430,8 +437,10 @@ cdef object _made_row(Conversion conversion, PyObject *value):
 
 
 cdef object _values_by_name(Conversion conversion, given):
-    """Return the values of a dict with the names of a row, None for those that it does not have;
-    None if it is no plain dict."""
+    """Return the values of a dict by the names of a row, with None for a missing name.
+
+    Return None if ``given`` is not a plain dict.
+    """
     cdef PyObject *names = <PyObject *>conversion._names
     cdef PyObject *value
     cdef Py_ssize_t index
@@ -441,7 +450,7 @@ cdef object _values_by_name(Conversion conversion, given):
     for index in range(PyTuple_GET_SIZE(names)):
         value = PyDict_GetItemWithError(<PyObject *>given, PyTuple_GET_ITEM(names, index))
         if value is NULL:
-            if PyErr_Occurred() is not NULL:  # of comparing keys: the type asks again
+            if PyErr_Occurred() is not NULL:  # of comparing keys: the type compares again
                 PyErr_Clear()
                 return None
             value = Py_None

@@ -1,20 +1,14 @@
-"""The cooperative budget: when a task lets the event loop run everything else, and how, without
-knowing the loop.
+"""The cooperative budget: tells a task when to yield to the event loop, and yields.
 
-A task that never has to wait would keep the loop to itself, so a writer and a reader each spend a
-budget of work between two yields (Tokio's cooperative scheduling).
+A task that never has to wait would keep the loop to itself. A writer and a reader therefore each
+spend a budget of work between two yields (Tokio's cooperative scheduling). The module needs no
+event loop.
 
-A writer's work is counted where a record needs another builder, so that one that fits pays nothing
-for it. To go on in a builder behind what a reader has taken is no work: there is at most one for
-each channel until the loop turns. (Over a thousand channels that are flushed with every turn, a
-turn after a few of them leaves one record to each buffer, and so there are as many for the next
-one: with a buffer timeout of 0, 0.36 million records went through in a second in place of 14.)
-
-With n channels the next builder may be needed after n buffers of records only: over a thousand of
-them nothing else would run for 0.2 s, and the consumer have nothing to read for as long. So a
-writer that chooses among channels lets the loop turn after so many records, too. It is a share of a
-buffer for each channel because what is flushed then costs a buffer for each: over a thousand, with
-half as many, a buffer timeout of 1 ms is kept more nearly, and a tenth less goes through.
+A writer's work is counted when a record needs another builder, so a record that fits costs no
+counting. Resuming a builder behind a reader is not counted as work: it happens at most once per
+channel until the loop turns. If it counted, a writer over a thousand channels that are flushed in
+every turn would yield after a few of them, with one record in each buffer. With a buffer timeout of
+0, that lowered throughput from 14 to 0.36 million records a second.
 """
 
 from __future__ import annotations
@@ -25,22 +19,32 @@ from types import coroutine
 __all__ = ["CooperativeBudget", "records_between_turns", "yield_to_loop"]
 
 _RECORDS_MAX = 4_096
-"""That fit open builders, between two turns of the loop: 0.4 ms where flinknet is compiled."""
+"""Records that fit open builders, between two turns of the loop: 0.4 ms if flinknet is compiled."""
 
 _CHANNEL_RECORDS_MAX = 512
-"""The same, for each of many channels: 50 ms with a thousand."""
+"""The same limit per channel, for many channels: 50 ms with a thousand.
+
+With n channels the next builder may be needed only after n buffers of records. With a thousand,
+nothing else would run for 0.2 s, and the consumer would have nothing to read. So a writer that
+chooses among channels also yields after a number of records. The number grows with the channels
+because each flush afterwards costs a buffer per channel. With half as many records over a thousand
+channels, a buffer timeout of 1 ms is kept more closely, and throughput is a tenth lower.
+"""
 
 _BUFFER_RECORDS = 64
-"""A buffer costs about as much as so many records, whatever is in it."""
+"""Records that cost about as much as one buffer, independent of the buffer's content."""
 
 _BUDGET_RECORDS = 300
-"""About 100 microseconds; a turn of the loop takes five to ten, and what it sends (data here,
-credit there) is sent in one piece. That is one full buffer of small records, or about four of large
-ones, or to read four that were flushed with next to nothing in them."""
+"""Work between two turns: about 100 microseconds.
+
+A turn of the loop takes 5 to 10 microseconds, and sends the data or credit of the whole interval in
+one piece. The budget covers one full buffer of small records, about four buffers of large ones, or
+the reading of four buffers that were flushed nearly empty.
+"""
 
 
 class CooperativeBudget:
-    """What a writer or a reader may do before it lets the loop turn."""
+    """Work that a writer or a reader may do before it yields to the loop."""
 
     __slots__ = ("_spent",)
 
@@ -48,8 +52,10 @@ class CooperativeBudget:
         self._spent = 0
 
     def spend(self, buffers: int, records: int) -> bool:
-        """Spend so many more buffers and records; return whether that exhausts the budget, which is
-        whole again then."""
+        """Spend a number of buffers and records; return whether the budget is exhausted.
+
+        An exhausted budget is restored at once.
+        """
         self._spent += buffers * _BUFFER_RECORDS + records
         if self._spent < _BUDGET_RECORDS:
             return False
@@ -58,11 +64,11 @@ class CooperativeBudget:
 
 
 def records_between_turns(channels: int) -> int:
-    """Return after how many records that fit their builders a writer lets the loop turn."""
+    """Return after how many records that fit their builders a writer yields to the loop."""
     return max(_RECORDS_MAX, _CHANNEL_RECORDS_MAX * channels)
 
 
 @coroutine
 def yield_to_loop() -> Generator[None, None, None]:
-    """Let the event loop run everything else once; any asyncio loop takes a bare yield so."""
+    """Yield to the event loop once; every asyncio loop accepts a bare yield."""
     yield

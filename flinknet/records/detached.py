@@ -1,18 +1,18 @@
-"""Values as they are when a function gives them away, whatever it does with them later.
+"""Detachment: protects values from changes after a function has given them away.
 
-Theory of operation. A function may return, yield or hand over an object that it goes on using: its
-own attribute, what it keeps in state, a dict that a generator fills again. Such values are gathered
-before they are copied or serialised, so each is *detached* when it is given away, before any code
-of the function runs again: from then on nothing that can be changed is in it that another object
-refers to. A value that cannot be changed, which is found out for each value, is detached as it is;
-any other is copied.
+Theory of operation. A function may return, yield or pass an object that it goes on using: its own
+attribute, an object in its state, a dict that a generator fills again. Such values are collected
+before they are copied or serialised. So each value is *detached* when it is given away, before any
+code of the function runs again. A detached value contains no changeable object that another object
+refers to. An unchangeable value is detached as it is; each value is checked. Any other value is
+copied.
 
-Compiled (``detached.pyx``) that check takes some nanoseconds, and a value to which nothing else
-refers is not copied either: a dict that was made for one record has one reference, which has been
-given away with it.
+The compiled check (``detached.pyx``) takes some nanoseconds. It also avoids copying a value without
+other references: a dict that was created for one record has one reference, which was given away
+with it.
 
-A ``Detachment`` says what becomes of a value that cannot be copied. Where only a writer takes it,
-it goes on as it is: the writer refuses it, with a better reason.
+A ``Detachment`` tells how to treat a value that cannot be copied. If only a writer takes the value,
+the value passes as it is: the writer refuses it with a better reason.
 """
 
 from __future__ import annotations
@@ -35,38 +35,38 @@ __all__ = [
 
 
 def detached(value: Any, detachment: int = Detachment.ALWAYS) -> Any:
-    """Return a value in which nothing that can be changed has another reference.
+    """Return a value in which no changeable object has another reference.
 
-    Raises TypeError if it cannot be copied and has to be.
+    Raises TypeError if the value must be copied and cannot be.
     """
     return copied_as(detachment, value) if detachment else value
 
 
 def each_detached(values: Iterable[Any], detachment: int = Detachment.ALWAYS) -> Iterator[Any]:
-    """Generate values, each detached before the next is asked for."""
+    """Generate values, each detached before the next one is requested."""
     for value in values:
         yield detached(value, detachment)
 
 
 def all_detached(values: Iterable[Any], detachment: int = Detachment.ALWAYS) -> Iterable[Any]:
-    """Return the values of ``each_detached``, or the very list if nothing in it can be changed."""
+    """Return the values of ``each_detached``; the same list if no value in it can change."""
     if type(values) is list and (not detachment or are_unchanging(values)):
         return values
     return each_detached(values, detachment)
 
 
 def each_result(results: Iterator[Any], detachment: int = Detachment.ALWAYS) -> Iterator[Any]:
-    """Generate the values in one iterable after the other; None counts as an empty one."""
+    """Generate the values of one iterable after the other; None counts as empty."""
     return each_detached(chain.from_iterable(one for one in results if one is not None), detachment)
 
 
 def each_returned(
     call: Callable[[Any], Any], records: Iterator[Any], detachment: int = Detachment.ALWAYS
 ) -> Iterator[Any]:
-    """Call a function on each record and generate what it returns."""
+    """Call a function on each record and generate the results."""
     for record in records:
         value = call(record)
-        # A record that cannot be changed takes no further call.
+        # The check is inlined here: an unchangeable result takes no further call.
         kind = type(value)
         if kind in UNCHANGING or (kind is tuple and UNCHANGING.issuperset(map(type, value))):
             yield value
@@ -77,7 +77,7 @@ def each_returned(
 def each_passed(
     call: Callable[[Any], Any], records: Iterator[Any], detachment: int = Detachment.ALWAYS
 ) -> Iterator[Any]:
-    """Call a function on each record and generate those for which it is true."""
+    """Generate the records for which a function returns true."""
     for record in records:
         if call(record):
             yield detached(record, detachment)

@@ -1,14 +1,15 @@
 # cython: binding=False
 """Detaching in C: see ``detached.py``.
 
-Theory of operation. The type of a value, and of each part of a tuple, is compared by its address
-with the few that nearly all values have; only others are looked up (``nature_of``). A value that
-can be changed is *owned* if all references to it are known: the one that came with it out of a call
-or an iterator, and those of a batch that no other component reads. The same must be so for all
-that it refers to, which the garbage collector's view of it shows (``tp_traverse``), for types of
-which that shows everything: no generator, closure, cache, table or attribute can then reach into
-it. A weak reference counts as one. Reference counts mean that only with a GIL, and before CPython
-3.14, which does not count what is on a stack; elsewhere every value that can be changed is copied.
+Theory of operation. The type of a value, and of each element of a tuple, is compared by address
+with the few types of nearly all values; only other types are looked up (``nature_of``). A
+changeable value is *owned* if all references to it are known: the reference that came with it out
+of a call or an iterator, and those of a batch that no other component reads. Every changeable
+object in it must be owned, too. The garbage collector's traversal (``tp_traverse``) shows those
+objects, for types whose traversal is complete. No generator, closure, cache, table or attribute can
+then reach into the value. A weak reference counts as a reference. Reference counts are reliable
+only with a GIL, and before CPython 3.14, which does not count references on a stack. Elsewhere
+every changeable value is copied.
 """
 
 from cpython.dict cimport PyDict_Copy, PyDict_Next
@@ -37,13 +38,13 @@ cdef extern from *:
     #define COUNTS_REFERENCES 0
     #endif
 
-    #define NESTED_MAX 32  /* What is nested deeper is copied. */
+    #define NESTED_MAX 32  /* Deeper values are copied. */
 
     enum { NATURE_OPEN, NATURE_FIXED, NATURE_PARTS, NATURE_MASK = 3, NATURE_IS_SHOWN = 4 };
 
     typedef struct {
-        PyObject *natures;  /* What is known of classes, as int. */
-        PyObject *unknown;  /* A class of which nothing is known: owned by who walks. */
+        PyObject *natures;  /* The known natures of classes, as int. */
+        PyObject *unknown;  /* The first class of unknown nature; the walk owns the reference. */
         int depth;
         int owned;
     } walk;
@@ -60,7 +61,7 @@ cdef extern from *:
                 || *(PyObject **)((char *)value + kind->tp_weaklistoffset) == NULL);
     }
 
-    /* Whether a value is one that nothing can change, of the kinds that nearly all are of. */
+    /* Whether a value cannot change, and has one of the most common types. */
     static inline int is_plain(PyObject *value) {
         Py_ssize_t index, length;
         if (never_changes(Py_TYPE(value))) return 1;
@@ -73,8 +74,8 @@ cdef extern from *:
 
     #define WIDTH_MAX 8
 
-    /* Whether all values in a list are plain. Records are like the one before: one comparison for
-       each element of a tuple tells. */
+    /* Whether all values in a list are plain. A record mostly has the types of the record before,
+       so one comparison per element of a tuple suffices. */
     static int are_plain(PyObject *values) {
         PyTypeObject *kinds[WIDTH_MAX];
         PyObject **value = ((PyListObject *)values)->ob_item;
@@ -116,7 +117,7 @@ cdef extern from *:
 
     static int nature_known(PyTypeObject *kind, walk *way) {
         PyObject *nature = NULL;
-        /* Only a class whose metaclass has no hash of its own is looked up without its code. */
+        /* A metaclass with its own hash would run its code during the look-up. */
         if (Py_TYPE(kind)->tp_hash != PyBaseObject_Type.tp_hash) return NATURE_OPEN;
         nature = PyDict_GetItemWithError(way->natures, (PyObject *)kind);
         if (nature != NULL) return (int)PyLong_AsLong(nature);
@@ -128,8 +129,8 @@ cdef extern from *:
         return NATURE_OPEN;
     }
 
-    /* Whether nothing in a value, which is not plain, can be changed through another reference. No
-       code of Python's runs meanwhile. `owned` says whether all references to it are known. */
+    /* Whether nothing in a value that is not plain can change through another reference. No Python
+       code runs meanwhile. `owned` tells whether all references to the value are known. */
     static int is_detached(PyObject *value, int owned, walk *way) {
         PyTypeObject *kind = Py_TYPE(value);
         int nature, detached;
@@ -147,14 +148,14 @@ cdef extern from *:
         if (!(nature & NATURE_IS_SHOWN) || way->depth == 0) return 0;
         way->depth--;
         way->owned = owned;
-        /* A plain object() refers to nothing, and has no visit. */
+        /* A plain object() refers to nothing, and has no traversal. */
         detached = kind->tp_traverse == NULL || !kind->tp_traverse(value, visit_part, way);
         way->depth++;
         return detached;
     }
 
-    /* Whether a visit of an object of this class shows everything that belongs to it: those of
-       Python's containers do, and those of what a class statement adds to them. */
+    /* Whether traversing an object of this class shows all its contents. This holds for Python's
+       containers, and for subclasses that a class statement creates. */
     static int shows_everything(PyTypeObject *kind, PyTypeObject *made_by_statement) {
         for (; kind != NULL; kind = kind->tp_base) {
             if (kind == &PyBaseObject_Type || kind == &PyTuple_Type || kind == &PyDict_Type
@@ -174,8 +175,8 @@ cdef extern from *:
         return NULL;
     }
 
-    /* Take over a reference to a record, and call a function on it. As a generator has it: a
-       StopIteration of the function is not the end of the records. */
+    /* Take over a reference to a record, and call a function on it. A StopIteration of the
+       function becomes a RuntimeError, as in a generator: it is not the end of the records. */
     static inline PyObject *call_on(PyObject *record, PyObject *function) {
         PyObject *value = PyObject_CallOneArg(function, record);
         Py_DECREF(record);
@@ -212,7 +213,7 @@ cdef extern from *:
     """
     #define taken(value) (value)
     """
-    object taken(PyObject *value)  # The same, with its reference: a new one of the object.
+    object taken(PyObject *value)  # Takes over the reference to the value.
 
 
 cdef extern from "Python.h":
@@ -226,7 +227,7 @@ cdef extern from "Python.h":
 
 
 class _Made:
-    """A class made by a statement, to compare others with."""
+    """A class created by a class statement, for comparison with others."""
 
 
 cdef enum:
@@ -240,7 +241,7 @@ cdef object _NOT_COPIED = object()
 
 
 cdef _learn(kind):
-    """Find out how the objects of a class can change."""
+    """Determine how the objects of a class can change."""
     cdef int nature = nature_of(kind).nature
     cdef PyTypeObject *known = <PyTypeObject *>kind
     if shows_everything(known, <PyTypeObject *>_made) or (
@@ -272,8 +273,10 @@ cdef bint _is_detached(PyObject *value, bint owned) except -1:
 
 
 cdef inline object _given(PyObject *value, bint owned, int detachment):
-    """Take over a reference to a value, and return what of it is given away; ``owned`` says
-    whether all references to it are known."""
+    """Take over a reference to a value, and return the value detached.
+
+    ``owned`` tells whether all references to the value are known.
+    """
     if is_plain(value) or not detachment:
         return taken(value)
     return _given_otherwise(value, owned, detachment)
@@ -298,8 +301,11 @@ cdef object _detached(value, bint owned, int detachment):
 
 
 cdef object _copied_containers(PyObject *value, int depth):
-    """Return a copy of a tuple, list or dict of plain values, and of such containers that only it
-    refers to: none of them occurs twice, so nothing has to be remembered. Else _NOT_COPIED."""
+    """Return a copy of a tuple, list or dict of plain values and of such containers.
+
+    Each inner container must be referenced only by its outer container. None of them then occurs
+    twice, so no memo is needed. Return _NOT_COPIED otherwise.
+    """
     cdef object held = <object>value
     cdef Py_ssize_t index
     cdef bint is_same = True
@@ -361,7 +367,7 @@ def all_detached(values, int detachment=ALWAYS):
 
 
 cdef class each_detached:
-    cdef object _values  # what is iterated over: an iterator, or a list, whose next is at _position
+    cdef object _values  # an iterator, or a list whose next index is _position
     cdef bint _is_list
     cdef Py_ssize_t _position
     cdef int _detachment
@@ -376,9 +382,11 @@ cdef class each_detached:
         self._values = values if self._is_list else iter(values)
 
     cdef PyObject *_next(self, bint *owned) except? NULL:
-        """Return the next value and whether the reference to it is the only one; NULL at the
-        end. That a list has one counts as none if only the list refers to it, and only this to
-        the list."""
+        """Return the next value; NULL at the end.
+
+        ``owned`` is set if the reference to the value is the only one. The reference from a list
+        does not count, if only this object refers to the list.
+        """
         cdef PyObject *values = <PyObject *>self._values
         cdef PyObject *value
         if not self._is_list:
@@ -430,8 +438,10 @@ cdef class each_result(each_detached):
 
 
 cdef class _OnEach:
-    """A function on each record. That a batch has one is a reference that counts as none: nothing
-    reads a batch again, or changes it."""
+    """A function applied to each record.
+
+    The reference from a batch does not count: no other code reads or changes a batch again.
+    """
 
     cdef object _call
     cdef object _records

@@ -1,7 +1,7 @@
-"""The most direct routes: those of ``route.py``, but where they are compiled.
+"""Direct routes: the routes of ``route.py``, which are faster if compiled.
 
-``direct_route.pyx`` emits without an object for the record's bytes. In plain Python that would be
-the same with one call more, so there is no form of it.
+``direct_route.pyx`` emits a record without creating an object for its bytes. Plain Python would
+only need one more call, so this form adds nothing.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ __all__ = ["DirectRouteToChosen", "DirectRouteToOne"]
 
 
 class DirectRouteToOne(RouteToOne):
-    """Every record to the same output."""
+    """Route of all records to one output."""
 
     __slots__ = ()
 
 
 class DirectRouteToChosen(RouteToChosen):
-    """Each record to the output that the partitioner chooses for it."""
+    """Route of each record to the output that the partitioner chooses."""
 
     __slots__ = ()

@@ -1,17 +1,17 @@
 # cython: binding=False
 """Direct routes: ``emit`` without an object for the record's bytes.
 
-Theory of operation. The packer holds a record's bytes in memory of its own, and copies them to
-where the record goes, if they fit there; if they do not, they become ``bytes``, for the appender.
-That saves the object, and the call of the builder's ``write``. A small record is even packed where
-it goes (``flat_packing.pxd``), so that its channel is chosen before. The channel of a tuple is
-found without a call of the key's function, where that is known (``tuple_channels.pyx``); the next
-channel in turn is seen without a call (``round_robin.py``). Everything else is as in ``route.py``,
-which is what plain Python takes: there this would be the same with one call more.
+Theory of operation. The packer holds a record's bytes in its own memory, and copies them to their
+destination if they fit. If they do not fit, they become ``bytes`` for the appender. This saves the
+object, and the call of the builder's ``write``. A small record is packed directly at its
+destination (``flat_packing.pxd``), so its channel is chosen first. The channel of a tuple is found
+without a call of the key function, if that function is known (``tuple_channels.pyx``). The next
+round-robin channel is read without a call (``round_robin.py``). Everything else works as in
+``route.py``.
 
-``pack`` packs small records behind one another into a block, whatever their channels, and notes
-where each ends and where it goes. Writing the block copies bytes, and touches no object. Where an
-operator runs in a thread, only that is left to the event loop.
+``pack`` packs small records into one block, whatever their channels, and notes the end and the
+channel of each. Writing the block copies bytes, and touches no object. If an operator runs in a
+thread, only this copying remains for the event loop.
 """
 
 from functools import partial
@@ -46,21 +46,22 @@ cdef extern from "Python.h":
 
 
 cdef enum:
-    BLOCK_BYTES = 1 << 16  # and a record: longer ones would leave the processor's nearer caches
+    # plus one record; a longer block would leave the nearer caches of the processor
+    BLOCK_BYTES = 1 << 16
     BLOCK_RECORDS_MAX = 4096
-    FLAT_BYTES = 512  # no record that ``put_flat`` packs has more
+    FLAT_BYTES = 512  # upper bound of a record that ``put_flat`` packs
 
 cdef Py_ssize_t LARGE_FROM_BYTES = LARGE_RECORD_BYTES
 cdef int32_t UNDECIDED_CHANNEL = UNDECIDED
 
 
 ctypedef struct _Place:
-    uint32_t end  # of a record, in the bytes of its block
+    uint32_t end  # offset of the record's end in the block
     int32_t channel
 
 
 cdef class _Block:
-    """Records that are packed, in order; ``written`` is how many have been written since."""
+    """Packed records, in order; ``written`` counts the records written so far."""
 
     cdef uint8_t *_data
     cdef _Place *_places
@@ -77,7 +78,7 @@ cdef class _Block:
         PyMem_Free(self._places)
 
     cdef Py_ssize_t take(self, const uint8_t *data) except -1:
-        """Keep a copy of the bytes of the records, which are complete; return their number."""
+        """Keep a copy of the bytes of all records; return their size."""
         cdef Py_ssize_t size = self._places[self.records - 1].end
         cdef void *places = PyMem_Realloc(self._places, self.records * sizeof(_Place))
         if places is not NULL:
@@ -89,15 +90,17 @@ cdef class _Block:
         return size
 
     cdef bytes pop(self):
-        """Return the next record, which counts as written then."""
+        """Return the bytes of the next record, and count it as written."""
         cdef Py_ssize_t start = self._places[self.written - 1].end if self.written else 0
         cdef Py_ssize_t end = self._places[self.written].end
         self.written += 1
         return PyBytes_FromStringAndSize(<char *>self._data + start, end - start)
 
     cdef Output fill(self, RecordRoute route, Py_ssize_t turn_at):
-        """Write records as long as they fit; return the output that the next one does not fit,
-        None if there is none, or with the last one the loop is to turn."""
+        """Write records as long as they fit; return the output that the next record does not fit.
+
+        Return None at the end of the block, and after the record with which the loop should turn.
+        """
         cdef _Place *place = self._places + self.written
         cdef _Place *end = self._places + self.records
         cdef _Place *first
@@ -130,7 +133,7 @@ cdef class _Block:
 
 
 cdef class DirectRouteToOne(RouteToOne):
-    """Every record to the same output."""
+    """Route of all records to one output."""
 
     def __init__(self, packer, appender, limits, output):
         super().__init__(packer, appender, limits, output)
@@ -157,7 +160,7 @@ cdef class DirectRouteToOne(RouteToOne):
         return self._append_packed(self._output, data)
 
     async def emit_many(self, records):
-        """Write all that fit with one call."""
+        """Write many records; one call writes all consecutive records that fit."""
         cdef Py_ssize_t index
         for chunk in [records] if type(records) is list else chunks(records):
             index = 0
@@ -172,8 +175,11 @@ cdef class DirectRouteToOne(RouteToOne):
         return _packed(self, self._direct, None, records)
 
     cdef Py_ssize_t _write_some(self, list records, Py_ssize_t index) except -1:
-        """Write records from ``index`` on as long as they fit; return the index of the first that
-        is not written: too large for what is left, its bytes are kept, or to be looked at first."""
+        """Write records from ``index`` on as long as they fit; return the index of the next one.
+
+        If that record is packed but too large for the remaining space, its bytes are kept in
+        ``_rest``. It is not packed if it must be checked for a large form first.
+        """
         cdef CPacker direct = self._direct
         cdef Output output = self._output
         cdef Py_ssize_t held
@@ -200,7 +206,7 @@ cdef class DirectRouteToOne(RouteToOne):
 
 
 cdef class DirectRouteToChosen(RouteToChosen):
-    """Each record to the output that the partitioner chooses for it."""
+    """Route of each record to the output that the partitioner chooses."""
 
     def __init__(self, packer, appender, limits, outputs, partitioner):
         super().__init__(packer, appender, limits, outputs, partitioner)
@@ -232,7 +238,7 @@ cdef class DirectRouteToChosen(RouteToChosen):
         return self._append_packed(output, data)
 
     async def emit_many(self, records):
-        """Write all that fit with one call, each where it would go alone."""
+        """Write many records, each to the output that ``emit`` would choose."""
         cdef Py_ssize_t index
         for share, output in self._shares_of(records):
             index = 0
@@ -249,8 +255,10 @@ cdef class DirectRouteToChosen(RouteToChosen):
         return _packed(self, self._direct, self, records)
 
     def _shares_of(self, records):
-        """Yield records with the output that they all are for, or with None: each is to be chosen
-        for when it is its turn."""
+        """Yield records with their common output, or with None if each needs its own choice.
+
+        The choice for a record with None is made when the record is written.
+        """
         if (
             self._tuple_channels is not None
             or self._turns is not None
@@ -269,7 +277,7 @@ cdef class DirectRouteToChosen(RouteToChosen):
                 yield share, self._outputs[index]
 
     cdef object _emit_to(self, Output output, record):
-        """Write a record to an output, after one that was large."""
+        """Write a record to a known output, after a large record."""
         cdef CPacker direct = self._direct
         cdef Py_ssize_t held = direct._size
         if (pieces := large_form(record)) is not None:
@@ -284,9 +292,11 @@ cdef class DirectRouteToChosen(RouteToChosen):
         return self._append_packed(output, data)
 
     cdef Py_ssize_t _write_some(self, list records, Py_ssize_t index, Output only) except -1:
-        """See ``DirectRouteToOne``; where the kept one is to go is kept, too, and what the loop is
-        to turn with is left to ``emit``. Where there is no ``only`` output each record is chosen
-        for."""
+        """Write records as ``DirectRouteToOne`` does, each to its output.
+
+        The output of a kept record is kept, too. The record with which the loop should turn is left
+        to ``emit``. If ``only`` is None, the output of each record is chosen.
+        """
         cdef CPacker direct = self._direct
         cdef Py_ssize_t held
         cdef Output output
@@ -316,21 +326,20 @@ cdef class DirectRouteToChosen(RouteToChosen):
         return data
 
     cdef inline Output _known_for(self, PyObject *record):
-        """Return the output of a record for which ``select`` need not be called, None for others.
-        """
+        """Return the output of a record if it is known without ``select``, else None."""
         cdef Py_ssize_t channel = self._known_channel(record)
         if channel < 0:
             return None
         return <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
 
     cdef inline Py_ssize_t _known_channel(self, PyObject *record) except? -2:
-        """Return its channel, or -1."""
+        """Return the channel of a record if it is known without ``select``, else -1."""
         cdef Py_ssize_t channel = -1
         if self._tuple_channels is not None:
             channel = self._tuple_channels.find(record)
         elif self._turns is not None and not self._large:
             channel = take_turn(self._turns)
-        # For one that there is not, ``select`` is called, and what it chooses is refused.
+        # For a channel out of range, ``select`` is called, and its choice is refused.
         return channel if 0 <= channel < PyList_GET_SIZE(<PyObject *>self._outputs) else -1
 
     cdef inline Output _choose(self, record):
@@ -343,13 +352,13 @@ cdef class DirectRouteToChosen(RouteToChosen):
         cdef Py_ssize_t channel
         try:
             channel = self._select(record)
-            # As ``self._outputs[channel]``, of which nothing but the bounds is looked at.
+            # The same as ``self._outputs[channel]``, with only the bounds checked.
             if 0 <= channel < PyList_GET_SIZE(<PyObject *>self._outputs):
                 return channel
             self._outputs[channel]
             return channel + len(self._outputs)
         except BaseException:
-            # That it cannot be packed is why, rather, if both is so.
+            # If the record cannot be packed either, that error takes precedence.
             if pack_quietly(direct, <PyObject *>record) < 0:
                 direct.release(held)
                 _raise_unserializable(record)
@@ -366,7 +375,7 @@ cdef class DirectRouteToChosen(RouteToChosen):
 
 
 def _packed(RecordRoute route, CPacker direct, DirectRouteToChosen chosen, records):
-    """Generate the writes of records for a route, ``chosen`` if it is one that chooses."""
+    """Generate the writes of records for a route; ``chosen`` is None or the route itself."""
     cdef list writes
     cdef Py_ssize_t index
     for chunk in [records] if type(records) is list else chunks(records):
@@ -389,8 +398,10 @@ cdef Py_ssize_t _pack_block(
     Py_ssize_t index,
     list writes,
 ) except -1:
-    """Pack records from ``index`` on into a block, and one that is too large for it behind them;
-    return the index of the next."""
+    """Pack records from ``index`` on into a block; return the index of the next record.
+
+    A record that is too large for the block ends it, and is packed behind it.
+    """
     cdef Py_ssize_t start = direct._size
     cdef Py_ssize_t held
     cdef Py_ssize_t end = min(len(records), index + BLOCK_RECORDS_MAX)
@@ -428,7 +439,7 @@ cdef Py_ssize_t _pack_block(
 
 
 cdef object _pack_large(RecordRoute route, CPacker direct, DirectRouteToChosen chosen, record):
-    """Pack a record behind a large one."""
+    """Pack a record that follows a large one."""
     cdef int32_t channel = 0
     cdef Py_ssize_t held
     pieces = kept_form(record)
@@ -447,7 +458,7 @@ cdef object _pack_large(RecordRoute route, CPacker direct, DirectRouteToChosen c
 
 
 cdef int _pack(CPacker direct, record) except -1:
-    """Pack a record behind what the packer holds."""
+    """Pack a record behind the bytes that the packer holds."""
     cdef uint8_t *at = direct._room(FLAT_BYTES)
     cdef uint8_t *behind = put_flat(at, at + FLAT_BYTES, <PyObject *>record)
     cdef Py_ssize_t held = direct._size
@@ -470,14 +481,14 @@ async def _write_block(RecordRoute route, _Block block):
 
 
 async def _write_long(RecordRoute route, int channel, bytes data):
-    """Write a record that has to be held against the limits, or may have to be cut."""
+    """Write a record that must be checked against the limits, or may have to be cut."""
     if channel == UNDECIDED_CHANNEL:
         channel = route._chosen_now()
     await route._append_packed(route._outputs[channel], data)
 
 
 cdef int _raise_unserializable(record) except -1:
-    """Raise what says why a record cannot be packed; the reason is set."""
+    """Raise the SerializationError of a record that cannot be packed; its cause is set."""
     try:
         raise_what_is_set()
     except Exception as cause:

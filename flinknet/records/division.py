@@ -1,9 +1,9 @@
-"""Whether many records are divided among the channels before they are written.
+"""Decides whether many records are divided among the channels before they are written.
 
-Theory of operation. To write a channel's share of a chunk takes less for each record than to choose
-a channel, and to write, for one record after the other; but each share costs something, too. So
-where a chunk has fallen to pieces the next ones are left alone for a while, and then one is tried
-again: the load may be another one by then.
+Theory of operation. Writing a channel's share of a chunk costs less per record than choosing and
+writing one record after the other, but each share has a cost of its own. After a chunk has split
+into too many shares, the next 32 chunks are not divided. Then a chunk is tried again, because the
+load may have changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CHUNKS_LEFT_ALONE = 32
 
 
 class Division:
-    """What has been learnt of the chunks of one writer."""
+    """Statistics of the chunks of one writer."""
 
     __slots__ = ("_left_alone",)
 
@@ -25,7 +25,7 @@ class Division:
         self._left_alone = 0
 
     def wants(self, records: int) -> bool:
-        """Whether to divide the next chunk, of so many records."""
+        """Return whether to divide the next chunk of ``records`` records."""
         if records < SHARE_RECORDS_MIN:
             return False
         if self._left_alone:
@@ -34,6 +34,6 @@ class Division:
         return True
 
     def observe(self, records: int, shares: int) -> None:
-        """Learn into how many shares a chunk fell."""
+        """Learn into how many shares a chunk was split."""
         if shares * SHARE_RECORDS_MIN > records:
             self._left_alone = _CHUNKS_LEFT_ALONE

@@ -1,29 +1,30 @@
-"""Key forms: what may be a key, and the plain value that it is hashed as.
+"""Key forms: the accepted keys, and the plain value that each is hashed as.
 
-Keys that Python says are equal have the same form, whatever they are written as:
+Keys that Python considers equal have the same form, whatever their types:
 
 ======================================== =============================================
-a key                                    its form
+key                                      form
 ======================================== =============================================
 None, a pandas or numpy NaT              nil
 str, bytes, bytearray, memoryview        itself, without its class
-bool, int, float, Decimal, Fraction,     the integer, if it is one of 64 bits; else the
-complex, numpy's numbers                 float, if it is one exactly; else its residue
+bool, int, float, Decimal, Fraction,     the integer, if it fits 64 bits; else the equal
+complex, numpy's numbers                 float, if there is one; else its residue
 NaN of any kind and any bits             one NaN
 date, time, datetime, timedelta          its number of days or microseconds; the instant,
                                          if there is a time zone
 UUID                                     its bytes
-a member of an enumeration               as what it is besides, or else its value
+member of an enumeration                 the form of its other base type, or of its value
 tuple, list, named tuple                 the array of its parts' forms
-frozen dataclass, frozen msgspec Struct  the same, of the fields that it compares
+frozen dataclass, frozen msgspec Struct  the array of the forms of the compared fields
 ======================================== =============================================
 
-Everything else is refused, also a subclass that compares in its own way: what it is equal to cannot
-be known. Different keys may have the same form (1 and an enumeration's member with that value):
-then they go the same way, and remain two keys.
+Every other key is refused, as is a subclass with its own comparison, because its equal keys are
+unknown. Different keys may have the same form, such as 1 and an enumeration's member with that
+value. They then take the same channel, and remain two keys.
 
-Python does not say that NaN equals NaN, nor that a list can be looked up. Keyed state is kept under
-a ``comparable_key``, so that all NaN are one key, as in Spark, and lists are keys like tuples.
+In Python, NaN does not equal NaN, and a list cannot be looked up. Keyed state is therefore stored
+under a ``comparable_key``, so that all NaN are one key, as in Spark, and lists are keys like
+tuples.
 """
 
 from __future__ import annotations
@@ -59,16 +60,16 @@ __all__ = [
 ]
 
 KEY_ERRORS = (TypeError, ValueError, OverflowError, RecursionError)
-"""What ``key_form`` raises, and packing the form, for what is no key."""
+"""Errors of ``key_form``, and of packing the form, for a value that cannot be a key."""
 
 DATE, TIME, DATETIME, TIMESTAMP, DURATION, _UUID, _NUMBER = range(1, 8)
-"""Kinds of forms that msgpack has no type of its own for; never to be changed."""
+"""Codes of the forms that msgpack has no type for; they must never change."""
 
 _DEPTH_MAX = 100
-"""Tuples in one another: fewer than there is stack for, wherever a key is hashed."""
+"""Maximum nesting of tuples; the stack suffices for it wherever a key is hashed."""
 
 _TYPES_MAX = 1_024
-"""Types of keys whose way to a form is remembered."""
+"""Number of key types whose form function is remembered."""
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _MICROSECOND = timedelta(microseconds=1)
@@ -76,21 +77,22 @@ _DAY_MICROSECONDS = 86_400_000_000
 _UINT64_MAX = 2**64 - 1
 _INT64_MIN = -(2**63)
 _RESIDUE = 2**61 - 1
-"""The prime of Python's own hash of numbers, of which any would do."""
+"""The prime of Python's hash of numbers; any other prime would do."""
 
 Former = Callable[[Any, int], Any]
 
 
 class KeyForm(ExtType):  # type: ignore[misc]
-    """A form of one of the kinds above; it is its own form."""
+    """Form of one of the kinds above; it is its own form."""
 
     __slots__ = ()
 
 
 def key_form(key: Any, depth: int = 0) -> Any:
-    """Return the plain value that a key is hashed as; raises one of KEY_ERRORS for what is no key.
+    """Return the plain value that a key is hashed as.
 
-    ``depth`` is for the parts of a key.
+    ``depth`` is the nesting of the key in an outer key. Raises one of KEY_ERRORS for a value that
+    cannot be a key.
     """
     kind = type(key)
     if kind is str:
@@ -101,15 +103,16 @@ def key_form(key: Any, depth: int = 0) -> Any:
 
 
 def instant_form(kind: int, value: int) -> KeyForm:
-    """Return the form of so many days or microseconds, of which the last 64 bits count."""
+    """Return the form of a number of days or microseconds, modulo 2**64."""
     return KeyForm(kind, (value & _UINT64_MAX).to_bytes(8, "big"))
 
 
 def comparable_key(key: Any) -> Any:
-    """Return what stands for a key in a dict.
+    """Return the dict key for a key of keyed state.
 
-    That is the key itself; but a tuple for a list, and bytes for a bytearray, which could not be
-    looked up, and one NaN for all of them, of which none would be found again. NaT is None.
+    This is the key itself, with exceptions. A list becomes a tuple and a bytearray becomes bytes,
+    because they cannot be looked up. All NaN become one object, because NaN would not be found
+    again. NaT becomes None.
     """
     if isinstance(key, tuple | list):
         parts = [comparable_key(part) for part in key]
@@ -123,8 +126,11 @@ def comparable_key(key: Any) -> Any:
 
 
 def remembered_bytes(key: Any) -> int | None:
-    """Return at least the memory that a key takes; None for one that should not be kept, because
-    it cannot be found again, or because what it refers to is not known."""
+    """Return an upper bound of the memory that a key takes.
+
+    Return None for a key that should not be kept: it cannot be found again, or the memory of the
+    objects that it refers to is unknown.
+    """
     kind = type(key)
     if kind is str:
         return _TEXT_BYTES + len(key) * (1 if key.isascii() else _CHARACTER_BYTES)
@@ -149,7 +155,7 @@ _NUMBER_BYTES = 32
 _TEXT_BYTES = 80
 _SMALL_BYTES = 256
 _CHARACTER_BYTES = 8
-"""Up to four, and as many for the UTF-8 that Python keeps once it was asked for."""
+"""Up to four, and as many for the UTF-8 form that Python keeps once it was requested."""
 _TUPLE_BYTES = 64
 _REFERENCE_BYTES = 8
 _SMALL = frozenset((NoneType, bool, date, timedelta, UUID))
@@ -166,7 +172,7 @@ def _tuple_bytes(key: tuple[Any, ...]) -> int | None:
 
 
 def _is_shared(zone: Any) -> bool:
-    """Whether a time zone is small, or one that others have, too."""
+    """Return whether a time zone is small, or shared with other objects."""
     if type(zone) is ZoneInfo:
         return zone.key is not None and ZoneInfo(zone.key) is zone
     return zone is None or type(zone) is timezone
@@ -177,7 +183,7 @@ def _is(one: Any, other: Any) -> bool:
 
 
 def _is_no_time(key: Any) -> bool:
-    """Whether it is a pandas or numpy NaT."""
+    """Return whether a value is a pandas or numpy NaT."""
     return type(key).__name__ in ("NaTType", "datetime64", "timedelta64")
 
 
@@ -185,7 +191,7 @@ def _is_no_time(key: Any) -> bool:
 
 
 def _find_former(kind: Any) -> Former:
-    """Return the function that makes the forms of a type's keys, or refuses them."""
+    """Return the function that returns the form of a type's keys, or refuses them."""
     if _is_of(kind, "numpy", "generic"):
         return _numpy
     if kind.__name__ == "NaTType":
@@ -213,7 +219,7 @@ def _compares_like(kind: Any, base: Any) -> bool:
 
 
 def _is_of(kind: type, module: str, name: str) -> bool:
-    """Whether it is a subclass of a library's class, which is not imported for this."""
+    """Return whether a type derives from a library's class, without importing the library."""
     base = getattr(sys.modules.get(module), name, None)
     return base is not None and issubclass(kind, base)
 
@@ -241,7 +247,7 @@ def _frozen_struct(kind: Any) -> Former:
 
 def _fields(names: Any) -> Former:
     def form(key: Any, depth: int) -> Any:
-        hash(key)  # one with a list in it is found nowhere
+        hash(key)  # raises TypeError for a field that is a list: the key could not be looked up
         return _array([getattr(key, name) for name in names], depth)
 
     return form
@@ -308,7 +314,10 @@ def _decimal(key: Decimal, depth: int) -> Any:
 
 
 def _digits_residue(digits: tuple[int, ...]) -> int:
-    """Return the residue of a number of any length; Python reads only short ones as one."""
+    """Return the residue of a number of any length.
+
+    Python converts only short texts to an int.
+    """
     text = "".join(map(str, digits))
     number = 0
     for start in range(0, len(text), _DIGITS_AT_ONCE):
@@ -331,13 +340,13 @@ def _complex(key: complex, depth: int) -> Any:
 
 
 _INTEGER_DIGITS = 20
-"""No integer of 64 bits has more."""
+"""Maximum number of digits of a 64-bit integer."""
 
 _DIGITS_AT_ONCE = 500
 
 
 def _as_float(number: Any) -> float | None:
-    """Return the float that a finite number equals exactly, or None."""
+    """Return the float that equals a finite number, or None."""
     try:
         as_float = float(number)
     except OverflowError:
@@ -355,7 +364,7 @@ def _residue(numerator: int, denominator: int) -> KeyForm:
 def _datetime(key: datetime, depth: int) -> Any:
     clock = ((key.hour * 60 + key.minute) * 60 + key.second) * 1_000_000 + key.microsecond
     value = (key.toordinal() - _EPOCH_DAY) * _DAY_MICROSECONDS + clock
-    # Equal times of one zone may differ in fold, and Python hashes them as if it were 0.
+    # Equal times of one zone may differ in fold; Python hashes them with fold 0.
     offset = (key.replace(fold=0) if key.fold else key).utcoffset()
     if offset is None:
         return instant_form(DATETIME, value)
@@ -373,7 +382,7 @@ def _time(key: time, depth: int) -> Any:
 
 
 def _timedelta(key: timedelta, depth: int) -> Any:
-    # Written out, because pandas has another // of its own.
+    # Written out, because pandas overrides //.
     days_and_seconds = key.days * 86_400 + key.seconds
     return instant_form(DURATION, days_and_seconds * 1_000_000 + key.microseconds)
 
@@ -385,7 +394,7 @@ def _uuid(key: UUID, depth: int) -> Any:
 def _member(key: Enum, depth: int) -> Any:
     try:
         return key_form(key._value_, depth)
-    except TypeError:  # its value is no key, but the member itself has a name
+    except TypeError:  # The value cannot be a key, but the name of the member can.
         return key._name_
 
 

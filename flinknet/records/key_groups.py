@@ -1,9 +1,10 @@
-"""Key groups: a stable way from a key to the subtask that owns it.
+"""Key groups: the stable mapping of a key to the subtask that owns it.
 
-A key hashes to one of ``max_parallelism`` key groups, and subtasks own ranges of groups (Flink's
-KeyGroupRangeAssignment). The hash is that of the key's form (``key_forms.py``), so it depends on
-the key's value alone: not on the process (Python's own ``hash`` is salted), the Python version, or
-whether a number is written 1, 1.0 or True, because such keys are equal and must meet in one place.
+A key hashes to one of ``max_parallelism`` key groups, and each subtask owns a range of groups
+(Flink's KeyGroupRangeAssignment). The hash is computed from the key's form (``key_forms.py``), so
+it depends on the key's value alone. It is independent of the process (Python's own ``hash`` is
+salted), of the Python version, and of the type of a number: 1, 1.0 and True are equal keys and must
+reach the same subtask.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _pack = Packer().pack
 
 
 def key_hash(key: Any) -> int:
-    """Return a 32-bit hash. Raises SerializationError for what is no key."""
+    """Return a 32-bit hash of a key. Raises SerializationError for a value that cannot be a key."""
     try:
         value = crc32(_pack(key_form(key)))
     except KEY_ERRORS as cause:
@@ -43,8 +44,10 @@ def key_hash(key: Any) -> int:
 
 
 def mixed(value: Any) -> Any:
-    """Spread a 32-bit hash, or an array of them in place, over all of its bits (MurmurHash 3's last
-    step)."""
+    """Spread a 32-bit hash over all of its bits (the last step of MurmurHash 3).
+
+    ``value`` may be an array of hashes, which is changed in place.
+    """
     value ^= value >> 16
     value = value * 0x85EBCA6B & 0xFFFFFFFF
     value ^= value >> 13

@@ -1,6 +1,6 @@
-# The hash of a key from the bytes that it packs to, as in ``key_groups.py``: zlib's ``crc32``, byte by
-# byte, which is sooner done than a call of Python's where the bytes are few, and ``mixed``. Whoever
-# uses it calls ``begin_key_hashes`` once before.
+# The hash of a key from its packed bytes, as in ``key_groups.py``: zlib's ``crc32`` byte by byte,
+# then ``mixed``. For few bytes this is faster than a Python call. A module that uses it must call
+# ``begin_key_hashes`` once before.
 
 from libc.stdint cimport uint8_t, uint32_t
 

@@ -1,11 +1,11 @@
-"""Outputs: where a writer appends, one subpartition or all of them at once.
+"""Outputs: the destinations of a writer, either one subpartition or all of them.
 
-An output knows the builder that was opened last. Appending to it needs no more than its
-``remaining``, which is 0 once anybody has sealed it or taken from it; the writer then resumes it or
-asks for the next one here.
+An output holds the builder that was opened last. A route only checks the builder's ``remaining``,
+which is 0 once the builder was sealed or a reader has taken from it. The writer then resumes the
+builder, or requests the next one here.
 
-The outputs of one partition exclude each other by themselves: opening a builder in a subpartition
-seals the one before it, shared or not.
+The outputs of one partition exclude each other: opening a builder in a subpartition seals the
+builder before it, shared or not.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ __all__ = ["BroadcastOutput", "Output", "SubpartitionOutput"]
 
 
 class Output:
-    """What a record is appended to."""
+    """Destination of records."""
 
     __slots__ = ("builder", "target")
 
     target: ResultSubpartition | ResultPartition
-    """If it is ``released``, nobody reads it any more: what is written is dropped."""
+    """Target of the output. If it is ``released``, it has no reader, and records are dropped."""
 
     def __init__(self, target: ResultSubpartition | ResultPartition) -> None:
         self.builder: BufferBuilder = NO_BUILDER
         self.target = target
 
     def open(self) -> bool:
-        """Open the next builder, False if there is no buffer now."""
+        """Open the next builder; return False if there is no buffer now."""
         raise NotImplementedError
 
     def seal(self) -> None:
-        """Close the open builder, shared or not, so that what follows stands behind it."""
+        """Seal the open builder, shared or not, so that later records come after it."""
         raise NotImplementedError
 
     def flush(self) -> None:
-        """Let the readers have what is written so far."""
+        """Make all written records available to the readers."""
         raise NotImplementedError
 
 
 class SubpartitionOutput(Output):
-    """One subpartition."""
+    """Output to one subpartition."""
 
     __slots__ = ("_index", "_partition", "_subpartition")
 
@@ -54,7 +54,7 @@ class SubpartitionOutput(Output):
         self._subpartition = partition.subpartitions[index]
 
     def open(self) -> bool:
-        """Open a builder of its own."""
+        """Open a builder of the subpartition."""
         builder = self._partition.request_builder(self._index, self.builder)
         if builder is None:
             return False
@@ -62,16 +62,16 @@ class SubpartitionOutput(Output):
         return True
 
     def seal(self) -> None:
-        """Close what is open in the subpartition."""
+        """Seal the open builder of the subpartition."""
         self._subpartition.seal_open()
 
     def flush(self) -> None:
-        """Let its reader have what is written so far."""
+        """Make all written records available to the reader."""
         self._subpartition.flush()
 
 
 class BroadcastOutput(Output):
-    """All subpartitions, which share each builder."""
+    """Output to all subpartitions, which share each builder."""
 
     __slots__ = ("_partition",)
 
@@ -88,9 +88,9 @@ class BroadcastOutput(Output):
         return True
 
     def seal(self) -> None:
-        """Close what is open in any subpartition."""
+        """Seal the open builders of all subpartitions."""
         self._partition.seal_all()
 
     def flush(self) -> None:
-        """Let every reader have what is written so far."""
+        """Make all written records available to every reader."""
         self._partition.flush_all()

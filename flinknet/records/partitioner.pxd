@@ -1,1 +1,1 @@
-# Its classes are open to users, who derive from them: compiled, and left as they are.
+# Users may derive from these classes, so they are compiled as plain Python classes.

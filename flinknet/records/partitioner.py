@@ -1,8 +1,8 @@
-"""Partitioners: which subpartition a record goes to (Flink's StreamPartitioner and
-ChannelSelector).
+"""Partitioners: choose the subpartition of each record.
 
-A partitioner is made once per writing subtask and set up with the number of channels. ``select``
-is called for every record, so it is a plain function chosen at set-up, without checks.
+They correspond to Flink's StreamPartitioner and ChannelSelector. Each writing subtask has its own
+partitioner, which is set up with the number of channels. ``select`` is called for every record, so
+it is a plain function that is chosen at set-up and makes no checks.
 """
 
 from __future__ import annotations
@@ -38,19 +38,24 @@ __all__ = [
 ]
 
 ADAPTIVE_CANDIDATES = 4
-"""Channels that an adaptive partitioner compares. Flink:
-taskmanager.network.adaptive-partitioner.max-traverse-size (4)."""
+"""Number of channels that an adaptive partitioner compares.
+
+Flink: taskmanager.network.adaptive-partitioner.max-traverse-size (4).
+"""
 
 
 class OutputQueue(Protocol):
-    """What a partitioner may know of a channel: a subpartition, seen from above."""
+    """View of a subpartition for a partitioner."""
 
     released: bool
 
     @property
     def load(self) -> int:
-        """Buffers that hold something which is not yet taken, with the open one, and of as many
-        their bytes, as one number to compare; O(1)."""
+        """Queued buffers and bytes as one comparable number; O(1).
+
+        Buffers with untaken data count first, including the open buffer. Bytes decide between equal
+        numbers of buffers.
+        """
 
 
 class Partitioner(ABC):
@@ -59,36 +64,39 @@ class Partitioner(ABC):
     is_broadcast = False
     is_pointwise = False
     looks_at_queues = False
-    """Whether a choice depends on what was written just before, so that it cannot be made for many
-    records ahead."""
+    """Whether a choice depends on the records written before; it then cannot be made ahead."""
     selects_first = False
-    """Whether every record goes to the first channel, so that ``select`` need not be asked."""
+    """Whether every record goes to the first channel, so that ``select`` is not called."""
     cuts_records = False
-    """Whether a record may go to several channels, a part to each, which is a record of its own:
-    ``cut`` is asked, not ``select``."""
+    """Whether a record may be split into parts for several channels, each a record of its own.
+
+    ``cut`` is then called in place of ``select``.
+    """
     channels = 0
     queues: Sequence[OutputQueue] = ()
     tuple_channels: TupleChannels | None = None
-    """What may be asked before ``select``, for a tuple, where it is compiled."""
+    """Compiled look-up that is tried before ``select`` for a tuple, if there is one."""
 
     def __init_subclass__(cls) -> None:
-        """What is said about ``select`` is about the one that it was said with."""
+        """Reset the attributes that describe ``select`` if a subclass overrides it."""
         if "select" in vars(cls):
             if "divide" not in vars(cls):
                 cls.divide = Partitioner.divide  # type: ignore[method-assign]
             cls.selects_first = vars(cls).get("selects_first", False)
 
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
-        """Learn the number of channels and which subtask writes, before the first record."""
+        """Set the number of channels and the writing subtask, before the first record."""
         self.channels = channels
 
     def observe(self, queues: Sequence[OutputQueue]) -> None:
-        """Learn the channels' queues, from the writer."""
+        """Receive the channels' queues from the writer."""
         self.queues = queues
 
     def remember_at_most(self, memory_bytes: int) -> None:  # noqa: B027  most remember nothing
-        """Learn what the keys whose channel it remembers may take, from the writer, before the
-        first record."""
+        """Limit the memory for keys whose channel is remembered.
+
+        The writer calls this before the first record.
+        """
 
     @abstractmethod
     def select(self, record: Any) -> int:
@@ -99,7 +107,7 @@ class Partitioner(ABC):
         raise AssertionError(f"{type(self).__name__} does not cut records")
 
     def divide(self, records: list[Any]) -> dict[int, list[Any]]:
-        """Return the channels' shares of many records, in order, as ``select`` for each would."""
+        """Return the channels' shares of the records, in order, as ``select`` would choose."""
         shares: dict[int, list[Any]] = defaultdict(list)
         select = self.select
         for record in records:
@@ -108,13 +116,13 @@ class Partitioner(ABC):
 
 
 class ForwardPartitioner(Partitioner):
-    """To the one channel there is: subtask i to subtask i."""
+    """Partitioner to the only channel: subtask i to subtask i."""
 
     is_pointwise = True
     selects_first = True
 
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
-        """Insist on one channel."""
+        """Raise ConfigurationError unless there is exactly one channel."""
         if channels != 1:
             raise ConfigurationError(
                 f"a forward exchange has {channels} channels: both sides need the same parallelism"
@@ -126,12 +134,12 @@ class ForwardPartitioner(Partitioner):
         return 0
 
     def divide(self, records: list[Any]) -> dict[int, list[Any]]:
-        """Return all of them."""
+        """Return all records for channel 0."""
         return {0: records}
 
 
 class GlobalPartitioner(Partitioner):
-    """Everything to the first subtask."""
+    """Partitioner of all records to the first subtask."""
 
     selects_first = True
 
@@ -140,26 +148,28 @@ class GlobalPartitioner(Partitioner):
         return 0
 
     def divide(self, records: list[Any]) -> dict[int, list[Any]]:
-        """Return all of them."""
+        """Return all records for channel 0."""
         return {0: records}
 
 
 class RebalancePartitioner(Partitioner):
-    """Round robin over all channels; each subtask starts at its own, so that they do not march in
-    step."""
+    """Round robin over all channels.
+
+    Each subtask starts at its own channel, so that the subtasks do not move in step.
+    """
 
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
-        """Start where this subtask's index says."""
+        """Start at the channel of this subtask's index."""
         super().setup(channels)
         self._turns = round_robin(channels, subtask_index % channels)
         if type(self).select is RebalancePartitioner.select:
-            # All in C, and known to a compiled route; the record is what next would return if the
-            # turns had an end.
+            # This function is implemented in C, and a compiled route recognises it. The record is
+            # passed as the default of ``next``, which is never returned: the iterator has no end.
             self.select = partial(next, self._turns)  # type: ignore[method-assign]
             self.selects_first = channels == 1
 
     def select(self, record: Any) -> int:
-        """Return the next channel; replaced by a faster function that does."""
+        """Return the next channel; ``setup`` replaces this by a faster function."""
         return next(self._turns)
 
     def divide(self, records: list[Any]) -> dict[int, list[Any]]:
@@ -180,15 +190,16 @@ class RescalePartitioner(RebalancePartitioner):
 
 
 class AdaptiveRebalancePartitioner(Partitioner):
-    """To the channel with the fewest queued buffers among a few, so that a slow consumer gets less
-    (Flink's AdaptiveLoadBasedRecordWriter).
+    """Partitioner to the least loaded of a few channels, so that a slow consumer receives less.
 
-    From the one after the last choice on, up to ``candidates`` channels are looked at: the first
-    with no queued buffer is chosen, else the one with the fewest, of equal ones the one with the
-    fewest bytes, of those the first. Bytes alone would mislead: with debloating, a queue of small
-    buffers for a slow consumer has fewer than the one large buffer that a fast one fills. What is
-    queued is what waits at the producer, so a slow consumer in another worker is seen once its
-    credit is used up. A channel whose consumer has gone is no candidate, though it is always empty.
+    It corresponds to Flink's AdaptiveLoadBasedRecordWriter. It compares up to ``candidates``
+    channels, starting after the last choice. It chooses the first channel without a queued buffer,
+    else the one with the fewest queued buffers, then with the fewest bytes, then the first.
+
+    Bytes alone would mislead. With debloating, a queue of small buffers for a slow consumer has
+    fewer bytes than the one large buffer that a fast consumer fills. Only the producer's queue is
+    counted, so a slow consumer in another worker is noticed once its credit is used up. A channel
+    with a released consumer is no candidate, although its queue is always empty.
     """
 
     looks_at_queues = True
@@ -203,7 +214,7 @@ class AdaptiveRebalancePartitioner(Partitioner):
         self._candidates = candidates
 
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
-        """Start where this subtask's index says."""
+        """Start at the channel of this subtask's index."""
         super().setup(channels)
         self._next = subtask_index % channels
 
@@ -228,7 +239,7 @@ class AdaptiveRebalancePartitioner(Partitioner):
 
 
 class AdaptiveRescalePartitioner(AdaptiveRebalancePartitioner):
-    """The same within a local group of subtasks."""
+    """Adaptive rebalancing within a local group of subtasks."""
 
     is_pointwise = True
 
@@ -238,32 +249,35 @@ class AdaptiveRescalePartitioner(AdaptiveRebalancePartitioner):
 
 
 class ShufflePartitioner(Partitioner):
-    """To a random channel; the source of randomness is given, so that a run can be repeated."""
+    """Partitioner to a random channel.
+
+    The caller provides the random source, so that a run can be repeated.
+    """
 
     def __init__(self, randrange: Callable[[int], int]) -> None:
         self._randrange = randrange
 
     def select(self, record: Any) -> int:
-        """Return any channel."""
+        """Return a random channel."""
         return self._randrange(self.channels)
 
 
 class BroadcastPartitioner(Partitioner):
-    """To every channel; the writer serialises once and never asks for a single one."""
+    """Partitioner to every channel; the writer serialises once and never calls ``select``."""
 
     is_broadcast = True
 
     def select(self, record: Any) -> int:
-        """Broadcasting does not select."""
+        """Raise AssertionError: a broadcast exchange does not select a channel."""
         raise AssertionError("a broadcast exchange does not select a channel")
 
 
 class HashPartitioner(Partitioner):
-    """By key group of the record's key; equal keys always meet at the same subtask.
+    """Partitioner by the key group of the record's key; equal keys reach the same subtask.
 
-    ``key`` must say the same of a record in every process that writes: ``hash`` of a text does so
-    only where all were started with one PYTHONHASHSEED, as the workers of a cluster are.
-    What may be a key says ``key_forms.py``. Raises SerializationError for what is none.
+    ``key`` must return equal keys in every process that writes. ``hash`` of a text does so only if
+    all processes were started with one PYTHONHASHSEED, as the workers of a cluster are.
+    ``key_forms.py`` lists the accepted keys. Raises SerializationError for any other.
     """
 
     def __init__(self, key: Callable[[Any], Any], max_parallelism: int = 128) -> None:
@@ -283,15 +297,15 @@ class HashPartitioner(Partitioner):
             )
 
     def remember_at_most(self, memory_bytes: int) -> None:
-        """Pass it on."""
+        """Limit the memory of the remembered channels."""
         self._remembered.memory_bytes = memory_bytes
 
     def select(self, record: Any) -> int:
-        """Return the owner of the key's group; replaced by the function that it calls."""
+        """Return the owner of the key's group; ``setup`` replaces this by the inner function."""
         return self._remembered.select(record)
 
     def divide(self, records: list[Any]) -> dict[int, list[Any]]:
-        """Return what ``select`` would for each, without a call for each."""
+        """Return the shares that ``select`` would choose, without a call per record."""
         return self._remembered.divide(records)
 
     def key_group_of(self, record: Any) -> int:
@@ -304,8 +318,10 @@ class HashPartitioner(Partitioner):
 
 
 class CustomPartitioner(Partitioner):
-    """By a function of the key and the number of channels (Flink's partitionCustom); both functions
-    must say the same in every process that writes, as ``HashPartitioner`` explains."""
+    """Partitioner by a function of the key and the number of channels (Flink's partitionCustom).
+
+    Both functions must return the same in every process that writes; see ``HashPartitioner``.
+    """
 
     def __init__(self, function: Callable[[Any, int], int], key: Callable[[Any], Any]) -> None:
         self._function = function

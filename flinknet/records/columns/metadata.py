@@ -1,16 +1,16 @@
-"""Arrow's metadata, as far as Arrow takes a peer's word for them. Needs no library.
+"""Checks of Arrow metadata where Arrow trusts its peer. Needs no library.
 
 Metadata are flatbuffers (Schema.fbs and Message.fbs): tables that point to tables, vectors and
-texts. Nothing keeps many of them from pointing to the same one, which Arrow makes anew for each, so
-that a schema of some MiB could fill the memory. Who writes metadata in good faith points to
-everything once, so all that is pointed to has together no more bytes than the metadata. The same
-holds for the places of columns in a body.
+texts. Many pointers may share one target, and Arrow creates a new object for each of them. A schema
+of some MiB could therefore fill the memory. An honest writer points to each part once, so all parts
+together are no longer than the metadata. The same holds for the places of columns in a body.
 
-A batch also says how many rows it has, and how many entries each column and whatever is inside
-one. Most entries take a bit or more, but those of a column of nulls take nothing, nor do the rows
-of a batch without columns, and runs are as long as they say. So a few bytes could claim more rows
-than any memory has. All entries of a batch together are therefore limited by how long it is: a
-column of booleans may have six without bytes beside it, or as many structures around it.
+A batch also declares its number of rows, and the number of entries of each column and of each
+nested array. Most entries take a bit or more. Entries of a column of nulls take nothing, rows of a
+batch without columns take nothing, and runs have any declared length. A few bytes could therefore
+declare more rows than any memory has. So the length of a batch limits the number of all its
+entries: 64 per byte, because a column of booleans may have six columns without bytes beside it, or
+as many structures around it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["check_batch", "check_schema"]
 _I64, _I32, _U32 = Struct("<q"), Struct("<i"), Struct("<I")
 _U16, _U8 = Struct("<H"), Struct("<B")
 
-# What stands at which place in a table; the first place is 4.
+# Offsets of the fields in a table; the first field is at 4.
 _HEADER = 8
 _ENDIANNESS, _SCHEMA_FIELDS, _SCHEMA_METADATA = 4, 6, 8
 _FIELD_NAME, _FIELD_TYPE_IS, _FIELD_TYPE, _FIELD_CHILDREN, _FIELD_METADATA = 4, 8, 10, 14, 16
@@ -33,21 +33,22 @@ _DICTIONARY_DATA = 6
 _BATCH_ROWS, _BATCH_COLUMNS, _BATCH_BUFFERS, _BATCH_COMPRESSION = 4, 6, 8, 10
 
 _TYPES_WITH_TEXT, _TYPE_TEXT = (10, 14), 6
-"""A timestamp has a time zone, a union a list of numbers."""
+"""The text in the type: a timestamp has a time zone, a union a list of numbers."""
 
 _ENTRIES_PER_BYTE_MAX = 64
 _ENTRIES_FREE = 65_536
-"""However short a batch is."""
+"""Entries that every batch may have, however short it is."""
 
 _FIELD_BYTES = 32
-"""No field takes less, with its name and its type."""
+"""Lower bound of the size of a field, with its name and its type."""
 
 
 def check_schema(metadata: bytes) -> None:
-    """Raise ValueError for the metadata of a schema that have a part of themselves several times,
-    names that are no text, or the order of bytes that is not asked for when columns are read.
+    """Raise ValueError for schema metadata that are not safe to read.
 
-    Nothing else is checked: what points out of the metadata is refused, or not.
+    Such metadata contain the same part several times, names that are not text, or numbers that are
+    not little-endian: columns are read without asking for the byte order. Nothing else is checked.
+    A pointer out of the metadata may be refused or not.
     """
     left = len(metadata)
     try:
@@ -60,7 +61,7 @@ def check_schema(metadata: bytes) -> None:
 
 
 def _parts_of_schema(data: bytes) -> Iterator[int]:
-    """Go over what a schema consists of; yield how many bytes it takes before going there."""
+    """Visit the parts of a schema; yield the size of each part before visiting it."""
     schema = _target(data, _root(data), _HEADER)
     endianness = _place(data, schema, _ENDIANNESS)
     if endianness and _U16.unpack_from(data, endianness)[0]:
@@ -91,11 +92,11 @@ def _key_values(data: bytes, table: int, slot: int) -> Iterator[int]:
 def check_batch(
     metadata: bytes, body_bytes: int, content_bytes: int, *, is_dictionary: bool
 ) -> None:
-    """Raise ValueError for a batch, or dictionary, that would take more memory or time than its
-    size tells: one that is compressed, has its columns in the same places, or has too many entries
-    for the ``content_bytes`` of all that it came with.
+    """Raise ValueError for a batch or dictionary that costs more memory or time than it shows.
 
-    Arrow must have verified that the metadata are a flatbuffer.
+    Such a batch is compressed, has several columns in the same place, or has too many entries for
+    ``content_bytes``, the length of all content that it came with. Arrow must have verified that
+    the metadata are a flatbuffer.
     """
     try:
         batch = _target(metadata, _root(metadata), _HEADER)
@@ -130,7 +131,10 @@ def _root(data: bytes) -> int:
 
 
 def _place(data: bytes, table: int, slot: int) -> int:
-    """Return where the value at a place of a table stands; 0 if it has none, or is none."""
+    """Return the position of a field's value in a table.
+
+    Return 0 if the table is missing (0) or has no such value.
+    """
     if not table:
         return 0
     slots = table - _I32.unpack_from(data, table)[0]
@@ -141,23 +145,23 @@ def _place(data: bytes, table: int, slot: int) -> int:
 
 
 def _target(data: bytes, table: int, slot: int) -> int:
-    """Return where that begins which a place of a table points to; 0 if there is nothing."""
+    """Return the position that a field of a table points to; 0 if there is none."""
     place = _place(data, table, slot)
     return place + int(_U32.unpack_from(data, place)[0]) if place else 0
 
 
 def _count(data: bytes, vector: int) -> int:
-    """Return how many entries a vector has, or bytes a text."""
+    """Return the number of entries of a vector, or of bytes of a text."""
     return int(_U32.unpack_from(data, vector)[0]) if vector else 0
 
 
 def _pairs(data: bytes, table: int, slot: int) -> tuple[int, ...]:
-    """Return the numbers of a vector of pairs, one behind the other."""
+    """Return the numbers of a vector of pairs as one flat tuple."""
     pairs = _target(data, table, slot)
     return unpack_from(f"<{2 * _count(data, pairs)}q", data, pairs + _U32.size)
 
 
 def _entries(data: bytes, vector: int) -> Iterator[int]:
-    """Go over the tables that a vector points to."""
+    """Iterate over the tables that a vector points to."""
     for place in range(vector + 4, vector + 4 + 4 * _count(data, vector), 4):
         yield place + _U32.unpack_from(data, place)[0]

@@ -1,9 +1,9 @@
-"""The keyed exchange of columns: Arrow record batches, cut by the keys of their rows.
+"""The keyed exchange of columns: Arrow record batches, split by the keys of their rows.
 
-No row becomes a Python object: the channels of all rows are computed at once, the rows are put in
-the order of their channels in one go, each channel's in the order they had, and a part is a slice
-of that. The channels of keys that are not numbers are remembered, as those of records are. Needs
-``flinknet[arrow]``.
+No row becomes a Python object. The channels of all rows are computed at once. The rows are then
+ordered by channel in one stable sort, and the part of each channel is a slice of the result.
+Channels of keys that are not numbers are remembered, as the record partitioners remember them.
+Needs ``flinknet[arrow]``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ __all__ = ["ColumnHashPartitioner"]
 
 
 class ColumnHashPartitioner(Partitioner):
-    """By key group of a row's key, the values in ``columns``: a channel gets a batch of its rows.
+    """Partitioner by the key group of each row's key, the values in ``columns``.
 
-    A key's rows meet where ``HashPartitioner`` sends a record with that key; the key of several
-    columns is the tuple of their values.
+    A channel receives a batch of its rows. ``HashPartitioner`` sends a record with the same key to
+    the same channel. The key of several columns is the tuple of their values.
 
-    The parts of a batch are records of their own. If one of them cannot be written, or the batch is
-    itself over ``record_bytes_max``, none is. A cancelled ``emit`` may have written some of them,
-    each whole or not at all; but for one longer than a buffer, which may be torn as any record.
+    The parts of a batch are separate records. If one part cannot be written, or the batch itself
+    exceeds ``record_bytes_max``, no part is written. A cancelled ``emit`` may have written some of
+    the parts, each whole or not at all. Only a part longer than a buffer may be torn, as any record
+    may.
     """
 
     cuts_records = True
@@ -56,14 +57,15 @@ class ColumnHashPartitioner(Partitioner):
         )
 
     def select(self, record: Any) -> int:
-        """A batch has rows for many channels."""
+        """Raise AssertionError: a batch has rows for many channels."""
         raise AssertionError("a keyed exchange of columns does not select a channel")
 
     def cut(self, record: Any) -> dict[int, pa.RecordBatch]:
-        """Return the batch of each channel that gets rows.
+        """Return the batch of each channel that receives rows.
 
-        Raises SerializationError for what is no Arrow record batch, one without a key column, a key
-        that cannot be hashed, and a column that Arrow cannot put in another order."""
+        Raises SerializationError for a record that is not an Arrow record batch, a batch without a
+        key column, a key that cannot be hashed, and a column that Arrow cannot reorder.
+        """
         if not isinstance(record, pa.RecordBatch):
             raise SerializationError(
                 f"a keyed exchange of columns takes Arrow record batches, not a record of type "
@@ -87,7 +89,7 @@ class ColumnHashPartitioner(Partitioner):
         return parts
 
     def remember_at_most(self, memory_bytes: int) -> None:
-        """Pass it on."""
+        """Limit the memory of the remembered channels."""
         self._remembered.memory_bytes = memory_bytes
 
     def _owner(self, key: Any) -> int:

@@ -1,20 +1,20 @@
-"""Arrow record batches as records: what stands on the wire for one. Needs ``flinknet[arrow]``.
+"""Arrow record batches as records, and their wire format. Needs ``flinknet[arrow]``.
 
-A batch is a msgpack extension whose content is an Arrow IPC stream, with the marker of its end or
-without: the schema, the dictionaries if the schema has any, and one record batch. So every batch
-stands for itself, any Arrow library reads it, and a channel may carry batches of several schemas
-between other records. The schema costs some hundred bytes, but only once to make and once to read:
-both sides remember the last ones.
+A batch is a msgpack extension whose content is an Arrow IPC stream, with or without the
+end-of-stream marker: the schema, the dictionaries if the schema has any, and one record batch.
+Every batch is therefore self-contained, any Arrow library reads it, and a channel may carry batches
+of several schemas between other records. The schema costs some hundred bytes per batch, but it is
+written and parsed only once: both sides remember the last schemas.
 
-What arrives is not trusted. A compressed batch is refused, because it says itself how much memory
-it takes, as is one that has a part of its content several times, or far more rows than bytes
-(``metadata.py``), and one whose offsets point out of its content, which Arrow itself would
-follow. The columns of a batch, and the arrays inside them, may have 64 entries together for each
-byte of the content, its rows counted as one more column; up to 65,536 are free. The writer refuses
-what the reader would. A batch within that may still be far larger as Python objects: one value of
-a dictionary stands for many rows.
+The reader does not trust a batch. It refuses a compressed batch, which declares its own memory
+size, a batch with several references to the same part, and a batch with far more rows than bytes
+(``metadata.py``). It also refuses a batch with offsets out of its content, which Arrow would
+follow. The columns of a batch and their nested arrays may have 64 entries together per byte of
+content, counting the rows as one more column; 65,536 entries are always allowed. The writer refuses
+the same batches as the reader. A batch within the limits may still be far larger as Python objects:
+one dictionary value stands for many rows.
 
-Nothing of flinknet imports this module before there is a batch to write or to read.
+flinknet imports this module only when there is a batch to write or to read.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from flinknet.records.columns.metadata import check_batch, check_schema
 __all__ = ["batch_pieces", "columns_bytes", "read_batch"]
 
 _SCHEMAS_MAX = 64
-"""Schemas that are remembered; a job has a few."""
+"""Number of schemas that are remembered; a job has a few."""
 
 _SCHEMAS_BYTES_MAX = 1 << 20
-"""What they have together on the wire; a longer one is read anew each time."""
+"""Total wire size of the remembered schemas; a longer schema is parsed each time."""
 
 _READ_ERRORS = (pa.ArrowException, OSError, EOFError, MemoryError, StopIteration)
 _ALIGNED_BYTES = 8
@@ -43,8 +43,11 @@ _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 
 
 class _Schema:
-    """A schema, its bytes on the wire, whether dictionaries follow it there, and whether no batch
-    can have more entries than its bytes allow."""
+    """A schema with its wire form.
+
+    ``has_dictionaries`` is true if dictionaries follow the schema on the wire. ``is_plain`` is true
+    if the size of a batch always bounds its number of entries.
+    """
 
     __slots__ = ("has_dictionaries", "head", "is_plain", "schema")
 
@@ -64,24 +67,25 @@ def _has_dictionaries(data_type: pa.DataType) -> bool:
 
 
 def _is_plain(data_type: pa.DataType) -> bool:
-    """Whether each entry of a column takes a bit or more, and has no others inside."""
+    """Return whether each entry of a column takes a bit or more, and has no nested entries."""
     return any(
         kind(data_type) for kind in (pa.types.is_primitive, pa.types.is_string, pa.types.is_binary)
     )
 
 
 class _Memory:
-    """The schema that was written last, and those that were read, by their bytes."""
+    """The schema that was written last, and the schemas that were read, by their bytes."""
 
     written: _Schema | None = None
     read: ClassVar[dict[bytes, _Schema]] = {}
 
 
 def batch_pieces(batch: pa.RecordBatch) -> tuple[bytes, memoryview]:
-    """Return the content that stands for a batch, in two pieces: a short one, and the columns.
+    """Return the content of a batch in two pieces: a short head, and the columns.
 
     Raises SerializationError for a column type that Arrow cannot write, and for far more rows than
-    bytes."""
+    bytes.
+    """
     known, schema = _Memory.written, batch.schema
     try:
         if known is None or not known.schema.equals(schema, check_metadata=True):
@@ -99,10 +103,11 @@ def batch_pieces(batch: pa.RecordBatch) -> tuple[bytes, memoryview]:
 
 
 def columns_bytes(batch: pa.RecordBatch) -> int:
-    """Return what the columns of a batch take when serialised, without copying them.
+    """Return the serialised size of a batch's columns, without copying them.
 
-    ``nbytes`` would look at a union that has no entries where it has no memory. Raises
-    SerializationError for a column type that Arrow cannot write."""
+    ``nbytes`` is not used: for a union without entries it would read memory that does not exist.
+    Raises SerializationError for a column type that Arrow cannot write.
+    """
     try:
         return int(ipc.get_record_batch_size(batch))
     except pa.ArrowException as cause:
@@ -122,9 +127,10 @@ def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
 
 
 def read_batch(content: bytes) -> pa.RecordBatch:
-    """Return the batch that a content stands for, whose columns are views of it.
+    """Return the batch of a content; its columns are views of the content.
 
-    Raises ValueError if it is none, or one that is not safe to use."""
+    Raises ValueError if the content is not a batch, or is not safe to use.
+    """
     try:
         batch = _read_unchecked(content)
         batch.validate(full=True)
@@ -146,7 +152,7 @@ def _read_unchecked(content: bytes) -> pa.RecordBatch:
 
 
 def _schema_bytes(content: bytes | pa.Buffer) -> int:
-    """How long the first message is, the schema, which has no body."""
+    """Return the length of the first message, the schema, which has no body."""
     marker, length = _PREFIX.unpack_from(content) if len(content) >= _PREFIX.size else (0, 0)
     if marker != -1 or length % _ALIGNED_BYTES:
         raise ValueError("it does not begin with a schema")
@@ -166,10 +172,11 @@ def _remember(head: bytes) -> _Schema:
 
 
 def _read_messages(source: bytes | pa.Buffer, start: int, content_bytes: int) -> tuple[Any, int]:
-    """Return the message of the batch behind a schema, and where it ends.
+    """Return the message of the batch behind a schema, and its end.
 
-    Raises ValueError if Arrow would take too much memory or time for it or for a dictionary; only
-    version 5 says in one place whether a body is compressed."""
+    Raises ValueError if Arrow would take too much memory or time for the batch or for a dictionary.
+    Only version 5 of the metadata declares compression in one place, so other versions are refused.
+    """
     source = pa.BufferReader(source)
     source.seek(start)
     while True:

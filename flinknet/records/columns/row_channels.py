@@ -1,11 +1,11 @@
-"""The channels of whole columns: those of their keys, for every row of an Arrow array at once.
+"""Channels of whole columns: the channel of every row of Arrow arrays at once.
 
-Numbers, dates and times are hashed with numpy, as the checksum of the bytes that msgpack makes of
-their forms, one step for each byte of all rows. Whatever else can be a key is looked up in Python
-once for each value that occurs, not for each row; if Arrow cannot say which do, for each row.
-Either way the result is that of ``key_group`` for the value in a row, None for a null, so rows and
-columns of one key meet in one place. Times count to the microsecond, as far as Python's go. Needs
-``flinknet[arrow]``.
+Numbers, dates and times are hashed with numpy: the checksum of the msgpack bytes of their
+normalised forms, one step per byte for all rows. Other keys are looked up in Python, once per
+distinct value; or once per row, if Arrow cannot determine the distinct values. Either way the
+result equals ``key_group`` of the value in the row, and of None for a null. Rows and records with
+the same key therefore reach the same channel. Times count to the microsecond, the precision of
+Python's types. Needs ``flinknet[arrow]``.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _CRC_POLYNOMIAL = 0xEDB88320
 _FLOAT64_MARKER = 0xCB
 
 _UNSIGNED = (
-    # values below; msgpack's marker; how many bytes follow it
+    # upper limit of the values; msgpack's marker; number of bytes that follow it
     (1 << 8, 0xCC, 1),
     (1 << 16, 0xCD, 2),
     (1 << 32, 0xCE, 4),
     (1 << 64, 0xCF, 8),
 )
 _SIGNED = (
-    # negative values from; the marker; how many bytes follow it
+    # lower limit of the negative values; the marker; number of bytes that follow it
     (-(1 << 7), 0xD0, 1),
     (-(1 << 15), 0xD1, 2),
     (-(1 << 31), 0xD2, 4),
@@ -55,7 +55,7 @@ _FIXEXT8_MARKER = 0xD7
 _DAY_MILLISECONDS = 86_400_000
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _UNSORTED_PER_ROW = 8
-"""So many possible numbers per row cost what sorting the rows costs: a pass over each."""
+"""Possible numbers per row, up to which a pass over all of them costs no more than sorting."""
 _POSITIVE_FIXINT_MAX, _NEGATIVE_FIXINT_MIN = 127, -32
 
 
@@ -64,13 +64,14 @@ def row_channels(
     channel_of_group: Channels,
     channel_of: Callable[[Any], int],
 ) -> Channels:
-    """Return the channel of every row, whose key is the value in a column or, of several columns,
-    the tuple of their values.
+    """Return the channel of every row.
+
+    The key of a row is its value in the column, or the tuple of its values in several columns.
 
     Args:
-        columns: of equal length.
-        channel_of_group: for each key group.
-        channel_of: of a key; the same as that of its group.
+        columns: Columns of equal length.
+        channel_of_group: The channel of each key group.
+        channel_of: Returns the channel of a key; agrees with ``channel_of_group``.
 
     Raises SerializationError, from ``channel_of``, if a key cannot be hashed.
     """
@@ -88,8 +89,10 @@ def row_channels(
 
 
 def _hashes_of_numbers(column: pa.Array) -> Words | None:
-    """Return the hashes of numbers, dates or times, any for a null; None if it is something
-    else."""
+    """Return the hashes of a column of numbers, dates or times; None for another column.
+
+    The hash of a null is arbitrary.
+    """
     if pa.types.is_integer(column.type):
         return _mixed(_crc_of_integers(_integers(column)))
     if pa.types.is_floating(column.type):
@@ -104,13 +107,13 @@ def _hashes_of_numbers(column: pa.Array) -> Words | None:
 def _distinct_tuples(
     columns: Sequence[pa.Array],
 ) -> tuple[list[tuple[Any, ...]], npt.NDArray[np.intp]]:
-    """Return the tuples that occur, and for every row the place of its own among them."""
+    """Return the distinct tuples, and for every row the index of its tuple."""
     distinct = [_distinct(column) for column in columns]
     tuples, place = np.zeros(1, np.intp), np.zeros(len(columns[0]), np.intp)
     for values, places in distinct:
         count = max(len(values), 1)
         tuples, place = _numbered(place * count + places, len(tuples) * count)
-    row = np.empty(len(tuples), np.intp)  # one that has the tuple, whichever
+    row = np.empty(len(tuples), np.intp)  # any row that has the tuple
     row[place] = np.arange(len(place))
     parts = [[values[index] for index in places[row].tolist()] for values, places in distinct]
     return list(zip(*parts, strict=True)), place
@@ -119,8 +122,10 @@ def _distinct_tuples(
 def _numbered(
     numbers: npt.NDArray[np.intp], bound: int
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return the numbers that occur, each below ``bound``, and for every row the place of its own
-    among them."""
+    """Return the distinct numbers, and for every row the index of its number.
+
+    Each number is below ``bound``.
+    """
     if bound > len(numbers) * _UNSORTED_PER_ROW:
         return np.unique(numbers, return_inverse=True)
     occurs = np.zeros(bound, bool)
@@ -129,8 +134,7 @@ def _numbered(
 
 
 def _distinct(column: pa.Array) -> tuple[list[Any], npt.NDArray[np.intp]]:
-    """Return the values that occur, or their forms, and for every row the place of its own among
-    them."""
+    """Return the distinct values or their normalised forms, and for every row their index."""
     instants = _instants(column)
     if instants is not None:
         kind, numbers = instants
@@ -157,7 +161,10 @@ def _distinct(column: pa.Array) -> tuple[list[Any], npt.NDArray[np.intp]]:
 def _occurring(
     values: pa.Array, places: npt.NDArray[np.intp], nulls: npt.NDArray[np.bool_]
 ) -> tuple[pa.Array, npt.NDArray[np.intp]]:
-    """Leave out of a dictionary what no row refers to: somebody may have had more values."""
+    """Drop the values of a dictionary that no row refers to.
+
+    The dictionary may stem from a larger column with more values.
+    """
     occurs = np.zeros(len(values), bool)
     occurs[places[~nulls]] = True
     if occurs.all() or not occurs.any():
@@ -166,7 +173,7 @@ def _occurring(
 
 
 def _values(values: pa.Array) -> list[Any]:
-    """Return distinct values as Python's, or their forms."""
+    """Return distinct values as Python objects, or their normalised forms."""
     instants = _instants(values)
     if instants is None:
         python_values: list[Any] = values.to_pylist()
@@ -182,7 +189,7 @@ def _values(values: pa.Array) -> list[Any]:
 def _with_null(
     values: list[Any], places: npt.NDArray[np.intp], column: pa.Array
 ) -> tuple[list[Any], npt.NDArray[np.intp]]:
-    """Give rows that are null a place among the values of the others."""
+    """Add None to the values for the rows that are null."""
     if not column.null_count:
         return values, places
     return [*values, None], np.where(_nulls(column), len(values), places)
@@ -198,7 +205,7 @@ def _is_dictionary(column: pa.Array) -> bool:
 
 
 def _encodable(column: pa.Array) -> pa.Array:
-    """Return a column as one that every version of Arrow can encode."""
+    """Return a column as a type that every version of Arrow can encode."""
     name = str(column.type)
     if name == "string_view":
         return column.cast(pa.large_string())
@@ -211,8 +218,10 @@ def _encodable(column: pa.Array) -> pa.Array:
 
 
 def _instants(column: pa.Array) -> tuple[int, npt.NDArray[np.int64]] | None:
-    """Return a column of dates or times as the numbers that their forms have, any for a null, and
-    the kind of the forms; None if it is something else."""
+    """Return a column of dates or times as the numbers of their forms, and the kind of the forms.
+
+    The number of a null is arbitrary. Return None for another column.
+    """
     kind = column.type
     if pa.types.is_date32(kind):
         return DATE, _integers(column.view(pa.int32())).astype(np.int64)
@@ -236,7 +245,7 @@ def _microseconds(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _integers(column: pa.Array) -> npt.NDArray[Any]:
-    """Return integers as they are, 0 for a null."""
+    """Return integers as a numpy array, with 0 for a null."""
     values: npt.NDArray[Any] = (column.fill_null(0) if column.null_count else column).to_numpy(
         zero_copy_only=False
     )
@@ -247,7 +256,7 @@ def _integers(column: pa.Array) -> npt.NDArray[Any]:
 
 
 def _crc_of_integers(values: npt.NDArray[Any]) -> Words:
-    """Return the checksums of integers as msgpack writes them: the shorter the smaller."""
+    """Return the checksums of integers in msgpack's shortest encoding."""
     crc = np.zeros(len(values), np.uint32)
     left = np.ones(len(values), bool)
     bits = values.astype(np.uint64) if values.dtype.kind == "u" else values.astype(np.int64)
@@ -273,7 +282,7 @@ def _fill(
     head: Iterable[int],
     size: int,
 ) -> None:
-    """Set the checksums of the chosen values that are left."""
+    """Set the checksums of those chosen values that are left."""
     chosen = chosen & left
     if chosen.all():
         crc[:] = _crc_of(bits, head, size)
@@ -283,8 +292,10 @@ def _fill(
 
 
 def _crc_of_floats(values: npt.NDArray[np.float64]) -> Words:
-    """Return the checksums of floats; a whole one is the integer that it equals, and every NaN is
-    the same."""
+    """Return the checksums of floats.
+
+    A whole float counts as the equal integer, and every NaN as the same.
+    """
     whole = np.isfinite(values) & (values == np.floor(values))
     whole &= (values >= -(2.0**63)) & (values < 2.0**64)
     crc = np.zeros(len(values), np.uint32)
@@ -299,10 +310,10 @@ def _crc_of_floats(values: npt.NDArray[np.float64]) -> Words:
 
 
 def _crc_of(values: npt.NDArray[Any], head: Iterable[int], size: int) -> Words:
-    """Return the checksums of a head and the last ``size`` bytes of each value, highest first."""
+    """Return the checksums of a head and the last ``size`` bytes of each value, big-endian."""
     octets = np.ascontiguousarray(values).view(np.uint8).reshape(-1, values.itemsize)
     crc = np.full(len(values), reduce(_step, head, 0xFFFFFFFF), np.uint32)
-    for place in reversed(range(size)):  # little-endian, as Arrow's arrays are
+    for place in reversed(range(size)):  # from the last byte: Arrow's arrays are little-endian
         index = octets[:, place] ^ crc.astype(np.uint8)
         crc >>= np.uint32(8)
         crc ^= _CRC_TABLE[index]
