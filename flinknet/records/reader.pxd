@@ -3,7 +3,7 @@ import cython
 from flinknet.buffer.buffer cimport Buffer
 from flinknet.records.serialization.serializer cimport RecordDeserializer, RecordUnpacker
 
-# What happens for every record, ``record_iterator.pyx`` does.
+# The work per record is in ``record_iterator.pyx``.
 
 
 cdef class RecordBatch:

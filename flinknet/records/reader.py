@@ -1,20 +1,20 @@
-"""The record reader: what a consuming task reads records with.
+"""Record reader of a consuming task (Flink's StreamTaskNetworkInput).
 
-Theory of operation (Flink's StreamTaskNetworkInput). The reader polls its gate for one buffer at a
-time, feeds it to the channel's deserializer and hands out the records; the buffer, and with it the
-channel's credit, goes back only when more is asked for, that is, when the task has processed
-everything in it. An iteration may unpack a buffer's records one by one: where bytes are no record,
-those in front of them may have been handed out. The end of data of a channel is acknowledged at the
-same moment. Records that span buffers are in the deserializers meanwhile, which drop
-them when the gate is released, whoever does that.
+Theory of operation. The reader polls its gate for one buffer at a time, feeds the buffer to the
+channel's deserializer, and returns the records. The buffer, and with it the channel's credit, is
+returned only when more records are requested: the task has then processed the whole buffer. The end
+of data of a channel is acknowledged at the same moment. An iteration may unpack the records of a
+buffer one by one, so it may have returned some records before it finds invalid bytes. Unfinished
+records that span buffers are held by the deserializers, which drop them when the gate is released,
+by the reader or by another component.
 
-*Events* are handed to the task's handler where they stand, between two batches: everything before
-them on their channel has been processed. Only one with priority can come inside a record, whose
-bytes so far are ``unconsumed`` then.
+*Events* are passed to the task's handler at their position, between two batches: all earlier
+records of their channel have been processed. Only a priority event can arrive inside a record; the
+record's bytes so far are then ``unconsumed``.
 
-There is one iterator over records, so that an iteration that was left can go on: what it has not
-handed out of its batch comes next, as records or as a batch. An asynchronous generator would cost
-the consumer a sixth more for every record, and lose the rest of the batch.
+The reader has a single iterator over records, so that an interrupted iteration can continue: the
+remaining records of its batch come next, as records or as a batch. An asynchronous generator would
+cost the consumer a sixth more per record, and lose the rest of the batch.
 
 One task reads at a time. Cancelling a waiting read loses nothing.
 """
@@ -48,13 +48,13 @@ _DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 _END_OF_DATA = DataType.END_OF_DATA
 _IDLE = WaitReason.IDLE
 _MANY_RECORDS = 64
-"""A buffer of so many takes longer than a message to the producer and its answer."""
+"""A buffer of so many records takes longer to process than a round trip to the producer."""
 
 
 class RecordBatch:
-    """The records of one buffer, in order, to be processed before the next batch is asked for.
+    """The records of one buffer, in order; process them before requesting the next batch.
 
-    ``channel`` is the index of the location it came from, ``size_bytes`` the serialised size.
+    ``channel`` is the index of the channel they came from, ``size_bytes`` their serialised size.
     """
 
     __slots__ = ("channel", "records", "size_bytes")
@@ -72,8 +72,7 @@ class RecordBatch:
 
 
 class OtherBatch:
-    """A batch that a reader has begun beside the present one, and its records, which are taken as
-    those that are ``arrived``."""
+    """Batch that a reader has begun beside the current one; its records are in ``arrived``."""
 
     __slots__ = ("_buffer", "_iterator", "arrived", "channel")
 
@@ -84,37 +83,38 @@ class OtherBatch:
         self._buffer = buffer
 
     def end(self) -> None:
-        """Drop what is left, and return the buffer."""
+        """Drop the remaining records, and return the buffer."""
         self._iterator.drop()
         self._buffer.recycle()
 
 
 class EventHandler(Protocol):
-    """What a task does with the events among its records (Flink's CheckpointedInputGate)."""
+    """Handler of the events of a task's inputs (Flink's CheckpointedInputGate)."""
 
     def on_event(self, channel: int, event: Event) -> bool | None:
-        """An event came, the ends of a channel included; what it raises, the reading raises.
+        """Handle an event of a channel, including the end of its data.
 
-        True if the task has something to do before more is read: it gets an empty batch then.
+        Return True if the task must run before the reader continues; it then receives an empty
+        batch. An error of the handler is raised by the read.
 
-        Who handles a blocking event has the channel go on: ``resume_consumption`` of
-        ``reader.gate.channels[channel]``, now or later.
+        After a blocking event, the handler must resume the channel, at once or later, with
+        ``resume_consumption`` of ``reader.gate.channels[channel]``.
         """
 
 
 class RecordReader:
-    """Reads the records of a gate's channels, each channel in order.
+    """Reader of the records of a gate's channels, each channel in order.
 
-    ``arrived`` are those of the batch that was begun last and have not been taken, ``channel`` is
-    the index of the location that it came from.
+    ``arrived`` holds the records of the latest batch that have not been taken. ``channel`` is the
+    index of the channel of that batch.
 
     Args:
-        gate: the input gate; released by ``close``.
-        wait: suspends until an Availability is available; made by the shell.
-        unpacker: unpacks the records of all channels.
-        memory: where records that span buffers are put together.
-        event_handler: gets the events. Without one, those that block their channel are refused,
-            since nobody would resume it, and others are skipped.
+        gate: The input gate; ``close`` releases it.
+        wait: Suspends until an Availability is available; provided by the shell.
+        unpacker: Unpacks the records of all channels.
+        memory: Memory in which records that span buffers are reassembled.
+        event_handler: Receives the events. Without a handler, an event that blocks its channel is
+            refused, because no component would resume the channel; other events are skipped.
     """
 
     def __init__(
@@ -136,24 +136,24 @@ class RecordReader:
         self.channel = 0
         self._current: Buffer | None = None
         self._polled: tuple[int, Buffer] | None = None
-        """What comes next, if that was looked at."""
+        """The next buffer and its channel, if they were polled ahead."""
         self._records = RecordIterator(self._next_of_another_buffer)
         self.arrived = ArrivedRecords(self._records)
         self._others: list[OtherBatch] = []
-        """Batches that were begun together with the present one."""
+        """Batches that were begun together with the current one."""
         self.fail_gate: Callable[[Exception], object] = gate.fail
-        """Called where records cannot be unpacked, in the thread that asks for them."""
+        """Called if records cannot be unpacked, in the thread that requests them."""
         self._budget = CooperativeBudget()
         self._budget_is_spent = False
         self._is_slow = False
         gate.when_released(lambda _: self._drop_unfinished_records())
 
     async def next_batch(self) -> RecordBatch | None:
-        """Return the next batch, None at the end of all channels; after an iteration over records
-        what that has left of its batch, with the size of all of it. A batch is empty if the event
-        handler has asked for the task's turn.
+        """Return the next batch; None at the end of all channels.
 
-        See ``begin_batch``.
+        After an iteration over records, return the rest of its batch, with the size of the whole
+        batch. A batch is empty if the event handler has requested that the task runs. See
+        ``begin_batch``.
         """
         if await self.begin_batch() is None:
             return None
@@ -161,18 +161,19 @@ class RecordReader:
         return RecordBatch(self.arrived.take_all(), self.channel, size)
 
     async def begin_batch(self) -> int | None:
-        """Begin the next batch, whose records are then to be taken from ``arrived``; if some are
-        left of the last one, go on with that. Return how many there are, None at the end of all
-        channels. ``channel`` says where they come from.
+        """Begin the next batch, or continue the last one if it has records left.
 
-        The buffer of the batch before is returned: its records count as processed. Raises the first
+        Return the number of records, to be taken from ``arrived``; None at the end of all channels.
+        ``channel`` is then the index of their channel.
+
+        The buffer of the last batch is returned: its records count as processed. Raises the first
         error of a channel (ProducerFailedError, RemoteTransportError, ...), SerializationError for
-        bytes that are no record, which may also be raised where they are taken, and
-        ClosedResourceError after ``close``.
+        invalid bytes, which may also be raised where records are taken, and ClosedResourceError
+        after ``close``.
         """
         if left := length_hint(self.arrived):
             return left
-        self._records.drop()  # so that the next ones can take their memory
+        self._records.drop()  # so that the next records can reuse their memory
         if self._current is not None:
             self._return_buffers()
             if self._budget_is_spent:
@@ -195,11 +196,11 @@ class RecordReader:
                 return 0
 
     def begin_another_batch(self) -> OtherBatch | None:
-        """Begin the next batch beside the present one, if it has come and no event is in front of
-        it; None otherwise. A task calls this to process several batches together. Their buffers are
-        returned together.
+        """Begin the next batch beside the current one, if it has arrived and no event precedes it.
 
-        Raises what ``begin_batch`` does for a buffer."""
+        Return None otherwise. A task calls this to process several batches together; their buffers
+        are returned together. Raises the same errors as ``begin_batch`` for a buffer.
+        """
         if self._polled is None:
             self._polled = self.gate.poll()
         if self._polled is None or self._polled[1].data_type.is_event:
@@ -217,7 +218,7 @@ class RecordReader:
             yield batch
 
     def __aiter__(self) -> AsyncIterator[Any]:
-        """Iterate over records until the end of all channels, from where one has left off."""
+        """Iterate over records until the end of all channels, continuing an earlier iteration."""
         return self._records
 
     def __anext__(self) -> Coroutine[Any, Any, Any]:
@@ -231,10 +232,11 @@ class RecordReader:
         raise StopAsyncIteration
 
     def take_priority_events(self) -> None:
-        """Hand the events that have priority to the handler, in the middle of a batch: a task may
-        call this where it can be interrupted, and they need not wait for the next batch.
+        """Pass the pending priority events to the handler, in the middle of a batch.
 
-        Raises what ``next_batch`` does for them."""
+        A task may call this where it can be interrupted, so that the events need not wait for the
+        next batch. Raises the same errors as ``next_batch`` for them.
+        """
         gate = self.gate
         while gate.priority_availability.available and (polled := gate.poll()) is not None:
             index, buffer = polled
@@ -242,20 +244,23 @@ class RecordReader:
             self._on_event(index, buffer)
 
     def unconsumed(self, channel: int) -> Iterator[bytes]:
-        """The bytes of a record of which not all has come, as the state of an overtaken channel; to
-        be iterated before the next batch is asked for. Raises SerializationError if the disk
-        refuses."""
+        """Return the bytes so far of an incomplete record, as the state of an overtaken channel.
+
+        Iterate over them before requesting the next batch. Raises SerializationError if the disk
+        fails.
+        """
         return self._deserializers[channel].unconsumed()
 
     def restore(self, channel: int, pieces: Iterable[bytes]) -> None:
-        """Begin a channel, before anything was read from it, with what ``unconsumed`` gave.
+        """Restore a channel from the pieces of ``unconsumed``, before anything was read from it.
 
-        Raises LocalProtocolError inside a record, ValueError if it is too long for one, and
-        SerializationError if the disk refuses."""
+        Raises LocalProtocolError inside a record, ValueError if the pieces are too long for a
+        record, and SerializationError if the disk fails.
+        """
         self._deserializers[channel].restore(pieces)
 
     def close(self) -> None:
-        """Cancel what is not read yet and give every buffer back; idempotent."""
+        """Drop all unread records and return every buffer; idempotent."""
         self._records.drop()
         self._return_buffers()
         if self._polled is not None:
@@ -301,7 +306,7 @@ class RecordReader:
             self._fail_for(error, channel)
 
     def _fail_for(self, error: Exception, channel: int) -> NoReturn:
-        """A channel's bytes have become no records, which are lost: the gate fails."""
+        """Fail the gate and raise the error: the records of a channel are lost."""
         if isinstance(error, UNPACK_ERRORS):
             failure = SerializationError(
                 f"the bytes on {self.gate.channels[channel]} are not a record within the "

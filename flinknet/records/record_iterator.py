@@ -1,12 +1,11 @@
-"""The iterator over records, one buffer after the other: what stands in the way of every record.
+"""Iterator over records, buffer by buffer; every record passes through it.
 
-Theory of operation. Most records are there already; only for the first of a buffer is there
-something to wait for, which ``begin`` makes a coroutine of. Compiled, there is no object for
-a record at all, and records are unpacked one by one, as they are asked for
-(``record_iterator.pyx``).
+Theory of operation. Most records have already arrived. Only the first record of a buffer may need a
+wait, for which ``begin`` creates a coroutine. The compiled form (``record_iterator.pyx``) creates
+no object per record, and unpacks records one by one when they are requested.
 
-Who wants no more than those that are there takes them from ``ArrivedRecords``, which is the same
-place in the same records.
+``ArrivedRecords`` returns only the records that have arrived. It shares its position with the
+iterator.
 """
 
 from __future__ import annotations
@@ -21,9 +20,10 @@ __all__ = ["ArrivedRecords", "RecordIterator"]
 
 
 class RecordIterator:
-    """Iterates over the records that it has, then goes on with what the coroutine returns that
-    ``begin`` makes, which may give it more; it raises StopAsyncIteration at the end.
+    """Iterator over the records that it holds, and then over the records of ``begin``.
 
+    When no record is left, the iterator awaits the coroutine of ``begin`` and returns its result.
+    The coroutine may supply more records with ``have``, and raises StopAsyncIteration at the end.
     One task iterates at a time.
     """
 
@@ -44,22 +44,20 @@ class RecordIterator:
         length_max: int,
         unpack: UnpackRecords,
     ) -> None:
-        """Have, in place of any others, records that are ``unpacked`` and behind them those that
-        stand from ``start`` to ``end``, so many, in a buffer whose ``content`` is released when all
-        are there.
+        """Replace all records by ``unpacked``, followed by ``number`` packed records.
 
-        The latter are unpacked when they are asked for, or now. What ``unpack`` raises is raised
-        where the first of those is asked for that it was to unpack: here, by an iteration, or by
-        ``take_all``.
+        The packed records are unpacked when they are requested, or now. An error of ``unpack`` is
+        raised when the first record that it should unpack is requested: here, by an iteration, or
+        by ``take_all``.
 
         Args:
-            content: memory that stays as it is until then.
-            start: where the whole records begin.
-            end: where they end.
-            number: of them.
-            unpacked: the records that come before them.
-            length_max: nothing up to this is refused for its length.
-            unpack: unpacks whole records.
+            content: Buffer memory; it must not change until it is released, after the last record.
+            start: The offset of the first packed record.
+            end: The offset behind the last packed record.
+            number: The number of packed records.
+            unpacked: Records that precede the packed ones.
+            length_max: No value up to this length is refused for its length.
+            unpack: Unpacks whole records.
         """
         self.drop()
         with content:
@@ -68,7 +66,7 @@ class RecordIterator:
         self._have(unpacked)
 
     def drop(self) -> None:
-        """Have nothing any more."""
+        """Drop all records."""
         self._have(())
 
     def _have(self, records: tuple[Any, ...]) -> None:
@@ -85,10 +83,10 @@ class RecordIterator:
 
 
 class ArrivedRecords:
-    """The records that an iterator over records has: those that nobody has to wait for.
+    """Iterator over the records that have arrived, which need no wait.
 
-    Iterating over them hands them out; ``length_hint`` says how many are left, precisely. It ends
-    with them, and goes on when the iterator has more.
+    ``length_hint`` returns the exact number of records left. The iteration ends after the last
+    record, and continues when the owner has more.
     """
 
     __slots__ = ("_owner",)
@@ -97,15 +95,17 @@ class ArrivedRecords:
         self._owner = owner
 
     def take_all(self) -> tuple[Any, ...]:
-        """Hand all of them out at once."""
+        """Return all records left, and drop them."""
         left = tuple(self._owner._left)
         self._owner.drop()
         return left
 
     @property
     def last(self) -> Any:
-        """The record that was handed out last, None before the first; known until all are dropped,
-        taken by ``take_all``, or followed by others."""
+        """The record that was returned last; None before the first.
+
+        It is known until the records are dropped, taken by ``take_all``, or replaced.
+        """
         records = self._owner._records
         handed_out = len(records) - length_hint(self._owner._left)
         return records[handed_out - 1] if handed_out else None
@@ -114,7 +114,7 @@ class ArrivedRecords:
         return length_hint(self._owner._left)
 
     def __iter__(self) -> Iterator[Any]:
-        return self._owner._left  # without a call for each of them
+        return self._owner._left  # the inner iterator, to save a call per record
 
     def __next__(self) -> Any:
         return next(self._owner._left)

@@ -1,9 +1,9 @@
-"""The channels of keys, remembered: hashing a key costs several times a look-up, and real keys
-repeat.
+"""Cache of the channels of keys.
 
-Theory of operation. One dict, of which what its keys take is counted. When another would be too
-much, all are forgotten, and what is still needed comes back: no order is kept for the sake of a
-key that is seldom dropped.
+Theory of operation. Hashing a key costs several times a look-up, and real keys repeat. The channels
+are held in one dict, and the memory of its keys is counted. When a new key would exceed the limit,
+all keys are forgotten, and the keys that are still in use return. No order of use is kept: keys are
+seldom dropped, and the order would cost time at every look-up.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from flinknet.records.key_forms import remembered_bytes
 __all__ = ["ENTRY_BYTES", "RememberedChannels"]
 
 ENTRY_BYTES = 96
-"""Of a dict that grows, for each key in it."""
+"""Memory per entry of a growing dict."""
 
 
 class RememberedChannels:
-    """The channel of a record, by its key.
+    """Channels of records by key.
 
     Args:
-        key: the key of a record.
-        owner: the channel of a key; raises SerializationError for what is no key.
-        memory_bytes: what the remembered keys may take.
+        key: Returns the key of a record.
+        owner: Returns the channel of a key. Raises SerializationError for an invalid key.
+        memory_bytes: The memory that the remembered keys may take.
     """
 
     __slots__ = ("_channel_of", "_key", "_owner", "_remembered_bytes", "memory_bytes")
@@ -45,19 +45,19 @@ class RememberedChannels:
         key = self._key(record)
         try:
             return self._channel_of[key]
-        except Exception:  # it is new, or Python has no hash for it: a list, a writable memoryview
+        except Exception:  # a new key, or one without a hash: a list, a writable memoryview
             return self._look_up(key)
 
     def channel_of_text(self, key: str) -> int:
-        """Return the channel of a text that is remembered, -1 for another."""
+        """Return the channel of a remembered text; -1 for another text."""
         return self._channel_of.get(key, -1)
 
     def divide(self, records: list[Any]) -> dict[int, list[Any]]:
-        """Return what ``select`` would for each, by channel, without a call from Python for each.
+        """Return the shares that ``select`` would choose, without a Python call per record.
 
-        Where that fails ``select`` is asked from the first record on: for a key that is new or has
-        no hash, and for an error of the key's function, of which a StopIteration would only end the
-        ``map``.
+        If that fails, ``select`` is called from the first record on. It fails for a key that is new
+        or has no hash, and for an error of the key function; a StopIteration of that function would
+        only end the ``map``.
         """
         shares: dict[int, list[Any]] = defaultdict(list)
         channels = map(self._channel_of.__getitem__, map(self._key, records))
@@ -71,12 +71,12 @@ class RememberedChannels:
         return shares
 
     def forget(self) -> None:
-        """Forget all keys; those to come may have other channels."""
+        """Forget all keys; later keys may have other channels."""
         self._channel_of.clear()
         self._remembered_bytes = 0
 
     def keys(self) -> list[Any]:
-        """What is remembered, the oldest first."""
+        """Return the remembered keys, oldest first."""
         return list(self._channel_of)
 
     def _look_up(self, key: Any) -> int:

@@ -7,7 +7,7 @@ cdef RoundRobin turns_behind(select)
 
 
 cdef inline Py_ssize_t take_turn(RoundRobin turns) noexcept:
-    """``next``, for those who know the class."""
+    """Return the next channel, for callers that know the class."""
     cdef Py_ssize_t channel = turns._next
     turns._next = channel + 1 if channel + 1 < turns._channels else 0
     return channel

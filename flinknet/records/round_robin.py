@@ -1,7 +1,8 @@
-"""Whose turn it is: channels one after the other, and again from the first.
+"""Round robin: iterator over channels, starting again after the last.
 
-Theory of operation. An iterator without an end, in C either way: what ``itertools`` has, or
-(``round_robin.pyx``) a counter that a compiled route looks at without a call.
+Theory of operation. The iterator is infinite, and implemented in C in both forms: with
+``itertools`` here, and in ``round_robin.pyx`` as a counter that a compiled route reads without a
+call.
 """
 
 from __future__ import annotations
@@ -13,5 +14,5 @@ __all__ = ["round_robin"]
 
 
 def round_robin(channels: int, first: int) -> Iterator[int]:
-    """Return 0 to ``channels - 1`` and again, beginning at ``first``, which is one of them."""
+    """Return an iterator over 0 to ``channels - 1``, repeated, that begins at ``first``."""
     return islice(cycle(range(channels)), first, None)

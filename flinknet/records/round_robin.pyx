@@ -10,7 +10,7 @@ __all__ = ["round_robin"]
 
 @cython.final
 cdef class RoundRobin:
-    """Counts to ``channels``, which are not fewer than one, and begins again."""
+    """Counter from 0 to ``channels - 1``, which then begins again; ``channels`` is at least 1."""
 
     def __init__(self, Py_ssize_t channels, Py_ssize_t first):
         if not 0 <= first < channels:
@@ -26,7 +26,7 @@ cdef class RoundRobin:
 
 
 cdef RoundRobin turns_behind(select):
-    """Return what a partitioner's ``select`` takes the next of, None if it does anything else."""
+    """Return the iterator that a partitioner's ``select`` advances; None for any other function."""
     if type(select) is not partial or select.func is not next or select.keywords:
         return None
     turns = select.args[0] if len(select.args) == 1 else None

@@ -1,28 +1,24 @@
-"""Routes: what ``emit`` and ``emit_many`` do, which stand in the way of every record.
+"""Routes: the implementations of ``emit`` and ``emit_many``; every record passes through one.
 
-Theory of operation. A route serialises a record, chooses its output and writes to the output's
-builder, which writes to its segment, if the record fits. If it does not, ``RecordAppender.append``
-takes over (``appender.py``), where everything per buffer happens. There is a kind of route for each
-way of emitting: to one output, to a chosen one, and cut into parts that go to several.
+Theory of operation. A route serialises a record, chooses its output, and writes to the output's
+builder if the record fits. Otherwise ``RecordAppender.append`` takes over, which does all work per
+buffer (``appender.py``). There is one kind of route for each way of emitting: to one output, to a
+chosen one, and split into parts for several.
 
-All that is done by the call of ``emit`` itself, not when what it returns is awaited: for most
-records that is the one object WRITTEN, which is over at once, where a coroutine would take an
-eighth of the time. Who forgets to await writes those records all the same; after a few buffers what
-lets the event loop turn is a coroutine, or what waits for memory, and Python's warning that nobody
-awaited it finds the mistake.
+``emit`` does all its work when it is called, not when its result is awaited. For most records it
+returns the single object WRITTEN, which is complete, in an eighth of the time of a coroutine. A
+caller that forgets to await still writes those records. After a few buffers, ``emit`` returns a
+coroutine that yields to the loop or waits for memory. Python's warning that it was never awaited
+then reveals the mistake.
 
-Both kinds of ``emit`` spell ``builder.append_whole`` out: the call would take a twentieth more of
-the CPU of a small record (`python -m bench run micro --case emit`, tuple).
+``pack`` is the first half of ``emit_many``: it serialises many records and chooses their outputs.
+The writes that it generates are the second half, so the two halves may run in different threads.
+Small records are packed many at a time, as a *block* (``block.py``).
 
-``pack`` does half of that for many records: it serialises them and chooses their outputs. The
-writes that it generates are the other half, so that the two may run in different threads. It packs
-many records with one call, a *block*, as long as they are small (``block.py``). ``emit_many`` does
-both halves.
-
-Large bytes and Arrow batches are not packed: they are copied nowhere but into the buffer, in two
-pieces (``large_form``). To look what a record is takes as long as packing a small one, so ``emit``
-looks only after one that was large and did not fit. With 32 KiB of bytes a record takes 0.94 of the
-CPU with ``emit``, and 0.74 with ``emit_many`` (`--case emit,emit-many`, bytes-32k).
+Large bytes and Arrow batches are not packed: they are copied only into the buffer, in two pieces
+(``large_form``). Checking a record's type costs as much as packing a small record, so ``emit``
+checks only after a large record that did not fit. With 32 KiB of bytes, a record then takes 0.94 of
+the CPU with ``emit``, and 0.74 with ``emit_many`` (`--case emit,emit-many`, bytes-32k).
 """
 
 from __future__ import annotations
@@ -53,30 +49,33 @@ __all__ = ["UNDECIDED", "CutRoute", "RecordRoute", "RouteToChosen", "RouteToOne"
 
 
 class Write(NamedTuple):
-    """Records that are packed."""
+    """Packed records."""
 
     write: Callable[[], Awaitable[None]]
-    """Writes them: called on the event loop, and awaited."""
+    """Coroutine function that writes them, called on the event loop."""
     bytes: int
-    """About how many they have."""
+    """Approximate size of the records."""
 
 
 UNDECIDED: Final = -1
-"""The channel of a record for which it is chosen when the record is written."""
+"""Channel of a record that is chosen only when the record is written."""
 
 _WRITE_BYTES = 1 << 16
-"""A write has as many bytes, and a record, at most. Between two writes the loop may turn, and those
-that wait may be written before more records are packed."""
+"""Maximum size of a write, plus one record.
+
+Between two writes the loop may turn, and pending writes may be written before more records are
+packed.
+"""
 
 _LARGE_RECORDS = 64
-"""As many large records are written before somebody looks whether they are still large."""
+"""Number of large records that are written before their size is checked again."""
 
 
 class RecordRoute:
-    """One way from a record to its segments.
+    """Route from a record to its segments.
 
-    ``records_out`` counts the records that were written here; the appender counts the others. With
-    the one that makes it ``_turn_at`` the loop is to turn.
+    ``records_out`` counts the records written by the route; the appender counts the others. When
+    ``records_out`` reaches ``_turn_at``, the writer yields to the loop.
     """
 
     __slots__ = (
@@ -120,7 +119,7 @@ class RecordRoute:
             await packed.write()
 
     def _append_packed(self, output: Output, data: bytes) -> Coroutine[Any, Any, None]:
-        """Write a record that does not fit, or of which that is not known."""
+        """Write a record that does not fit, or may not fit."""
         self._large = len(data) >= LARGE_RECORD_BYTES
         appended = self._appender.append(output, data)
         if appended is not WRITTEN:
@@ -128,14 +127,14 @@ class RecordRoute:
         return appended
 
     def _one_is_written(self) -> Coroutine[Any, Any, None]:
-        """Return what there is to await for a record that is written and counted."""
+        """Return the awaitable for a record that is written and counted."""
         if self.records_out < self._turn_at:
             return WRITTEN
         self._turn_at = self.records_out + self._records_between_turns
         return emit_lets_loop_turn()
 
     def _emit_large(self, output: Output, pieces: LargeForm) -> Coroutine[Any, Any, None]:
-        """Write a record in two pieces, which are copied nowhere but into the buffer."""
+        """Write a record in two pieces, which are copied only into the buffer."""
         head, content = pieces
         if output.builder.append_whole(content, head):
             self.records_out += 1
@@ -147,8 +146,10 @@ class RecordRoute:
         raise NotImplementedError
 
     def _pack_each(self, records: list[Any], select: Callable[[Any], int]) -> Iterator[Write]:
-        """Pack records one by one, each for the output that is chosen for it then. If that fails,
-        those before come first."""
+        """Pack records one by one, and choose the output of each.
+
+        If a record fails, the records before it are yielded first.
+        """
         encode, form, options = self._encode, self._form, self._options
         large = not self._blocks.worthwhile
         channels: list[int] = []
@@ -188,7 +189,7 @@ class RecordRoute:
             if count > 1:
                 try:
                     block = blocks.pack(records[start : start + count])
-                except SerializationError:  # one of them; or, packed alone, none
+                except SerializationError:  # a record is invalid, or the block nests too deep
                     count = 0
                 else:
                     yield Write(partial(self._write_block, channel, block, count), len(block))
@@ -217,7 +218,7 @@ class RecordRoute:
         await self._emit_large(output, pieces)
 
     async def _write_block(self, channel: int, block: memoryview, records: int) -> None:
-        """Write a block: as many of its records at once as fit what is left of a buffer."""
+        """Write a block, with one call for all records that fit the rest of a buffer."""
         output = self._outputs[channel]
         if output.builder.append_whole(block, records=records):
             self.records_out += records
@@ -246,7 +247,7 @@ class RecordRoute:
 
 
 class RouteToOne(RecordRoute):
-    """Every record to the same output: the only subpartition, the first, or all at once."""
+    """Route of all records to one output: the only subpartition, the first, or all at once."""
 
     __slots__ = ("_output",)
 
@@ -268,6 +269,8 @@ class RouteToOne(RecordRoute):
             data = self._encode(record, self._form, self._options)
         except TypeError:
             data = self._packer.pack_otherwise(record)
+        # Both kinds of ``emit`` inline ``append_whole``: the call would add a twentieth to the CPU
+        # time of a small record (`python -m bench run micro --case emit`, tuple).
         builder = self._output.builder
         remaining = builder.remaining - len(data)
         if remaining < 0:
@@ -286,7 +289,7 @@ class RouteToOne(RecordRoute):
 
 
 class RouteToChosen(RecordRoute):
-    """Each record to the output that the partitioner chooses for it."""
+    """Route of each record to the output that the partitioner chooses."""
 
     __slots__ = ("_division", "_partitioner", "_select")
 
@@ -326,8 +329,7 @@ class RouteToChosen(RecordRoute):
         return self._one_is_written()
 
     def pack(self, records: Iterable[Any]) -> Iterable[Write]:
-        """Pack for each output its share of the records in blocks; if there are no shares to make,
-        pack one by one."""
+        """Pack the share of each output in blocks; pack one by one if there are no shares."""
         division, partitioner = self._division, self._partitioner
         for chunk in chunks(records):
             if partitioner.looks_at_queues:
@@ -345,12 +347,12 @@ class RouteToChosen(RecordRoute):
 
 
 def _when_it_is_written(record: Any) -> int:
-    """Choose no channel yet."""
+    """Return UNDECIDED: the channel is chosen when the record is written."""
     return UNDECIDED
 
 
 class CutRoute(RecordRoute):
-    """Each record in parts, which are records of their own, each to its own output."""
+    """Route of each record in parts, which are records of their own, each to its own output."""
 
     __slots__ = ("_limits", "_partitioner")
 
@@ -375,7 +377,7 @@ class CutRoute(RecordRoute):
             await packed.write()
 
     def pack(self, records: Iterable[Any]) -> Iterable[Write]:
-        """Pack one by one: a record is many rows already."""
+        """Pack one by one: each record already has many rows."""
         for chunk in chunks(records):
             for record in chunk:
                 yield from self._packed_parts(record)
@@ -391,7 +393,7 @@ class CutRoute(RecordRoute):
         ]
 
     def _serialised(self, record: Any) -> LargeForm:
-        """Return a record as its bytes; raises SerializationError."""
+        """Return the bytes of a record. Raises SerializationError."""
         form = kept_form(record)
         if form is None:
             form = b"", self._packer.pack(record)

@@ -1,1 +1,1 @@
-"""Records as bytes, and back: packers, unpackers, and the records that span buffers."""
+"""Serialisation of records: packers, unpackers, and records that span buffers."""

@@ -1,10 +1,10 @@
-"""Packing records with libraries in C and Rust.
+"""Packing of records with libraries in C and Rust.
 
-Theory of operation. ormsgpack packs: it is the only fast one that passes on to ``form`` whatever is
-not of one of msgpack's own types exactly, at any depth. It refuses keys of maps that are not text,
-and more than 255 arrays and maps in one another. Both are for msgpack's own packer, which takes
-twice as long (``pack_otherwise``), as is the reason why a record is refused: ormsgpack keeps no
-error that ``form`` raises, so ``ValueForms`` does.
+Theory of operation. ormsgpack packs: it is the only fast library that passes every value not
+exactly of a msgpack type to ``form``, at any depth. It refuses map keys other than text, and more
+than 255 nested arrays and maps. msgpack's own packer handles both, in twice the time
+(``pack_otherwise``). It also finds the reason why a record is refused: ormsgpack drops an error
+that ``form`` raises, so ``ValueForms`` keeps it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _BUFFER_BYTES = 1024
 
 
 class CPacker:
-    """Packs records, and what stands in them.
+    """Packer of records and of the values in them.
 
-    ``encode(value, form, options)`` is ``pack(value)`` for most values, and TypeError for the
-    others, for ``pack_otherwise``. Who packs many saves a call.
+    ``encode(value, form, options)`` equals ``pack(value)`` for most values, and saves a call. For
+    other values it raises TypeError; the caller must then call ``pack_otherwise``.
 
-    Compiled, there is more for direct routes: ``hold`` packs a value and keeps it, without an
-    object, until ``write`` has appended it to a builder, or ``release``; values that were held
-    later are released before. ``write`` never appends a long record, which has to be compared with
-    the limits.
+    The compiled form has more methods, for direct routes. ``hold`` packs a value and keeps its
+    bytes, without an object, until ``write`` has appended them to a builder or ``release`` drops
+    them. Values held later are released first. ``write`` never appends a long record, which must be
+    checked against the limits.
     """
 
     def __init__(self, types: RecordTypes) -> None:
@@ -50,7 +50,7 @@ class CPacker:
         self._form_otherwise = self._forms.made_with(_extension)
 
     def pack(self, value: Any) -> bytes:
-        """Return the bytes of a value; raises what ``pack_otherwise`` does."""
+        """Return the bytes of a value. Raises the errors of ``pack_otherwise``."""
         try:
             return self.encode(value, self.form, self.options)
         except TypeError:
@@ -59,7 +59,8 @@ class CPacker:
     def pack_otherwise(self, value: Any) -> bytes:
         """Return the bytes of a value that ``encode`` has just refused.
 
-        Raises whatever says that there are none."""
+        Raises the error that explains why the value cannot be packed.
+        """
         failure, self._forms.failure = self._forms.failure, None
         if failure is not None:
             raise failure
@@ -67,7 +68,8 @@ class CPacker:
             default=self._known_otherwise, strict_types=True, buf_size=_BUFFER_BYTES
         )
         try:
-            # One level more than the value has: a reader needs it for the array of all records.
+            # One level deeper than the value: a reader needs that level for the array of all
+            # records.
             packed: bytes = packer.pack([value])
         finally:
             self._forms.failure = None

@@ -1,12 +1,12 @@
 # cython: binding=False
-"""Packing records in C of our own: ``c_packer.py`` in a third of the time for a small record.
+"""Packing of records in C: ``c_packer.py`` in a third of the time for a small record.
 
-The bytes are the same: the form of every number is the shortest, that of a float has eight bytes.
-The tests pack every kind of record with both.
+The bytes are the same: every integer has the shortest form, and every float has eight bytes. The
+tests pack every kind of record with both.
 
-Theory of operation. A value is packed into memory that the packer keeps, by a call each, and copied
-out of it once. What stands in an object is packed by the same packer meanwhile, behind what is
-there of the object's record.
+Theory of operation. A value is packed into memory that the packer keeps, with one call per value,
+and copied out of it once. The form of an object packs the values in the object with the same
+packer, behind the bytes of the object's record, and removes them again.
 """
 
 cimport cython
@@ -64,7 +64,8 @@ cdef extern from "Python.h":
 
 cdef enum:
     SCRATCH_BYTES = 4096
-    SCRATCH_KEPT_BYTES = 1 << 20  # What one large record takes is not kept for all the small ones.
+    # A large record's memory is not kept for the small records after it.
+    SCRATCH_KEPT_BYTES = 1 << 20
 
 cdef int DEPTH_MAX = NESTING_MAX
 cdef Py_ssize_t LENGTH_MAX = 0xFFFFFFFF
@@ -84,12 +85,14 @@ cdef class _Extension:
 
 
 cdef class CPacker:
-    """See ``c_packer.py``. There is no other way for what ``encode`` has refused: ``pack_otherwise``
-    only says why. RuntimeError if a list or a dict is changed by what stands in it.
+    """See ``c_packer.py``.
+
+    ``pack_otherwise`` only raises the error here: there is no second packer. Raises RuntimeError if
+    packing an element changes its list or dict.
     """
 
-    # What is packed stands in the scratch up to ``_size``. The form of an object packs what is in
-    # it with the same packer meanwhile, behind what is there, and takes that away again.
+    # Packed bytes occupy the scratch memory up to ``_size``. The form of an object uses the same
+    # packer meanwhile, behind these bytes, and removes its own bytes again.
 
     def __cinit__(self):
         self._scratch = <uint8_t *>PyMem_Malloc(SCRATCH_BYTES)
@@ -173,7 +176,7 @@ cdef class CPacker:
         return 0
 
     cdef inline uint8_t *_room(self, Py_ssize_t size) except NULL:
-        """Where the next bytes go, of which there may be so many."""
+        """Return the position of the next bytes, with room for ``size`` of them."""
         if self._capacity - self._size < size:
             self._grow(size)
         return self._scratch + self._size
@@ -289,8 +292,8 @@ cdef class CPacker:
             self._pack(PyTuple_GET_ITEM(value, index), depth)
         return 0
 
-    # The form of an object is its class's to make, which may change what the object is in. So what
-    # is packed is held, and the length that is written already is compared.
+    # The form of an object is code of its class, which may change the object's container. So the
+    # element is held while it is packed, and the length that is already written is compared.
 
     cdef int _pack_list(self, PyObject *value, int depth) except -1:
         cdef Py_ssize_t index, length = PyList_GET_SIZE(value)
@@ -354,8 +357,8 @@ cdef class CPacker:
         return 0
 
 
-# What is caught in Python costs a record that nothing is wrong with, too; asked for like this, it
-# does not: a function that may fail is called as one that may not, and -1 says that an error is set.
+# A try statement in Cython costs time for valid records, too. So a function that may fail is called
+# through a type that may not, and -1 tells that an error is set.
 
 ctypedef int (*_Quietly)(CPacker, PyObject *) noexcept
 
@@ -369,7 +372,10 @@ cdef int pack_quietly(CPacker packer, PyObject *value) noexcept:
 
 
 cdef inline int _put_length(uint8_t *at, int marker, Py_ssize_t length) noexcept:
-    """Write a head with two bytes or, as the next marker, with four; return its size."""
+    """Write a head with a two-byte length or, with the next marker, a four-byte length.
+
+    Return the size of the head.
+    """
     if length < 0x10000:
         at[0] = <uint8_t>marker
         put16(at + 1, <uint16_t>length)

@@ -1,7 +1,6 @@
-"""Unpacking records with msgpack's library in C.
+"""Unpacking of records with msgpack's library in C.
 
-It makes tuples of arrays however deep they stand. Compiled, a form of our own runs in its place
-(``c_unpacker.pyx``).
+Arrays become tuples at every depth. If flinknet is compiled, ``c_unpacker.pyx`` replaces this.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ __all__ = ["CUnpacker"]
 
 
 class CUnpacker:
-    """Unpacks values.
+    """Unpacker of values.
 
-    ``unpack`` returns the one value that a content is. It raises ValueError, TypeError,
-    OverflowError or UnpackException for what is none, and whatever the hash of a key raises.
-    ``records`` unpacks whole records where they lie, if there is such a way.
+    ``unpack`` returns the single value of a content. It raises ValueError, TypeError, OverflowError
+    or UnpackException for an invalid content, and any error of the hash of a key. ``records``
+    unpacks whole records in place; None if there is no such way.
 
     Args:
-        bytes_max: longer text, bytes and extensions are refused.
-        elements_max: longer arrays and maps are refused.
-        read_extension: returns the value of an extension type, or raises ValueError.
-        map_entries_max: the same as ``elements_max``, for maps alone.
+        bytes_max: Longer text, bytes and extensions are refused.
+        elements_max: Longer arrays and maps are refused.
+        read_extension: Returns the value of an extension, or raises ValueError.
+        map_entries_max: Replaces ``elements_max`` for maps.
     """
 
     records: UnpackRecords | None = None

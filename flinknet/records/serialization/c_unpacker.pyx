@@ -1,30 +1,30 @@
 # cython: binding=False
-"""Unpacking records in C of our own: what ``c_unpacker.py`` makes, in two thirds of the time for a
-small record, a half for one with keys; and whole records where they lie.
+"""Unpacking of records in C: ``c_unpacker.py`` in less time, and whole records in place.
 
-It refuses what msgpack refuses; the tests give both the same bytes.
+It takes two thirds of the time for a small record, and half for a record with keys. It refuses the
+same bytes as msgpack; the tests give both the same bytes.
 
-Theory of operation. A value is made where it is found, by a call each; arrays and maps that are far
-inside others take none, so that the depth of a record does not depend on the stack. Whatever is to
-come takes at least a byte, so each value has to end so many bytes before the end as values follow
-it: an array or a map whose claim cannot be true is refused before there is room for it, and all of
-them together get no more than the content could fill.
+Theory of operation. A value is created where its bytes are found, with one call per value. Deeply
+nested arrays and maps are unpacked without a call, so the depth of a record does not depend on the
+stack. Every later value takes at least a byte, so each value must end that many bytes before the
+end of the content. An array or a map with an impossible length is therefore refused before memory
+is allocated for it, and all containers together get no more room than the content could fill.
 
-Maps repeat their keys from record to record, and records their names and codes. Short texts are
-looked up by their bytes, and one that comes again is one object with its hash known
-(``known_texts.pxd``): a third of the time that a record with a dozen keys takes.
+Maps repeat their keys from record to record, and records repeat names and codes. Short texts are
+looked up by their bytes, so a repeated text is one object with a known hash (``known_texts.pxd``).
+That look-up is a third of the time of a record with a dozen keys.
 
-Mostly all keys of a map are those of one before, its *shape*, which is looked up by the first key's
-beginning and the number of keys. Its keys are compared with what stands there, a word at a time,
-and the map is a copy of an empty one that has them, in which values take their place: a quarter
-less for eight keys. Where a key differs the map goes on as any other. A shape is remembered when
-two maps with it have come one after the other in its place, so maps whose keys are data, as counts
-by word are, cost nothing more.
+Usually all keys of a map equal the keys of an earlier map, its *shape*. The shape is looked up by
+the beginning of the first key and the number of keys. Its keys are compared with the content a word
+at a time. The map is then a copy of an empty map with these keys, filled with the values; this
+saves a quarter for eight keys. Where a key differs, the map continues as any other. A shape is
+remembered only after two maps with the same keys came in succession at its place. Maps with data as
+keys, such as counts by word, therefore cost nothing more.
 
-Batches of flat records are kept, two for each length of a record, and the next one takes their
-records, if nobody has them any more (``recycled_records.pxd``). It is the last batch, or the one
-before if a reader still holds that. A batch that has any other record in it is not kept; and those
-of other lengths are let go of where all of them would be more than ``REUSED_RECORDS_BYTES``.
+Batches of flat records are kept, two for each length of a record, and the next batch takes over
+their records if no other object refers to them (``recycled_records.pxd``). The next batch uses the
+last batch, or the one before it if a reader still holds the last. A batch with any other record is
+not kept. Batches of other lengths are dropped if all batches would exceed ``REUSED_RECORDS_BYTES``.
 """
 
 cimport cython
@@ -92,22 +92,22 @@ cdef enum:
     SHAPE_KEYS_MAX = 32
     TIMESTAMP = -1
     DAY_SECONDS = 86_400
-    DAYS_MAX = 999_999_999  # of a timedelta
+    DAYS_MAX = 999_999_999  # the maximum of a timedelta
     NANOSECONDS_MAX = 999_999_999
-    DEPTH_MAX = 1024  # Arrays and maps in one another that msgpack has room for.
-    DEPTH_OF_CALLS = 100  # Those that take a call each.
-    LENGTHS_KEPT = 16  # Of short arrays, and 0 for numbers.
+    DEPTH_MAX = 1024  # nested arrays and maps that msgpack has room for
+    DEPTH_OF_CALLS = 100  # nested arrays and maps that take a call each
+    LENGTHS_KEPT = 16  # lengths of short arrays; 0 stands for numbers
 
 cdef struct _Key:
     Py_ssize_t size
-    PyObject *text  # the shape's
+    PyObject *text  # borrowed from the shape
     Py_hash_t text_hash
-    uint8_t content[40]  # head and text, and a word of room
-    uint64_t last_word  # which bits of its last word are the key's
+    uint8_t content[40]  # head and text, and a spare word
+    uint64_t last_word  # mask of the key's bits in its last word
 
 cdef struct _Kept:
     PyObject *batch
-    Py_ssize_t size  # of what it was unpacked from
+    Py_ssize_t size  # size of the bytes that it was unpacked from
 
 
 cdef object EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -124,7 +124,7 @@ import_datetime()
 @cython.auto_pickle(False)
 @cython.final
 cdef class _Shape:
-    """The keys of a map, in order; ``empty`` is a map that has them."""
+    """The keys of a map, in order; ``empty`` is a map with these keys."""
 
     cdef Py_ssize_t length
     cdef dict empty
@@ -134,8 +134,10 @@ cdef class _Shape:
 @cython.auto_pickle(False)
 @cython.final
 cdef class CUnpacker:
-    """See ``c_unpacker.py``. ``records`` returns the values that stand from ``start`` to ``end``, so
-    many; it raises what ``unpack`` raises: they are one array's elements, but for its header.
+    """See ``c_unpacker.py``.
+
+    ``records`` returns ``number`` values that begin at ``start`` and end at ``end``. It raises the
+    errors of ``unpack``: the values are the elements of an array without its header.
     """
 
     cdef Py_ssize_t _bytes_max
@@ -182,7 +184,7 @@ cdef class CUnpacker:
             PyBuffer_Release(&memory)
 
     cdef tuple _batch(self, const uint8_t **position, const uint8_t *end, Py_ssize_t number):
-        """Return so many records, of which the first ones, mostly all, are flat or numbers."""
+        """Return ``number`` records; the first ones, usually all, are flat or numbers."""
         cdef Py_ssize_t index = 0, old_number, length
         cdef Py_ssize_t size_max = min(self._bytes_max, self._elements_max)
         cdef const uint8_t *begin = position[0]
@@ -217,8 +219,9 @@ cdef class CUnpacker:
             index += 1
         return values
 
-    # Each of these returns a value that belongs to whoever calls. It begins at ``position``, which
-    # is behind it then, and has to end before ``end``, where what follows begins at the earliest.
+    # Each of these methods returns a new reference to a value. The value begins at ``position``,
+    # which is advanced behind it. It must end before ``end``, the earliest possible start of the
+    # next bytes.
 
     cdef inline PyObject *_value(
         self, const uint8_t **position, const uint8_t *end, int depth
@@ -234,7 +237,8 @@ cdef class CUnpacker:
         if head >= 0xE0:
             position[0] = at
             return PyLong_FromLongLong(head - 0x100)
-        # What records have most of; it is there again with everything else that has a marker.
+        # The most common types of records come first; ``_marked`` repeats them with all other
+        # markers.
         if head == 0xCB and end - at >= 8:
             position[0] = at + 8
             return PyFloat_FromDouble(get_double(at))
@@ -320,7 +324,7 @@ cdef class CUnpacker:
     cdef PyObject *_map_like(
         self, _Shape shape, const uint8_t **position, const uint8_t *end, int depth, Py_ssize_t place
     ) except NULL:
-        """Return a map that has the keys of an earlier one, or the first of them."""
+        """Return a map with all keys of an earlier map, or with the first of them."""
         cdef Py_ssize_t length = shape.length, number = 0, index
         cdef const uint8_t *limit = end
         cdef PyObject *made[SHAPE_KEYS_MAX]
@@ -361,7 +365,10 @@ cdef class CUnpacker:
         int depth,
         Py_ssize_t place,
     ) except NULL:
-        """Return a map of such a length, of which some are there, and remember its shape."""
+        """Return a map of this length, and remember its shape.
+
+        Some entries may already be in ``values``.
+        """
         cdef Py_ssize_t begun = PyDict_GET_SIZE(<PyObject *>values)
         end -= 2 * (length - begun)
         for _ in range(begun, length):
@@ -386,13 +393,13 @@ cdef class CUnpacker:
         bint is_map,
         int depth,
     ) except NULL:
-        """Return an array or a map that is so deep, with all arrays and maps in it."""
+        """Return a deeply nested array or map, with all arrays and maps in it."""
         cdef list outer = []
         cdef list values = []
         cdef const uint8_t *at
         cdef int head, size
         while True:
-            # Here one begins, with its length read.
+            # An array or a map begins here; its length has been read.
             if depth > DEPTH_MAX:
                 raise StackError
             if is_map:
@@ -426,7 +433,7 @@ cdef class CUnpacker:
             length = _length(at, end, size) if size else head & 0x0F
             position[0] = at + size
 
-    # An element has at least one byte. Those of all that is still to come are set aside, so all
+    # An element takes at least one byte. The bytes of all later elements are reserved, so all
     # arrays together get no more room than the content could fill.
 
     cdef inline int _check_array(self, Py_ssize_t length, Py_ssize_t left) except -1:
@@ -475,7 +482,7 @@ cdef class CUnpacker:
 
 
 cdef tuple _take_batch(Py_ssize_t length):
-    """Return an earlier batch that nobody has any more, an empty one if there is none."""
+    """Return an earlier batch without other references; an empty batch if there is none."""
     cdef _Kept *kept = &last_batches[length]
     if kept.batch is NULL or Py_REFCNT(kept.batch) > 1:
         kept = &batches_before[length]
@@ -494,7 +501,7 @@ cdef int _keep_batch(Py_ssize_t length, PyObject *batch, Py_ssize_t size) except
     last_batches[length].batch = NULL
     if size > BYTES_KEPT_MAX:
         return 0
-    while bytes_kept + size > BYTES_KEPT_MAX:  # in the end those of this length
+    while bytes_kept + size > BYTES_KEPT_MAX:  # batches of this length are dropped last
         other = (other + 1) % LENGTHS_KEPT
         _let_go(&batches_before[other])
         _let_go(&last_batches[other])
@@ -517,7 +524,10 @@ cdef int _let_go(_Kept *kept) except -1:
 
 
 cdef inline PyObject *_text(const uint8_t *at, Py_ssize_t size) except NULL:
-    """Text of ASCII alone, which most is, is copied; what has one object for all is left to Python."""
+    """Return a text: ASCII is copied, which most text is.
+
+    Python decodes other text, and texts of which it has a single object.
+    """
     cdef PyObject *text = NULL
     if 2 <= size <= KNOWN_TEXT_BYTES:
         text = known_text(at, size)
@@ -566,13 +576,13 @@ cdef inline PyObject *_integer(
 
 
 cdef inline Py_ssize_t _length(const uint8_t *at, const uint8_t *end, int size) except -1:
-    """Return what stands in so many bytes."""
+    """Return the number in the next ``size`` bytes."""
     _check_left(end - at, size)
     return get_unsigned(at, size)
 
 
 cdef dict _mapped(list values):
-    """Return the map whose keys and elements these are in turn."""
+    """Return the map of alternating keys and elements."""
     cdef Py_ssize_t index
     mapped = {}
     for index in range(0, len(values), 2):
@@ -606,7 +616,7 @@ cdef object _timestamp(const uint8_t *at, Py_ssize_t size):
 
 
 cdef int _remember_shape(Py_ssize_t place, dict values) except -1:
-    """The next map that has its first key here is expected to have these, in this order."""
+    """Remember the keys of a map, in order, for the next map at this place."""
     cdef Py_ssize_t index = 0, size
     shape = _Shape()
     for text in values:
@@ -629,7 +639,7 @@ cdef int _remember_shape(Py_ssize_t place, dict values) except -1:
 
 
 cdef inline bint _is_key(_Key *key, const uint8_t *at, const uint8_t *end) noexcept:
-    """Whether this is what stands there. It mostly is, so whole words are compared."""
+    """Return whether the key is at ``at``. Usually it is, so whole words are compared."""
     cdef Py_ssize_t size = 1 + key.size
     cdef uint64_t one = 0, other = 0
     cdef const uint8_t *content = key.content
@@ -645,7 +655,7 @@ cdef inline bint _is_key(_Key *key, const uint8_t *at, const uint8_t *end) noexc
         size -= 8
     if end - at >= 8:
         memcpy(&one, at, 8)
-        memcpy(&other, content, 8)  # behind a key there is nothing but room
+        memcpy(&other, content, 8)  # only spare room follows a key
         return (one ^ other) & key.last_word == 0
     return memcmp(at, content, size) == 0
 
@@ -655,14 +665,14 @@ cdef inline uint64_t _with_key(uint64_t keys_seen, Py_hash_t key_hash) noexcept:
 
 
 cdef inline Py_ssize_t _place_of_shape(const uint8_t *at, Py_ssize_t length) noexcept:
-    """Where a map of two keys or more is looked for: by its first key's beginning and its length."""
+    """Return the place of a map of two or more keys, by its first key and its length."""
     cdef uint32_t few_bytes
     memcpy(&few_bytes, at, 4)
     return (few_bytes * 0x9E3779B1U + <uint32_t>length * 0x85EBCA6BU) >> 26
 
 
 cdef inline object _owned(PyObject *value):
-    """Return a value that belongs to whoever calls."""
+    """Take over a reference to a value, and return the value."""
     owned = <object>value
     Py_DECREF(value)
     return owned

@@ -1,12 +1,11 @@
-"""Counting what a serialised record consists of, before anything of it is made.
+"""Counts the elements of a serialised record, before any of it is unpacked.
 
-A record of empty maps takes one byte each and, once unpacked, sixty times that. So what a record
-may cost is limited by its elements: the items of its arrays and the entries of its maps, all
-together (``record_elements_max``). The content of an extension counts like any
-value, but for that of an Arrow batch, which has limits of its own. A record of n elements has at
-least n bytes, so only records of
-more bytes than that have to be counted, and the counting ends with the limit: a 64 MiB record that
-is mostly text or bytes is counted in a few steps.
+An empty map takes one byte, and sixty times that once unpacked. So the elements of a record are
+limited: the items of its arrays and the entries of its maps, all together
+(``record_elements_max``). The content of an extension counts like any value, except for an Arrow
+batch, which has limits of its own. A record of n elements has at least n bytes, so only records
+with more bytes than the limit are counted, and counting stops at the limit. A 64 MiB record that is
+mostly text or bytes is counted in a few steps.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from flinknet.records.serialization.extension_types import OWN_EXTENSIONS
 __all__ = ["INCOMPLETE", "Serialised", "UnpackRecords", "check_elements"]
 
 Serialised = bytes | bytearray | memoryview | mmap
-"""The bytes of a record, wherever they lie."""
+"""The bytes of a record, in any kind of memory."""
 
 UnpackRecords = Callable[[memoryview, int, int, int], tuple[Any, ...]]
-"""From memory, where records begin and end in it and their number to the records."""
+"""Returns the records in a memory; the arguments are their start, their end and their number."""
 
 INCOMPLETE = "Unpack failed: incomplete input"
-"""How msgpack says that bytes are missing; it has no error of its own for that."""
+"""msgpack's message for missing bytes; it has no error class for them."""
 
 _ARRAY, _MAP = 1, 2
 _LENGTH_BYTES = {
@@ -48,7 +47,7 @@ _FIXED_BYTES = {
 
 
 def _value_bytes(head: int) -> int:
-    """How many bytes a value has, by its first one; 0 if that depends on more."""
+    """Return the size of a value by its first byte; 0 if the size depends on more bytes."""
     if head in _LENGTH_BYTES or head in _CONTAINERS or (0x80 < head < 0xA0 and head != 0x90):
         return 0
     return int(_FIXED_BYTES.get(head, 1))
@@ -58,9 +57,9 @@ _VALUE_BYTES = bytes(map(_value_bytes, range(256)))
 
 
 def check_elements(record: Serialised, elements_max: int) -> None:
-    """Raise ValueError if a record has more elements than that.
+    """Raise ValueError if a record has more than ``elements_max`` elements.
 
-    Nothing else is checked: what is no record passes, or not.
+    Nothing else is checked: invalid bytes may pass or not.
     """
     size = len(record)
     elements = position = 0

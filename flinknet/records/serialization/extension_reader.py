@@ -1,4 +1,4 @@
-"""Reading extensions: the values that the unpackers pass on."""
+"""Reader of extensions, which the unpackers pass on."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["ExtensionReader", "read_arrow"]
 
 
 class ExtensionReader:
-    """Makes values of extensions.
+    """Reader of the values of extensions.
 
     Args:
-        types: the classes that are registered.
-        unpack: makes a value of the content of an extension, and calls ``read`` for those in it.
-        set_items_max: larger sets are refused.
+        types: The registered classes.
+        unpack: Unpacks the content of an extension, and calls ``read`` for nested extensions.
+        set_items_max: Larger sets are refused.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ExtensionReader:
                 raise ValueError(f"it has more than {self._set_items_max} elements")
             read = READERS.get(code)
             return self._types.read(code, value) if read is None else read(value)
-        except Exception as error:  # also of a hash that a user's class has
+        except Exception as error:  # also an error from the hash of a user's class
             raise ValueError(
                 f"an extension of type {code} cannot be read: {str(error) or type(error).__name__}"
             ) from error
@@ -58,7 +58,7 @@ class ExtensionReader:
 
 
 def read_arrow(content: bytes) -> Any:
-    """Return the Arrow record batch that a content stands for. Raises ValueError."""
+    """Return the Arrow record batch of a content. Raises ValueError."""
     try:
         from flinknet.records.columns.record_batch import read_batch
     except ModuleNotFoundError as error:

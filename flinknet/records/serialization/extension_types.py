@@ -1,11 +1,11 @@
-"""Extension types: what stands on the wire for values that msgpack has no form for.
+"""Extension types: the wire format of values that msgpack has no type for.
 
-An extension is a small code and a content, and the content is plain msgpack: whoever does not know
-a code can still read what is in it. ``RecordTypes`` has the codes of registered classes; here are
-those of Python's own types, how each is written and how it is read.
+An extension has a small code and a content. The content is plain msgpack, so a reader that does not
+know the code can still read the content. ``RecordTypes`` has the codes of registered classes; this
+module has the codes, writers and readers of Python's own types.
 
-What is read is not trusted: every reader raises ValueError, TypeError, LookupError or
-ArithmeticError for a content that it would not have written, and runs nobody's code.
+Readers do not trust their content. Each raises ValueError, TypeError, LookupError or
+ArithmeticError for a content that the writer would not have produced, and runs no foreign code.
 """
 
 from __future__ import annotations
@@ -35,31 +35,37 @@ __all__ = [
 ]
 
 TIMESTAMP = -1
-"""msgpack's own: a datetime in UTC."""
+"""msgpack's own extension: a datetime in UTC."""
 
 _DATE, _TIME, _DATETIME, _TIMEDELTA, _DECIMAL, _UUID, _SET, _FROZENSET = range(1, 9)
 
 SETS = frozenset((_SET, _FROZENSET))
 
 OBJECT, MEMBER = 9, 10
-"""An object of a registered class, and a member of a registered enumeration."""
+"""Object of a registered class, and member of a registered enumeration."""
 
 OWN_EXTENSIONS = frozenset(range(_DATE, MEMBER + 1))
-"""Those whose content is a msgpack value, which counts among a record's elements."""
+"""Extensions with a msgpack value as content, which counts among a record's elements."""
 
 ARROW_BATCH = 127
 
 NESTING_MAX = 1023
-"""Arrays and maps in one another, in a record or in the content of an extension. msgpack's unpacker
-has room for 1,024, of which one is the array that the records of a buffer are read as."""
+"""Maximum nesting of arrays and maps, in a record or in the content of an extension.
+
+msgpack's unpacker has room for 1,024 levels. One of them is the array that the records of a buffer
+are read as.
+"""
 
 EXTENSIONS_NESTED_MAX = 16
-"""Extensions in one another. Each takes calls of its own, at both ends, with a stack for the arrays
-and maps in it: together less than the 8 MiB that a thread has."""
+"""Maximum nesting of extensions.
+
+Each extension takes calls of its own on both sides, with a stack for its arrays and maps. All
+levels together take less than the 8 MiB of a thread's stack.
+"""
 
 Pack = Callable[[Any], bytes]
 WriteExtension = Callable[[Any, Pack], tuple[int, bytes]]
-"""From a value, and what packs the values in it, to the code and the content of an extension."""
+"""Returns the code and content of an extension for a value and a packer of nested values."""
 
 _DAY_US = 86_400_000_000
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -73,8 +79,11 @@ _EXACT = Context(traps=[InvalidOperation])
 _DECIMAL_FORM = re.compile(
     r"-?(?:[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|s?NaN[0-9]*|Infinity)", re.ASCII
 )
-"""What SPEC has a decimal consist of. ``Decimal`` also takes blanks, underscores and the digits of
-other scripts, which no other reader would read as the same number."""
+"""Format of a decimal as specified in SPEC.
+
+``Decimal`` also accepts blanks, underscores and the digits of other scripts, which other readers
+would not read as the same number.
+"""
 
 
 def _write_date(value: date, pack: Pack) -> tuple[int, bytes]:
@@ -106,8 +115,11 @@ def _timestamp(value: datetime) -> bytes:
 
 
 def _zone(value: time | datetime) -> int | str | list[Any] | None:
-    """Return what stands for a time zone: nothing, its name, or an offset in microseconds, with a
-    name if it has one of its own."""
+    """Return the wire form of a time zone.
+
+    This is None, the name of a ZoneInfo, or an offset in microseconds; with a name if the timezone
+    has one of its own.
+    """
     zone = value.tzinfo
     if zone is None:
         return None
@@ -154,7 +166,7 @@ WRITERS: Mapping[type, WriteExtension] = {
     set: _write_set,
     frozenset: _write_frozenset,
 }
-"""By exact type: a value of a subclass would not arrive as what it was."""
+"""The writers by exact type: a value of a subclass would arrive as the base type."""
 
 
 def _check(content: Any, *kinds: type) -> None:

@@ -1,6 +1,7 @@
-# Small records are packed where they are to stand: a short tuple of numbers, None, truth values and
-# short text of ASCII, or one of these alone, in half the time that it takes by way of the packer's
-# own memory. Any other record, and one for which there may be no room, is left to the packer.
+# Packs small records directly at their destination, in half the time of packing them in the
+# packer's own memory. A small record is a short tuple of numbers, None, truth values and short
+# ASCII texts, or one of these values alone. Any other record, and one that may not fit, is left to
+# the packer.
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint8_t, uint64_t
@@ -41,12 +42,12 @@ cdef enum:
 
 
 cdef inline bint write_flat(BufferBuilder builder, PyObject *record) except -1:
-    """Write a record and count it, if it is such a one and fits; say whether it did."""
+    """Write a small record and count it, if it fits; return whether it is written."""
     cdef MemorySegment segment
     cdef uint8_t *at
     cdef uint8_t *behind
     cdef Py_ssize_t size
-    if builder.remaining < NUMBER_BYTES_MAX:  # which also says that it is open
+    if builder.remaining < NUMBER_BYTES_MAX:  # 0 for a closed builder
         return False
     segment = builder._segment
     at = segment._room(builder.remaining)
@@ -54,7 +55,7 @@ cdef inline bint write_flat(BufferBuilder builder, PyObject *record) except -1:
     if behind is NULL:
         return False
     size = behind - at
-    # With a thousand channels the processor does not see that each is written to in order.
+    # With a thousand channels the processor does not detect that each is written in order.
     have_brought_to_write(behind + CACHE_LINE_BYTES)
     segment._written += size
     builder.remaining -= size
@@ -63,8 +64,10 @@ cdef inline bint write_flat(BufferBuilder builder, PyObject *record) except -1:
 
 
 cdef inline uint8_t *put_flat(uint8_t *at, uint8_t *end, PyObject *record) noexcept:
-    """Return what is behind the record then; NULL, and anything may stand there, if it is none of
-    these or has no room."""
+    """Return the position behind the packed record.
+
+    Return NULL for a record that is not small, or that has no room; it may be written in part.
+    """
     cdef Py_ssize_t index, length
     if not PyTuple_CheckExact(record):
         return put_scalar(at, end, record)

@@ -1,9 +1,9 @@
-"""Counting the keys of a record that could collide, before a dict or a set is made of them.
+"""Counts the keys of a record that could collide, before a dict or a set is built from them.
 
-Python hashes text and bytes with a salt. Numbers, tuples, times and the like it does not, so a peer
-can choose them such that each is compared with all before: 20,000 in a map of 280 KiB take seconds.
-So a record may have only so many of them (``record_keys_max``), all together. Those of maps and
-sets with few of them do not count, nor those of a record that is not long: it has not enough.
+Python hashes text and bytes with a salt, but not numbers, tuples, times and the like. A peer can
+therefore choose such keys so that each is compared with all keys before it: 20,000 keys in a map of
+280 KiB take seconds. So a record may have only ``record_keys_max`` of them, all together. Keys of
+small maps and sets do not count. Short records are not counted: they have too few keys.
 """
 
 from __future__ import annotations
@@ -23,22 +23,24 @@ from flinknet.records.serialization.extension_types import (
 __all__ = ["COUNTED_FROM_BYTES", "FEW_KEYS", "check_keys"]
 
 COUNTED_FROM_BYTES = 33_024
-"""Shorter records are not counted, which are those that fit a buffer of the default size: one has
-room for a few thousand keys."""
+"""Shorter records are not counted.
+
+Such a record fits a buffer of the default size, which has room for a few thousand keys.
+"""
 
 FEW_KEYS = 64
-"""As many keys of a map or a set do not count, whatever they are."""
+"""Number of keys of any type that a map or a set may have without counting."""
 
 _SALTED = (str, bytes)
 _LONG_HEADS = (b"\xde", b"\xdf", b"\xdc", b"\xdd")
-"""Maps of more than 15 entries, and arrays, which sets are written as."""
+"""Markers of maps of more than 15 entries, and of arrays, the wire form of sets."""
 
 
 def check_keys(content: Serialised, keys_max: int, *, records: bool = False) -> None:
-    """Raise ValueError if a record has more keys than that which are neither text nor bytes.
+    """Raise ValueError if a record has more than ``keys_max`` keys other than text and bytes.
 
-    ``records`` says that the content is an array of records. Nothing else is checked: what is no
-    record passes, or not.
+    ``records`` tells that the content is an array of records. Nothing else is checked: invalid
+    bytes may pass or not.
     """
     size = len(content)
     if size <= COUNTED_FROM_BYTES or not _has_long_containers(content):
@@ -64,7 +66,7 @@ def check_keys(content: Serialised, keys_max: int, *, records: bool = False) -> 
                 break
         else:
             return
-    except Exception:  # what it is instead of a record says whoever unpacks it
+    except Exception:  # the unpacker reports invalid bytes
         return
     raise ValueError(
         f"its maps and sets have {counter.keys} keys together that are neither text nor bytes, "
@@ -79,7 +81,7 @@ def _has_long_containers(content: Serialised) -> bool:
 
 
 class _KeyCounter:
-    """Counts while a record is unpacked, of which it keeps nothing that has a hash."""
+    """Counts keys while a record is unpacked, and keeps no hashable part of it."""
 
     def __init__(self) -> None:
         self.keys = 0
@@ -91,7 +93,7 @@ class _KeyCounter:
             self._count(key for key, _ in pairs)
 
     def count_extension(self, code: int, content: bytes) -> None:
-        """Count the elements of a set, and what is in any extension."""
+        """Count the elements of a set, and the keys in any extension."""
         if code not in OWN_EXTENSIONS or self._level >= EXTENSIONS_NESTED_MAX:
             return
         self._level += 1

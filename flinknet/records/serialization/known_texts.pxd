@@ -1,9 +1,9 @@
-# Short texts come again and again: keys of maps, names, states, codes. One that does is the same
-# object each time, with its hash known: neither made nor freed, and found in a dict at once.
+# Cache of short texts that repeat: keys of maps, names, states, codes. A repeated text is the same
+# object each time, with a known hash. It is neither created nor freed, and found in a dict at once.
 #
-# Theory of operation. A text has one place in a table, by its bytes. There stands what came there
-# last, and a text that came twice in a row, which the place keeps until another one does. So texts
-# of which each is another one cost a look and a note, and keep nothing.
+# Theory of operation. A text has one place in a table, by its bytes. The place holds a note of the
+# bytes that came last, and a text that came twice in a row, which it keeps until another text does.
+# Texts that never repeat therefore cost a look and a note, and keep no object.
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -14,10 +14,10 @@ from flinknet.records.serialization.msgpack_bytes cimport is_ascii
 
 cdef extern from *:
     """
-    #define KNOWN_TEXTS 1024  /* 2 to the 10: the place is the upper 10 bits of 64. */
+    #define KNOWN_TEXTS 1024  /* 2**10: the place is the upper 10 of 64 bits. */
     typedef struct {
         PyObject *text;
-        unsigned int last;  /* Of the bytes that came last, what their place leaves over. */
+        unsigned int last;  /* The hash bits below the place, of the bytes that came last. */
     } known_text_place;
     static known_text_place known_texts[KNOWN_TEXTS];
     """
@@ -39,12 +39,14 @@ cdef extern from "Python.h":
 
 
 cdef enum:
-    KNOWN_TEXT_BYTES = 31  # what one byte of msgpack announces
+    KNOWN_TEXT_BYTES = 31  # the longest text whose length fits one byte of msgpack
 
 
 cdef inline PyObject *known_text(const uint8_t *at, Py_ssize_t size) noexcept:
-    """Return the text of 2 to ``KNOWN_TEXT_BYTES`` bytes; NULL, with no error, if they are not
-    ASCII alone, or there is no memory."""
+    """Return the text of 2 to ``KNOWN_TEXT_BYTES`` bytes.
+
+    Return NULL, with no error set, if the bytes are not ASCII, or there is no memory.
+    """
     cdef uint64_t mixed = mixed_bytes(at, size)
     cdef known_text_place *place = &known_texts[mixed >> 54]
     cdef PyObject *text
@@ -74,7 +76,7 @@ cdef inline PyObject *known_text(const uint8_t *at, Py_ssize_t size) noexcept:
 
 
 cdef inline uint64_t mixed_bytes(const uint8_t *at, Py_ssize_t size) noexcept:
-    """Of 1 to 31 bytes, a number whose upper half depends on all of them."""
+    """Return a hash of 1 to 31 bytes; its upper half depends on all of them."""
     cdef uint64_t mixed = size, part = 0
     while size > 8:
         memcpy(&part, at, 8)

@@ -1,7 +1,7 @@
-"""The content of a large record while its pieces come: its length is known from the first one on.
+"""Content of a large record while its pieces arrive; the first piece tells its length.
 
-Compiled (``large_content.pyx``) each piece is copied to where it will stay: there are the bytes of
-all from the beginning, which nobody sees before they are full.
+The compiled form (``large_content.pyx``) copies each piece to its final place: it allocates all
+bytes at the beginning, and no other code sees them before they are complete.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ __all__ = ["LargeContent"]
 
 
 class LargeContent:
-    """``length`` bytes, of which the first ``size`` are there."""
+    """A content of ``length`` bytes, of which the first ``size`` have arrived."""
 
     __slots__ = ("_pieces", "length", "size")
 
@@ -20,7 +20,10 @@ class LargeContent:
         self._pieces: list[bytes] = []
 
     def append(self, data: memoryview, start: int, end: int) -> None:
-        """Add a copy of what stands there. Raises ValueError if that is more than is missing."""
+        """Append a copy of a part of ``data``.
+
+        Raises ValueError if it exceeds the missing bytes.
+        """
         if not 0 <= start <= end <= len(data) or end - start > self.length - self.size:
             raise ValueError(
                 f"bytes {start} to {end} of {len(data)} are not the next of {self.length}, of "
@@ -30,13 +33,13 @@ class LargeContent:
         self.size += end - start
 
     def part(self, start: int, end: int) -> bytes:
-        """Return a copy of some of what is there."""
+        """Return a copy of a part of the arrived bytes."""
         if len(self._pieces) > 1:
             self._pieces = [b"".join(self._pieces)]
         return self._pieces[0][start:end] if self._pieces else b""
 
     def take(self) -> bytes:
-        """Return all of it, which is given away. Raises ValueError if some is missing."""
+        """Return the whole content, and drop it. Raises ValueError if bytes are missing."""
         if self.size != self.length:
             raise ValueError(f"{self.size} bytes of {self.length} are there")
         pieces, self._pieces = self._pieces, []

@@ -1,6 +1,8 @@
-"""Large records: bytes and Arrow batches, which are not packed. A few bytes, the *head*, stand
-before what they are already, the *content*, and that is not copied but into buffers and out of
-them."""
+"""Large records: bytes and Arrow batches, which are not packed.
+
+A large record consists of a *head* of a few bytes and the existing *content*. The content is copied
+only into buffers and out of them.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +24,27 @@ __all__ = [
 ]
 
 LARGE_RECORD_BYTES = 16_384
-"""From here on copying a record costs more than looking at what it is."""
+"""From this size on, copying a record costs more than checking its type."""
 
 LargeForm = tuple[bytes, bytes | memoryview]
-"""A record in two pieces: its first bytes, if those are not in the second."""
+"""A record in two pieces; the first is empty if the second has all bytes."""
 
 _BIN16_MARKER, _BIN32_MARKER, _EXT32_MARKER = 0xC5, 0xC6, 0xC9
 _BIN16, _BIN32, _EXT32 = Struct(">BH"), Struct(">BI"), Struct(">BIb")
 _HEADS = {_BIN16_MARKER: _BIN16, _BIN32_MARKER: _BIN32, _EXT32_MARKER: _EXT32}
 _CODES: tuple[list[int], ...] = ([], [ARROW_BATCH])
-"""None, of bytes, or that of the only extension whose content is no msgpack."""
+"""The extension code after the length: none for bytes, or the code of Arrow batches.
+
+Arrow batches are the only extension with a content other than msgpack.
+"""
 _UINT16_MAX, _UINT32_MAX = 2**16 - 1, 2**32 - 1
 
 
 def large_form(record: Any) -> LargeForm | None:
-    """Return the pieces of large bytes or of an Arrow record batch, None for any other record.
+    """Return the pieces of large bytes or of an Arrow record batch; None for any other record.
 
-    Raises SerializationError for a batch that Arrow cannot write."""
+    Raises SerializationError for a batch that Arrow cannot write.
+    """
     kind = type(record)
     if kind is bytes:
         content = record
@@ -58,13 +64,15 @@ def large_form(record: Any) -> LargeForm | None:
 
 
 def kept_form(record: Any) -> LargeForm | None:
-    """Return the pieces of ``large_form``; a change of the record does not change them."""
+    """Return the pieces of ``large_form``, which do not change with the record."""
     return large_form(bytes(record) if type(record) in (bytearray, memoryview) else record)
 
 
 def large_parts(data: Serialised, start: int, end: int) -> tuple[int, int] | None:
-    """How many bytes of head and of content a record has of which the first ones stand there; None
-    if it is not large, or they are too few to tell."""
+    """Return the sizes of the head and the content of a record that begins at ``start``.
+
+    Return None if the record is not large, or if too few bytes are there to tell.
+    """
     if end - start < _EXT32.size:
         return None
     form = _HEADS.get(data[start])
@@ -77,5 +85,5 @@ def large_parts(data: Serialised, start: int, end: int) -> tuple[int, int] | Non
 
 
 def large_value(head: Serialised, content: bytes) -> Any:
-    """Return the record that has such a head and content. Raises ValueError."""
+    """Return the record with this head and content. Raises ValueError."""
     return read_arrow(content) if head[0] == _EXT32_MARKER else content

@@ -1,4 +1,4 @@
-"""What a writer refuses, so that its reader need not: records over a limit."""
+"""Limits of the records of a writer, so that the reader need not refuse them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["RecordLimits"]
 
 
 class RecordLimits:
-    """The limits of a writer's records, which are the reader's.
+    """The limits of a writer's records, which equal those of the reader.
 
-    ``unchecked_bytes``: a record of no more cannot be over any of them.
+    ``unchecked_bytes``: a record up to this size cannot exceed any of them.
 
     Args:
-        bytes_max: larger records are refused.
-        elements_max: records with more elements are refused.
-        keys_max: records with more keys that could collide are refused.
+        bytes_max: Larger records are refused.
+        elements_max: Records with more elements are refused.
+        keys_max: Records with more keys that could collide are refused.
     """
 
     __slots__ = ("_bytes_max", "_elements_max", "_keys_max", "unchecked_bytes")
@@ -33,9 +33,9 @@ class RecordLimits:
         self.unchecked_bytes = min(bytes_max, elements_max, COUNTED_FROM_BYTES)
 
     def check(self, data: bytes | memoryview, head: bytes = b"") -> None:
-        """Raise SerializationError if a record is over a limit.
+        """Raise SerializationError if a record exceeds a limit.
 
-        With a ``head`` it is a large one, and has no elements.
+        A record with a ``head`` is a large one, and has no elements.
         """
         size = len(head) + len(data)
         if size > self._bytes_max:
@@ -55,14 +55,18 @@ class RecordLimits:
             raise SerializationError(f"a record cannot be written: {cause} ({limit})") from cause
 
     def check_long(self, data: bytes) -> None:
-        """Do the same for a record that is to fit a buffer, if it is long enough for its keys to
-        matter."""
+        """Check a record that fits a buffer, if it is long enough to have too many keys.
+
+        Raises SerializationError if it exceeds a limit.
+        """
         if len(data) > COUNTED_FROM_BYTES:
             self.check(data)
 
     def check_uncut(self, record: Any) -> None:
-        """Raise SerializationError for an Arrow record batch that is too large to be cut into
-        records: that takes a copy of all of it."""
+        """Check an Arrow record batch that will be split into records.
+
+        Splitting copies the whole batch. Raises SerializationError for a batch that is too large.
+        """
         if is_arrow_batch(record):
             from flinknet.records.columns.record_batch import columns_bytes
 

@@ -1,4 +1,4 @@
-# The bytes of msgpack, read and written a word at a time.
+# Reads and writes msgpack's bytes a word at a time.
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -47,7 +47,7 @@ cdef inline float get_float(const uint8_t *at) noexcept:
 
 
 cdef inline uint64_t get_unsigned(const uint8_t *at, Py_ssize_t size) noexcept:
-    """Return what stands in 1, 2, 4 or 8 bytes."""
+    """Return the number in 1, 2, 4 or 8 bytes."""
     if size == 1:
         return at[0]
     if size == 2:
@@ -58,7 +58,7 @@ cdef inline uint64_t get_unsigned(const uint8_t *at, Py_ssize_t size) noexcept:
 
 
 cdef inline int64_t get_signed(const uint8_t *at, Py_ssize_t size) noexcept:
-    """The highest bit is the sign."""
+    """Return the signed number in 1, 2, 4 or 8 bytes."""
     return <int64_t>(get_unsigned(at, size) << (64 - 8 * size)) >> (64 - 8 * size)
 
 
@@ -77,7 +77,7 @@ cdef inline void put64(uint8_t *at, uint64_t value) noexcept:
     put32(at + 4, value & 0xFFFFFFFFULL)
 
 
-# Each of these returns what is behind the at most nine bytes that it writes.
+# Each of these functions writes at most nine bytes, and returns the position behind them.
 
 cdef inline uint8_t *put_unsigned(uint8_t *at, uint64_t value) noexcept:
     if value < 0x80:
@@ -130,14 +130,14 @@ cdef inline uint8_t *put_double(uint8_t *at, double number) noexcept:
 
 
 cdef inline uint8_t *put_short_text(uint8_t *at, const char *content, Py_ssize_t size) noexcept:
-    """Of less than 32 bytes."""
+    """Write a text of less than 32 bytes; return the position behind it."""
     at[0] = 0xA0 | <uint8_t>size
     copy_short(at + 1, content, size)
     return at + 1 + size
 
 
 cdef inline void copy_short(uint8_t *to, const char *content, Py_ssize_t size) noexcept:
-    """Copy less than 32 bytes, by two copies of a known size that overlap."""
+    """Copy less than 32 bytes, with two overlapping copies of a constant size."""
     if size >= 16:
         memcpy(to, content, 16)
         memcpy(to + size - 16, content + size - 16, 16)

@@ -1,7 +1,7 @@
-"""Packing records: what writers and state call, which says why a record cannot be sent.
+"""Packer of records for writers and state; explains why a record cannot be serialised.
 
-The packer copies; the caller may change the record afterwards. It does no I/O and has no state
-between two records, so whatever stores records can use it too.
+The packer copies, so the caller may change the record afterwards. It does no I/O and has no state
+between two records, so storage of records can use it, too.
 """
 
 from __future__ import annotations
@@ -19,20 +19,23 @@ __all__ = ["CheckedRecordPacker", "RecordPacker", "unserializable"]
 
 
 class RecordPacker:
-    """Packs the records of one writer.
+    """Packer of the records of one writer.
 
     Args:
-        types: the classes whose objects may be in them, see ``RecordTypes``.
+        types: The classes whose objects the records may contain; see ``RecordTypes``.
     """
 
     encode: Callable[[Any, Callable[[Any], Any], int], bytes]
-    """``encode(record, form, options)`` is ``pack(record)`` without a call of Python's, for most
-    records; for others it raises TypeError: ``pack_otherwise(record)`` is to be called at once."""
+    """Packs most records without a Python call: ``encode(record, form, options)``.
+
+    The result equals ``pack(record)``. For other records it raises TypeError; call
+    ``pack_otherwise(record)`` at once then.
+    """
 
     form: Callable[[Any], Any]
     options: int
     direct: CPacker
-    """The packer itself, for direct routes."""
+    """The underlying packer, for direct routes."""
 
     def __init__(self, types: Registered = None) -> None:
         self.direct = packer = CPacker(RecordTypes.of(types))
@@ -47,8 +50,10 @@ class RecordPacker:
             raise unserializable(record, cause) from cause
 
     def pack_otherwise(self, record: Any) -> bytes:
-        """Return the bytes of a record that ``encode`` has just refused. Raises
-        SerializationError."""
+        """Return the bytes of a record that ``encode`` has just refused.
+
+        Raises SerializationError.
+        """
         try:
             return self._pack_otherwise(record)
         except Exception as cause:
@@ -56,11 +61,11 @@ class RecordPacker:
 
 
 class CheckedRecordPacker(RecordPacker):
-    """Packs records that are held against limits when they are packed, for a writer to whose
-    buffers one over a limit may fit.
+    """Packer that checks records against the limits, for large buffers.
 
-    All of it raises SerializationError for a record that is over one, too; but ``direct`` does not,
-    whose ``write`` leaves those that have to be looked at to whoever appends them.
+    A record over a limit may fit a buffer of such a writer. All methods also raise
+    SerializationError for a record over a limit. Only ``direct`` does not check: its ``write``
+    leaves the records that must be checked to the caller that appends them.
     """
 
     def __init__(self, types: Registered, limits: RecordLimits) -> None:
@@ -86,7 +91,7 @@ class CheckedRecordPacker(RecordPacker):
 
 
 def unserializable(record: Any, cause: Exception) -> SerializationError:
-    """Make the error for a record that cannot be packed, which names its type and the reason."""
+    """Return the error for a record that cannot be packed, with its type and the reason."""
     reason = str(cause) or type(cause).__name__
     if "recursion limit exceeded" in reason:
         reason = f"arrays and maps are nested more than {NESTING_MAX} levels deep"

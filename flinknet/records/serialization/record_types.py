@@ -1,17 +1,17 @@
-"""The classes whose objects may be records, or stand in them, by number.
+"""Registered classes of records and of the objects in them, by number.
 
-Both ends register the same classes under the same numbers, and only the number stands on the wire:
-nothing that arrives names a class, and none is ever imported. A class is registered as one of
-these:
+Both ends register the same classes under the same numbers, and only the number is sent. No received
+bytes name a class, and none causes an import. A class is registered as one of these:
 
-- a *dataclass*: its fields, all of them, whatever ``init`` and ``repr`` say, and nothing else. It
-  is made without a call of its ``__init__``, ``__new__`` or ``__post_init__``, as pickle does.
-- a *named tuple*: its elements; made without a call of its own, too.
-- a *Struct* of msgspec: its fields. It is made by a call of its class, as pickle and copying by
-  msgspec do, so its ``__post_init__`` runs again.
-- an *enumeration*: the name of the member; of a Flag, its value.
+- a *dataclass*: all its fields, including those without ``init`` or ``repr``, and nothing else. An
+  object is created without a call of its ``__init__``, ``__new__`` or ``__post_init__``, as pickle
+  does.
+- a *named tuple*: its elements. It is also created without a call of its own code.
+- a msgspec *Struct*: its fields. It is created by a call of its class, as pickle and msgspec's
+  copying do, so its ``__post_init__`` runs again.
+- an *enumeration*: the name of the member; for a Flag, its value.
 
-An object whose class is derived from a registered one is not of that class, and refused.
+An object of a class derived from a registered class is refused.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ __all__ = ["RecordTypes", "Registered", "kind_of_class"]
 _NUMBER_MAX = 2**32 - 1
 
 Registered: TypeAlias = "RecordTypes | Sequence[type] | Mapping[int, type] | None"
-"""What ``RecordTypes`` can be made of."""
+"""The accepted arguments of ``RecordTypes.of``."""
 
 Fields = Callable[[Any], tuple[Any, ...]]
 Make = Callable[[tuple[Any, ...]], Any]
 
 
 class RecordTypes:
-    """Registered classes; it does not change.
+    """Immutable registry of classes.
 
     Args:
-        types: the classes, numbered from 0, or each with its number.
+        types: The classes, numbered from 0, or a mapping of number to class.
 
-    Raises ConfigurationError for what cannot be registered.
+    Raises ConfigurationError for a class that cannot be registered.
     """
 
     def __init__(self, types: Sequence[type] | Mapping[int, type] = ()) -> None:
@@ -59,15 +59,16 @@ class RecordTypes:
 
     @classmethod
     def of(cls, types: Registered) -> RecordTypes:
-        """Return what is given as what it is."""
+        """Return the registry for ``types``."""
         if isinstance(types, RecordTypes):
             return types
         return cls(() if types is None else types)
 
     def read(self, code: int, content: Any) -> Any:
-        """Return the object or member that the content of an extension stands for.
+        """Return the object or member of the content of an extension.
 
-        Raises ValueError, TypeError or LookupError if there is none."""
+        Raises ValueError, TypeError or LookupError if there is none.
+        """
         if type(content) is not tuple or not content or type(content[0]) is not int:
             raise ValueError("its content does not begin with the number of a class")
         read = self._readers.get((code, content[0]))
@@ -100,7 +101,7 @@ def _check_number(number: Any, kind: Any) -> None:
 
 
 def kind_of_class(kind: type) -> str | None:
-    """Return what a class would be registered as, None if it cannot be."""
+    """Return the kind that a class would be registered as; None if it cannot be."""
     if issubclass(kind, Enum):
         return "an enumeration"
     if _is_struct(kind):
@@ -118,7 +119,7 @@ def _is_struct(kind: type) -> bool:
 
 
 def _form_of(kind: type) -> tuple[tuple[str, ...], Fields, Make]:
-    """Return the fields of a class, what takes them from an object, and what makes one of them."""
+    """Return the field names of a class, the function that reads them, and the constructor."""
     found = kind_of_class(kind)
     if found == "a dataclass":
         names = tuple(field.name for field in dataclasses.fields(kind))

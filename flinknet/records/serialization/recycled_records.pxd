@@ -1,12 +1,11 @@
-# Records that nobody has any more are filled again, where the next ones are like them: a third of
-# the time that making and freeing them takes.
+# Records without other references are filled again with the next ones, if these are similar. This
+# takes a third of the time of creating and freeing them.
 #
-# Such a record is *flat*: a number, None, a truth value, short text of ASCII, or a short array of
-# what is flat. So nothing of anybody's runs while one is filled, and no garbage collector has to
-# know it, which means that none shows it to anybody. All there is to tell who has it are its
-# reference count and those of what it is in: as long as they say one, it is the only reference
-# to it that is followed from here. What somebody has kept, a record, or a value out of one, stays
-# as it is.
+# Such a record is *flat*: a number, None, a truth value, a short ASCII text, or a short array of
+# flat values. So no user code runs while a record is filled, and the garbage collector need not
+# track it, so the collector shows it to no other code. Only its reference count, and those of its
+# containers, tell whether other references exist. While all of them are one, the reference followed
+# from here is the only one. A record that user code has kept, or a value out of it, stays as it is.
 
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -55,8 +54,11 @@ cdef inline bint is_short_array(const uint8_t *at) noexcept:
 cdef inline PyObject *flat_record(
     const uint8_t **position, const uint8_t *end, PyObject *old, Py_ssize_t size_max
 ) noexcept:
-    """Return the record that begins at ``position``, as ``flat_array`` does; NULL for what is not
-    flat or none, with no error set: what is wrong with it is found again."""
+    """Return the record that begins at ``position``, as ``flat_array`` does.
+
+    Return NULL, with no error set, for a record that is not flat or invalid. The error of an
+    invalid record is found again by the general unpacker.
+    """
     cdef PyObject *record
     if is_short_array(position[0]):
         record = flat_array(position, end, old, size_max, NESTING_OF_FLAT)
@@ -70,10 +72,12 @@ cdef inline PyObject *flat_record(
 cdef inline PyObject *flat_array(
     const uint8_t **position, const uint8_t *end, PyObject *old, Py_ssize_t size_max, int nesting
 ) noexcept:
-    """Return the short array that begins at ``position``, which is behind it then, if it is flat
-    and ends before ``end``. It is ``old`` itself, which belongs to whom it belonged to, or it is
-    new. NULL, with any error set or none, for anything else, also if an array or text is longer
-    than ``size_max``: ``old`` is filled with what it may then, and not to be looked at."""
+    """Return the flat short array that begins at ``position`` and ends before ``end``.
+
+    ``position`` is advanced behind it. The result is ``old`` itself, with no new reference, or a
+    new array. Return NULL, with or without an error set, for anything else, and if an array or text
+    is longer than ``size_max``. ``old`` may then be partly overwritten, and must not be read.
+    """
     cdef const uint8_t *at = position[0] + 1
     cdef Py_ssize_t index, length = at[-1] - 0x90
     cdef PyObject *values = old
@@ -110,7 +114,7 @@ cdef inline PyObject *flat_array(
 cdef inline PyObject *number_in(
     PyObject *old, const uint8_t **position, const uint8_t *end
 ) noexcept:
-    """Return what most numbers are, as ``flat_array`` does."""
+    """Return a number in one of the most common forms, as ``flat_array`` does."""
     cdef const uint8_t *at = position[0] + 1
     cdef Py_ssize_t left = end - at
     cdef PyObject *value

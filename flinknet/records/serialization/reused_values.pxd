@@ -1,7 +1,7 @@
-# Numbers that nobody has any more take another value in place of being freed and made anew, as the
-# tuples of CPython's own zip() and enumerate() do. It takes a GIL, a layout of int that is known
-# here, and reference counts that count whatever is on a stack, which those of CPython 3.14 do not;
-# with any other interpreter every number is new.
+# Numbers without other references take a new value in place of being freed and created again, as
+# CPython's zip() and enumerate() reuse their tuples. This needs a GIL, an int layout that is known
+# here, and reference counts that include references on a stack, unlike those of CPython 3.14. With
+# any other interpreter every number is new.
 
 from cpython.object cimport PyObject, PyTypeObject
 
@@ -10,7 +10,7 @@ cdef extern from *:
     """
     #if PY_VERSION_HEX < 0x030E0000 && PyLong_SHIFT == 30 && !defined(Py_GIL_DISABLED)
     #define REUSES_VALUES 1
-    #define SMALL_INTEGER_MAX 256  /* There is one object for each of these. */
+    #define SMALL_INTEGER_MAX 256  /* CPython has a single object for each of these. */
 
     static inline int is_unshared(PyObject *value, PyTypeObject *type) {
         return value != NULL && Py_REFCNT(value) == 1 && Py_TYPE(value) == type;
@@ -40,7 +40,7 @@ cdef extern from *:
     }
     #endif
 
-    /* An int made here has room for two digits at least: what has one may get another. */
+    /* An int created here has room for two digits at least, so one digit may become two. */
     static inline PyObject *integer_in(PyObject *old, unsigned long long size, int is_negative) {
         int count = size >> PyLong_SHIFT == 0 ? 1 : size >> 2 * PyLong_SHIFT == 0 ? 2 : 3;
         if (size <= SMALL_INTEGER_MAX)
@@ -67,7 +67,7 @@ cdef extern from *:
     """
     bint REUSES_VALUES
     bint is_unshared(PyObject *value, PyTypeObject *type) noexcept
-    # The old value, which is its owner's still, or a new one; NULL, with an error set, if there is
-    # no memory. An old int was made by ``integer_in``.
+    # Return the old value, which its owner keeps, or a new one. Return NULL, with an error set, if
+    # there is no memory. An old int must have been created by ``integer_in``.
     PyObject *float_in(PyObject *old, double number) noexcept
     PyObject *integer_in(PyObject *old, unsigned long long size, bint is_negative) noexcept

@@ -1,22 +1,18 @@
-"""Serialising records: msgpack values, one after the other, in a channel's byte stream.
+"""Deserialises records: consecutive msgpack values in the byte stream of a channel.
 
-There is no length before a record: msgpack values delimit themselves, and any msgpack library
-reads the stream. Records are packed by ``packer.py``.
-
-``c_unpacker.py`` unpacks them. What msgpack has no form for is an extension
-(``extension_reader.py``), and arrives as what it was; lists arrive as tuples.
-
-Large bytes and Arrow batches need no packer (``large_record.py``).
+A record has no length prefix: msgpack values delimit themselves, and any msgpack library reads the
+stream. ``packer.py`` packs records and ``c_unpacker.py`` unpacks them. A value that msgpack has no
+type for is an extension (``extension_reader.py``) and keeps its type; lists arrive as tuples. Large
+bytes and Arrow batches need no packer (``large_record.py``).
 
 Theory of operation of the deserializer (Flink's NonSpanningWrapper and SpanningWrapper). A buffer
-is the end of a record that was begun before, whole records, and the beginning of one that goes on,
-each of which may be missing; the buffer says where one ends and the next begins, and how many whole
-records there are. Behind the header of an array of so many they are one value, which is unpacked
-with one call, where it lies: the memory in front of a buffer's content has room for that header.
-Behind the end of another record there is none, so they are copied then. Compiled, neither header
-nor copy is needed, and the others are left to say what is wrong. A record that spans buffers
-is put together (``spanning_record.py``) and unpacked alone. So an idle channel costs nothing, with
-thousands of them.
+consists of the end of an earlier record, whole records, and the beginning of a record that
+continues; each of them may be missing. The buffer tells the boundaries and the number of whole
+records. Whole records are unpacked in place with one call, as one array. The memory in front of a
+buffer's content has room for the array's header. Behind the end of another record there is no room,
+so the records are copied then. The compiled form needs neither header nor copy; the other forms
+then only find the error. A record that spans buffers is reassembled (``spanning_record.py``) and
+unpacked alone. An idle channel thus holds no memory, even with thousands of them.
 """
 
 from __future__ import annotations
@@ -51,8 +47,11 @@ from flinknet.records.serialization.spanning_record import ReassemblyMemory, Spa
 __all__ = ["UNPACK_ERRORS", "RecordDeserializer", "RecordUnpacker"]
 
 UNPACK_ERRORS = (TypeError, ValueError, OverflowError, msgpack.UnpackException)
-"""What the unpacker raises for bytes that are no record: a key that cannot be hashed, text that is
-no UTF-8, a date that does not exist, and whatever is over the limits."""
+"""Errors of the unpacker for invalid bytes.
+
+Examples are a key that cannot be hashed, text that is not UTF-8, a date that does not exist, and
+values over the limits.
+"""
 
 _ARRAY32_MARKER, _ARRAY32 = 0xDD, Struct(">BI")
 _CUT = "the peer cut a record where it announced a record's end, or it counted its records wrongly"
@@ -61,10 +60,9 @@ _CUT = "the peer cut a record where it announced a record's end, or it counted i
 def _record_unpacker(
     bytes_max: int, elements_max: int, keys_max: int, types: RecordTypes
 ) -> tuple[Callable[[Serialised], Any], UnpackRecords | None]:
-    """Return a function from the bytes of a value within the limits to the value, and one for
-    whole records if there is one.
+    """Return a function that unpacks a value within the limits, and one for whole records.
 
-    ``keys_max`` limits each map and each set.
+    The second is None if there is none. ``keys_max`` limits each map and each set.
     """
 
     def read_extension(code: int, content: bytes) -> Any:
@@ -76,13 +74,11 @@ def _record_unpacker(
 
 
 class RecordUnpacker:
-    """Unpacks the records of any number of channels, whose producers have registered the same
-    classes; it has no state between two records.
+    """Unpacker of records for any number of channels with the same registered classes.
 
-    Its methods raise one of UNPACK_ERRORS for bytes that are no record within the limits, and
-    RemoteProtocolError if the bytes end inside a record or behind it.
-
-    Nothing up to ``length_max`` is refused for its length, whatever it is.
+    It has no state between two records. Its methods raise one of UNPACK_ERRORS for bytes that are
+    not a record within the limits, and RemoteProtocolError if the bytes end inside a record or
+    behind it. No value up to ``length_max`` is refused for its length.
     """
 
     def __init__(
@@ -111,7 +107,7 @@ class RecordUnpacker:
         config: NetworkConfig,
         types: Registered = None,
     ) -> Self:
-        """Make an unpacker with the configured limits."""
+        """Return an unpacker with the configured limits."""
         return cls(
             record_bytes_max=config.record_bytes_max,
             record_elements_max=config.record_elements_max,
@@ -120,9 +116,9 @@ class RecordUnpacker:
         )
 
     def whole_records(self, data: memoryview, start: int, end: int, number: int) -> tuple[Any, ...]:
-        """Return the records that part of a buffer consists of, so many.
+        """Return the ``number`` records in a part of a buffer.
 
-        What stands in front of them, at the start of ``data``, is overwritten if it is room.
+        If there is room in front of the records, at the start of ``data``, it is overwritten.
         """
         size = end - start
         if number == 1 and LARGE_RECORD_BYTES <= size <= self._bytes_max:
@@ -139,7 +135,7 @@ class RecordUnpacker:
             try:
                 return unpack_records(data, start, end, number)
             except Exception:
-                records = ()  # what is wrong with them is found again, and said, below
+                records = ()  # the code below finds the error again, and reports it
         if start == ARRAY_HEADER_BYTES:
             _ARRAY32.pack_into(data, 0, _ARRAY32_MARKER, number)
             if end == len(data):
@@ -160,17 +156,17 @@ class RecordUnpacker:
 
     def _counted_value(self, content: Serialised, *, records: bool = False) -> Any:
         """Return the value of a long content, unless too many of its keys could collide."""
-        with suppress(Exception):  # a map or a set is larger, or it is no record
+        with suppress(Exception):  # a map or a set is larger, or the bytes are invalid
             return self._unpack_few_keys(content)
         check_keys(content, self._keys_max, records=records)
         return self._value(content)
 
     def large_record(self, head: Serialised, content: bytes) -> Any:
-        """Return the large record that was put together from several buffers."""
+        """Return a large record that was reassembled from several buffers."""
         return large_value(head, content)
 
     def record(self, content: Serialised) -> Any:
-        """Return any other one that was."""
+        """Return any other record that was reassembled."""
         if len(content) > self._elements_max:
             check_elements(content, self._elements_max)
         if len(content) > COUNTED_FROM_BYTES:
@@ -188,12 +184,12 @@ class RecordUnpacker:
             raise
         except UNPACK_ERRORS:
             raise
-        except Exception as error:  # a map's key is an object whose own hash fails
+        except Exception as error:  # the key of a map is an object with a failing hash
             raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
 class RecordDeserializer:
-    """Puts together the records of one channel that span its buffers."""
+    """Deserializer of the records of one channel that span its buffers."""
 
     __slots__ = ("_spanning", "_unpacker")
 
@@ -203,21 +199,23 @@ class RecordDeserializer:
 
     @property
     def inside_record(self) -> bool:
-        """Whether the channel stands inside a record."""
+        """Whether a record of the channel is incomplete."""
         return self._spanning.size > 0
 
     def spanning_record(
         self, data: memoryview, continued: int, unfinished: int, clear_end: bool
     ) -> tuple[Any, ...]:
-        """Take what a buffer has of records that span buffers, whose bytes are copied, and return
-        the one that ends in it, if there is one. Whole records stand between, for the unpacker.
+        """Take a buffer's bytes of spanning records, and return the record that ends in it.
 
-        ``data`` is its content behind ARRAY_HEADER_BYTES of room, ``continued`` and ``unfinished``
-        are those of ``Buffer``.
+        The bytes are copied. The result is empty if no spanning record ends in the buffer. Whole
+        records in between are left to the unpacker.
 
-        Raises one of UNPACK_ERRORS for bytes that are no record within the limits,
-        RemoteProtocolError if records do not begin and end where the buffers say, and
-        SerializationError if the disk refuses a long one.
+        ``data`` is the buffer's content behind ARRAY_HEADER_BYTES of room; ``continued`` and
+        ``unfinished`` equal those of ``Buffer``.
+
+        Raises one of UNPACK_ERRORS for bytes that are not a record within the limits,
+        RemoteProtocolError if records do not begin and end where the buffers tell, and
+        SerializationError if the disk fails for a long record.
         """
         spanning = self._spanning
         records: tuple[Any, ...] = ()
@@ -240,13 +238,13 @@ class RecordDeserializer:
         return records
 
     def unconsumed(self) -> Iterator[bytes]:
-        """The bytes of a record that is not complete; see ``SpanningRecord``."""
+        """Return the bytes of the incomplete record; see ``SpanningRecord``."""
         return self._spanning.unconsumed()
 
     def restore(self, pieces: Iterable[bytes]) -> None:
-        """Begin with such bytes; see ``SpanningRecord``."""
+        """Restore the bytes of an incomplete record; see ``SpanningRecord``."""
         self._spanning.restore(pieces)
 
     def release(self) -> None:
-        """Drop a record that is not complete; idempotent."""
+        """Drop an incomplete record; idempotent."""
         self._spanning.release()

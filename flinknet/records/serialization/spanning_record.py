@@ -1,22 +1,22 @@
-"""Records that span buffers, while they are put together: in memory up to a bound, beyond on disk.
+"""Reassembly of records that span buffers: in memory up to a bound, beyond it on disk.
 
 Theory of operation (Flink's SpillingAdaptiveSpanningRecordDeserializer, with one account for all
-channels of a worker). A *spanning record* takes the pieces of one record of one channel. It is *in
-memory* until it is longer than ``record_spill_bytes`` or the account cannot reserve its next
-piece; then it moves *to disk* with everything it has, and stays there. When its last piece has
-come its content is unpacked where it lies, and it is released.
+channels of a worker). A *spanning record* takes the pieces of one record of one channel. It stays
+*in memory* until it is longer than ``record_spill_bytes`` or the account cannot reserve its next
+piece. It then moves *to disk* with all its bytes, and stays there. After its last piece, its
+content is unpacked in place, and it is released.
 
-Of a *large* record the first piece says how long it will be. If the account can reserve all of it,
-its content goes where it will stay, piece by piece. A peer that sends more or less than it has said
-is found out as with any other record: what is there is gathered like one.
+The first piece of a *large* record tells its length. If the account can reserve all of it, each
+piece is copied to its final place. If a peer sends more or fewer bytes than announced, the bytes
+are gathered like those of any other record, which finds the error.
 
-What is there of a record can be handed out, as data that a barrier has overtaken, and be taken back
-by a fresh one (Flink's getUnconsumedBuffer).
+The bytes so far can be returned as data that a barrier has overtaken, and restored into a new
+spanning record (Flink's getUnconsumedBuffer).
 
-``ReassemblyMemory`` owns the counters. Reserved bytes are the bytes of the records in memory, of a
-large one those to come among them, and never more than ``reassembly_memory_bytes``, however many
-channels stand inside a record. The last piece of any other is not reserved, because the record is
-gone before anybody else can ask.
+``ReassemblyMemory`` owns the counters. The reserved bytes are the bytes of the records in memory,
+including the missing bytes of a large record. They never exceed ``reassembly_memory_bytes``,
+however many channels are inside a record. The last piece of any other record is not reserved,
+because the record is released before another channel can reserve memory.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = ["ReassemblyMemory", "ReassemblyStatistics", "SpanningRecord"]
 
 
 _PIECE_BYTES = 32_768
-"""What ``unconsumed`` copies at a time."""
+"""Size of the pieces of ``unconsumed``."""
 
 
 class ReassemblyStatistics(NamedTuple):
-    """Records that are being put together, and what they take."""
+    """Number and size of the records that are being reassembled."""
 
     records: int
     memory_bytes: int
@@ -48,12 +48,14 @@ class ReassemblyStatistics(NamedTuple):
     spilled_records: int
     spilled_bytes: int
     records_spilled_before: int
-    """How many records have gone to disk so far, those above included."""
+    """Number of records that moved to disk so far, including the ones above."""
 
 
 class ReassemblyMemory:
-    """What all records of a worker that are being put together may take; the arguments are named
-    as in ``NetworkConfig``."""
+    """Memory account of all records of a worker that are being reassembled.
+
+    The arguments have the names of the fields of ``NetworkConfig``.
+    """
 
     def __init__(
         self,
@@ -73,7 +75,7 @@ class ReassemblyMemory:
 
     @classmethod
     def of(cls, config: NetworkConfig) -> Self:
-        """Make the account of a worker."""
+        """Return the account of a worker."""
         return cls(
             reassembly_memory_bytes=config.reassembly_memory_bytes,
             record_spill_bytes=config.record_spill_bytes,
@@ -82,17 +84,17 @@ class ReassemblyMemory:
         )
 
     def close(self) -> None:
-        """Drop every record that is still there; idempotent."""
+        """Drop all records; idempotent."""
         for record in list(self.records):
             record.release()
 
     def check_size(self, size: int) -> None:
-        """Raise ValueError if that is more than a record may have."""
+        """Raise ValueError if a size exceeds the limit of a record."""
         if size > self.record_bytes_max:
             raise ValueError(f"it has more than {self.record_bytes_max} bytes")
 
     def statistics(self) -> ReassemblyStatistics:
-        """Say what the records that are being put together take, in memory and on disk."""
+        """Return the number and size of the records, in memory and on disk."""
         return ReassemblyStatistics(
             records=len(self.records),
             memory_bytes=self.reserved,
@@ -103,7 +105,7 @@ class ReassemblyMemory:
         )
 
     def check_invariants(self) -> None:
-        """Raise AssertionError unless the counters are what the records take."""
+        """Raise AssertionError unless the counters equal the sums over the records."""
         in_memory = [record for record in self.records if not record.is_on_disk]
         assert self.reserved == sum(record.reserved for record in in_memory)
         assert self.reserved <= self.memory_bytes_max
@@ -117,18 +119,20 @@ def _pieces(content: bytearray | mmap) -> Iterator[bytes]:
 
 
 class WholeRecords(Protocol):
-    """What makes a record of its bytes."""
+    """Unpacker of complete records."""
 
     def large_record(self, head: bytearray, content: bytes) -> Any:
-        """Take the large record that has such a head and content."""
+        """Return the large record with this head and content."""
 
     def record(self, content: Serialised) -> Any:
-        """Take the record that ``content`` is."""
+        """Return the record with this content."""
 
 
 class SpanningRecord:
-    """One record of one channel while its pieces come, of which ``size`` bytes are there; empty
-    between two records."""
+    """The incomplete record of one channel, of which ``size`` bytes have arrived.
+
+    It is empty between two records.
+    """
 
     __slots__ = ("_extent", "_gathered", "_large", "_memory", "size")
 
@@ -136,27 +140,27 @@ class SpanningRecord:
         self.size = 0
         self._memory = memory
         self._gathered = bytearray()
-        """What is there, of a large record the head."""
+        """The bytes that have arrived; the head of a large record."""
         self._large: LargeContent | None = None
         self._extent: int | None = None
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether it has moved to disk."""
+        """Whether the record has moved to disk."""
         return self._extent is not None
 
     @property
     def reserved(self) -> int:
-        """What is reserved for it in memory."""
+        """Bytes reserved for the record in memory."""
         if self._large is not None:
             return len(self._gathered) + self._large.length
         return 0 if self.is_on_disk else self.size
 
     def append(self, data: memoryview, start: int, end: int) -> None:
-        """Add a piece of a buffer behind which more will come; it is copied.
+        """Append a copy of a piece, if more pieces will follow.
 
-        Raises ValueError if the record becomes longer than ``record_bytes_max``,
-        SerializationError if the disk refuses.
+        Raises ValueError if the record exceeds ``record_bytes_max``, and SerializationError if the
+        disk fails.
         """
         if self._large is not None:
             if end - start <= self._large.length - self._large.size:
@@ -184,7 +188,7 @@ class SpanningRecord:
         self.size = size
 
     def _begin_large(self, data: memoryview, start: int, end: int) -> bool:
-        """Begin with a piece of a large record, if it is one for which there is memory."""
+        """Begin a large record; return False if it is not large or there is no memory for it."""
         parts = large_parts(data, start, end)
         if parts is None:
             return False
@@ -208,16 +212,17 @@ class SpanningRecord:
         return True
 
     def _gather(self) -> None:
-        """Go on as with any other record: it is not as long as it was to be."""
+        """Continue as any other record: the length differs from the announced one."""
         self._memory.reserved -= self.reserved - self.size
         large, self._large = self._large, None
         assert large is not None
         self._gathered += large.part(0, large.size)
 
     def unconsumed(self) -> Iterator[bytes]:
-        """What is there, a piece at a time, which stays; to be iterated before anything is added.
+        """Return the bytes that have arrived, in pieces, without removing them.
 
-        Raises SerializationError if the disk refuses."""
+        Iterate over them before appending more. Raises SerializationError if the disk fails.
+        """
         if not self.size:
             return
         if self._large is not None:
@@ -233,8 +238,10 @@ class SpanningRecord:
                 yield from _pieces(mapping)
 
     def restore(self, pieces: Iterable[bytes]) -> None:
-        """Begin with what ``unconsumed`` gave. Raises what ``append`` raises, and
-        LocalProtocolError if something is there."""
+        """Restore the pieces of ``unconsumed``.
+
+        Raises the errors of ``append``, and LocalProtocolError if the record is not empty.
+        """
         if self.size:
             raise LocalProtocolError(
                 f"a channel cannot be restored: it stands inside a record, {self.size} bytes "
@@ -245,10 +252,10 @@ class SpanningRecord:
                 self.append(data, 0, len(piece))
 
     def complete(self, data: memoryview, end: int, unpacker: WholeRecords) -> Any:
-        """Add the last piece, which begins with its buffer, and return what ``unpacker`` makes of
-        the whole; it is empty then.
+        """Append the last piece, and return the unpacked record.
 
-        Raises what ``append`` and ``unpacker`` raise, and is empty all the same.
+        The piece begins at the start of ``data``. The spanning record is then empty, also after an
+        error. Raises the errors of ``append`` and of ``unpacker``.
         """
         memory, large = self._memory, self._large
         if large is not None:
@@ -274,7 +281,7 @@ class SpanningRecord:
             self.release()
 
     def release(self) -> None:
-        """Drop what is there; idempotent."""
+        """Drop all bytes; idempotent."""
         memory = self._memory
         memory.records.discard(self)
         if self._extent is None:

@@ -1,11 +1,11 @@
-"""The spill file: where records that are too long for memory are put together.
+"""The spill file, in which records too long for memory are reassembled.
 
-Theory of operation. One file for a whole worker, divided into *extents* of the size of the largest
-record, so that thousands of records on disk take one descriptor, and each lies in one piece that
-can be mapped. The file is sparse: an extent takes the disk space that was ever written to it, and
-nothing else limits the file, so that it can reach the largest record times the channels. It is
-opened with the first extent and closed with the last, and it has no name (or loses it at once), so
-it goes with the process however that ends.
+Theory of operation. A worker has one file, divided into *extents* of the size of the largest
+record. So thousands of records on disk take one descriptor, and each is contiguous and can be
+mapped. The file is sparse: an extent takes the disk space that was ever written to it. Nothing else
+limits the file, so it can grow to the largest record times the number of channels. It is opened
+with the first extent and closed with the last. It has no name, or loses it at once, so it
+disappears with the process however the process ends.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["SpillFile"]
 class SpillFile:
     """Extents of ``extent_bytes`` in a file without a name.
 
-    Every method raises SerializationError if the disk refuses; the other extents are as before.
+    Every method raises SerializationError if the disk fails; the other extents are unchanged.
 
     Args:
-        directory: where the file is made; the system's temporary directory if empty.
-        extent_bytes: the most that can be written to an extent.
+        directory: The directory of the file; the system's temporary directory if empty.
+        extent_bytes: The maximum size of the data in an extent.
     """
 
     def __init__(self, directory: str, extent_bytes: int) -> None:
@@ -40,7 +40,7 @@ class SpillFile:
         self._file: IO[bytes] | None = None
 
     def acquire(self) -> int:
-        """Take an extent, the one nearest to the beginning of the file."""
+        """Take the free extent nearest to the beginning of the file."""
         if self._file is None:
             try:
                 self._file = tempfile.TemporaryFile(buffering=0, dir=self._directory or None)  # noqa: SIM115
@@ -62,7 +62,7 @@ class SpillFile:
             self._refuse(error)
 
     def map(self, extent: int, size: int) -> mmap:
-        """Map what was written to an extent, without reading it; to be closed by the caller."""
+        """Map the data of an extent, without reading it; the caller closes the mapping."""
         offset = extent * self._stride
         try:
             return mmap(self._descriptor, size, access=ACCESS_READ, offset=offset)
@@ -70,7 +70,7 @@ class SpillFile:
             self._refuse(error)
 
     def release(self, extent: int) -> None:
-        """Give an extent back; the last one gives the disk space of all back."""
+        """Return an extent; returning the last one frees the disk space of all."""
         self.extents -= 1
         heappush(self._free, extent)
         if self.extents == 0 and self._file is not None:
@@ -80,7 +80,7 @@ class SpillFile:
             self._made = 0
 
     def check_invariants(self) -> None:
-        """Raise AssertionError unless every extent is free or taken, once."""
+        """Raise AssertionError unless every extent is either free or taken, once."""
         assert self.extents + len(self._free) == self._made
         assert len(set(self._free)) == len(self._free)
         assert (self._file is None) == (self.extents == 0)

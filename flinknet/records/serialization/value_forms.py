@@ -1,10 +1,10 @@
-"""What stands on the wire for a value that msgpack has no form for, or why nothing does.
+"""Wire forms of values that msgpack has no type for.
 
-Theory of operation. The packers pass on what is not of one of msgpack's own types, exactly. It is
-an extension if its type is known (``extension_types.py``) or registered (``record_types.py``), and
-a value of Python's own if numpy or pandas made it. Everything else is refused, also what is
-derived from a known type: it would arrive as something else than what was sent, at the network and
-only there.
+Theory of operation. The packers pass every value on that is not exactly of a msgpack type. A value
+of a known type (``extension_types.py``) or a registered class (``record_types.py``) becomes an
+extension. A value of numpy or pandas becomes Python's own. Every other value is refused, including
+values of a subclass of a known type: only across the network, such a value would arrive with
+another type than it was sent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from flinknet.records.serialization.record_types import RecordTypes, kind_of_cla
 __all__ = ["Extension", "ValueForms", "arrow_pieces", "is_arrow_batch"]
 
 Extension = tuple[int, bytes]
-"""The code of an extension, and its content."""
+"""The code and the content of an extension."""
 
 _KNOWN_KINDS = (
     bool, int, float, str, bytes, bytearray, tuple, list, dict, set, frozenset, datetime, date,
@@ -41,9 +41,9 @@ _PLAIN_KINDS = (bool, int, float, str, bytes, datetime, date, timedelta)
 
 
 class ValueForms:
-    """The forms of values, for one packer, whose ``pack`` packs what stands in an extension.
+    """The forms of values for one packer; ``pack`` packs the values in an extension.
 
-    ``failure`` is what the last form that failed has raised, for a packer that keeps no errors.
+    ``failure`` is the last error of a form, for a packer that drops errors.
     """
 
     def __init__(self, types: RecordTypes, pack: Pack) -> None:
@@ -53,8 +53,11 @@ class ValueForms:
         self._level = 0
 
     def made_with(self, extension: Callable[[int, bytes], Any]) -> Callable[[Any], Any]:
-        """Return a function from a value to one that msgpack has, or to what ``extension`` makes of
-        its code and content; it raises whatever says that there is none."""
+        """Return a function that returns the form of a value.
+
+        The form is a value that msgpack has a type for, or the result of ``extension`` for its code
+        and content. The function raises an error for a value without a form.
+        """
         writers, pack = self._writers, self._pack
 
         def form(value: Any) -> Any:
@@ -82,13 +85,13 @@ class ValueForms:
 
 
 def is_arrow_batch(value: Any) -> bool:
-    """Whether a value is an Arrow record batch."""
+    """Return whether a value is an Arrow record batch."""
     kind = type(value)
     return kind.__name__ == "RecordBatch" and kind.__module__.startswith("pyarrow")
 
 
 def arrow_pieces(batch: Any) -> tuple[bytes, memoryview]:
-    """Return the content that stands for an Arrow record batch, in two pieces."""
+    """Return the content of an Arrow record batch, in two pieces."""
     from flinknet.records.columns.record_batch import batch_pieces
 
     return batch_pieces(batch)
@@ -109,7 +112,7 @@ def _native_value(value: Any) -> Any:
 
 
 def _without_nanoseconds(value: Any) -> Any:
-    if type(value).__name__ not in ("Timestamp", "Timedelta"):  # a class of the user's
+    if type(value).__name__ not in ("Timestamp", "Timedelta"):  # a subclass of the user's
         raise TypeError(_refusal(value))
     if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):
         raise ValueError(
@@ -128,7 +131,7 @@ def _in_microseconds(value: Any) -> Any:
 
 
 def _refusal(value: Any) -> str:
-    """Say what a value is that has no form, and what to do."""
+    """Return the reason why a value has no form, with advice."""
     kind = type(value)
     name = kind.__name__
     if kind is int:
