@@ -1,7 +1,7 @@
-"""The channels of tuples that are found without ``select``: none, but where that is compiled.
+"""Channels of tuples found without ``select``: none in plain Python.
 
-``tuple_channels.pyx`` finds the channel of a tuple without a call of the key's function. In plain
-Python that call is all that ``select`` takes, so there is no form of it.
+``tuple_channels.pyx`` finds the channel of a tuple without a call of the key function. In plain
+Python ``select`` is a single call itself, so nothing is gained.
 """
 
 from __future__ import annotations

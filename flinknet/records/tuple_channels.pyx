@@ -1,11 +1,12 @@
 # cython: binding=False, cdivision=True
-"""The channels of tuples that are keyed by one of their elements, found without a call of user code.
+"""Channels of tuples keyed by one element, found without a call of user code.
 
-Theory of operation. ``key_by(itemgetter(0))`` on tuples is what most keyed exchanges are. The
-function's answer for an exact tuple is known, so it need not be called. An integer's key group is
-computed, which takes less time than remembering it; text is looked up among the remembered keys.
-Neither runs user code, and neither fails: everything else is left to ``select``. All of that takes
-a third of a call's time; in plain Python ``select`` is one call, so there this has no form.
+Theory of operation. Most keyed exchanges are ``key_by(itemgetter(0))`` on tuples. The result of
+itemgetter for an exact tuple is known, so it need not be called. An integer's key group is
+computed, which is faster than remembering it; a text is looked up among the remembered keys.
+Neither runs user code, and neither can fail: ``select`` handles every other key. All of this takes
+a third of the time of a call. In plain Python ``select`` is one call itself, so there this form
+does not exist.
 """
 
 cimport cython
@@ -38,7 +39,7 @@ begin_key_hashes()
 
 
 cdef inline uint32_t _over_number(uint32_t crc, uint64_t number, int size) noexcept:
-    """Go on over the last bytes of a number, the highest first."""
+    """Continue a checksum over the last ``size`` bytes of a number, big-endian."""
     cdef int shift = 8 * size
     while shift:
         shift -= 8
@@ -47,7 +48,7 @@ cdef inline uint32_t _over_number(uint32_t crc, uint64_t number, int size) noexc
 
 
 cdef uint32_t _integer_hash(long long key) noexcept:
-    """``key_hash`` of an integer: of its shortest form in msgpack."""
+    """Return ``key_hash`` of an integer, from its shortest msgpack form."""
     cdef uint32_t crc = 0xFFFFFFFFU
     cdef uint64_t bits = <uint64_t>key
     if -0x20 <= key < 0x80:
@@ -74,14 +75,14 @@ cdef uint32_t _integer_hash(long long key) noexcept:
 
 @cython.final
 cdef class TupleChannels:
-    """The channel of a tuple by its element ``index``, as a hash partitioner chooses it.
+    """Channels of tuples by their element ``index``, as a hash partitioner chooses them.
 
     Args:
-        index: the element that is the key.
-        max_parallelism: the number of key groups.
-        channels: the number of channels.
-        remembered: the channels of keys that are no integers.
-        conversion: converts a key to its declared type, if one is declared.
+        index: The element that is the key.
+        max_parallelism: The number of key groups.
+        channels: The number of channels.
+        remembered: The channels of keys other than integers.
+        conversion: Converts a key to its declared type, if one is declared.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ cdef class TupleChannels:
 
     @classmethod
     def of(cls, key, max_parallelism, channels, remembered):
-        """Return the channels by a key's function; None unless that takes one element."""
+        """Return the look-up for a key function; None unless the function takes one element."""
         conversion = None
         if isinstance(key, ConvertedKey):
             key, conversion = key.key, key.conversion
@@ -114,7 +115,7 @@ cdef class TupleChannels:
         return cls(items[0], max_parallelism, channels, remembered, conversion)
 
     def channel(self, record):
-        """Return the channel of a record, -1 for one that needs ``select``."""
+        """Return the channel of a record; -1 for a record that needs ``select``."""
         return self.find(<PyObject *>record)
 
     cdef Py_ssize_t find(self, PyObject *record) noexcept:

@@ -1,12 +1,12 @@
-"""Copies of values that can change, and which values can.
+"""Copies of values, and the check whether a value can change.
 
-Theory of operation. State is copied so that one copy can be changed while the other is written;
-records are copied so that the function that gave one away may go on changing it. A value that
-cannot change is its own copy. Most values are of that kind, so this is found out quickly.
+Theory of operation. State is copied so that one copy can change while the other is written. Records
+are copied so that a function may go on changing a record that it has given away. A value that
+cannot change is its own copy. Most values are unchangeable, so this check must be fast.
 
-Containers, and objects of plain classes, are copied here; all else by ``copy.deepcopy``, which asks
-more of each value. Both share a memo: an object that occurs twice in a value, or in itself, does so
-in the copy.
+Containers and objects of plain classes are copied here. Other values are copied by
+``copy.deepcopy``, which examines each value longer. Both share a memo: an object that occurs twice
+in a value, or in itself, also does so in the copy.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ UNCHANGING = frozenset(
 )
 
 _ATOMS = frozenset((complex, range, FunctionType, BuiltinFunctionType))
-"""Other types whose values ``copy.deepcopy`` does not copy either."""
+"""Other types with values that ``copy.deepcopy`` does not copy."""
 
 _PANDAS_TIMES = ("Timestamp", "Timedelta", "NaTType")
 
@@ -54,10 +54,10 @@ _OWN_WAYS = (
     "__setstate__",
     "__slots__",
 )
-"""By which a class says itself how its objects are copied, or what they consist of."""
+"""Attributes by which a class defines how its objects are copied, or their contents."""
 
 _CLASSES_REMEMBERED = 1024
-"""Classes of which the nature is remembered: more than a program has in its records."""
+"""Number of classes with a remembered nature: more than a program has in its records."""
 
 Class = TypeVar("Class", bound=type)
 
@@ -68,37 +68,39 @@ class Nature(IntEnum):
     """How the objects of a class can change."""
 
     OPEN = 0
-    """They can be changed."""
+    """The objects can be changed."""
     FIXED = 1
-    """Neither they nor anything in them can be changed."""
+    """Neither the objects nor anything in them can be changed."""
     PARTS = 2
-    """They cannot be changed themselves, but objects in them may be."""
+    """The objects cannot be changed themselves, but objects in them may be."""
 
 
 class NatureOf(NamedTuple):
-    """What is known of a class."""
+    """Nature of a class."""
 
     nature: Nature
     attributes: tuple[str, ...] | None = None
-    """The names of the parts, if they are attributes; else an iteration gives them."""
+    """The names of the parts, if they are attributes; otherwise an iteration yields the parts."""
     is_plain: bool = False
-    """Whether its objects are their attributes, and nothing else."""
+    """Whether an object consists only of its attributes."""
 
 
 class Detachment(IntEnum):
     """Whether values are detached when they are given away (``detached.py``)."""
 
     NONE = 0
-    """They are not: nothing is changed after it was given away."""
+    """Values are not detached: they are not changed after they were given away."""
     IF_POSSIBLE = 1
-    """They are; one that cannot be copied goes on as it is. What is emitted is serialised before
-    the function runs again, so that those which are in a list need no copy."""
+    """Values are detached; a value that cannot be copied passes as it is.
+
+    Emitted values in a list are serialised before the function runs again, so they need no copy.
+    """
     ALWAYS = 2
-    """They are; one that cannot be copied is an error."""
+    """Values are detached; a value that cannot be copied is an error."""
 
 
 def never_changes(kind: Class) -> Class:
-    """Decorate a class whose objects, with all that is in them, are never changed."""
+    """Decorate a class whose objects, with their contents, never change."""
     _declared.add(kind)
     return kind
 
@@ -127,7 +129,7 @@ def nature_of(kind: Any) -> NatureOf:
 
 
 def _is_of_library(kind: Any) -> bool:
-    """Whether objects are Arrow batches, numbers of numpy or times of pandas."""
+    """Return whether a class is an Arrow batch, a number of numpy or a time of pandas."""
     package = kind.__module__.partition(".")[0]
     if package == "pyarrow":
         return bool(kind.__name__ in ("RecordBatch", "Table"))
@@ -140,7 +142,7 @@ def _is_of_library(kind: Any) -> bool:
 
 
 def is_unchanging(value: Any) -> bool:
-    """Whether neither a value nor anything in it can be changed."""
+    """Return whether neither a value nor anything in it can be changed."""
     kind: Any = type(value)
     if kind in UNCHANGING:
         return True
@@ -155,9 +157,9 @@ def is_unchanging(value: Any) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """Return a copy that has nothing in common with a value but what cannot change.
+    """Return a copy that shares only unchangeable objects with a value.
 
-    Raises whatever a class of the user's raises when it is copied.
+    Raises any error that a user's class raises when it is copied.
     """
     kind = type(value)
     if kind in UNCHANGING:
@@ -167,12 +169,15 @@ def copied(value: Any) -> Any:
     if kind is list or kind is set:
         return value.copy() if _consists_of_unchanging(value) else _copied(value, {})
     if kind is dict and _consists_of_unchanging(value.values()):
-        return value.copy()  # its keys have a hash, which would change with them
+        return value.copy()  # A key has a hash, so it does not change.
     return _copied(value, {})
 
 
 def copied_as(detachment: int, value: Any) -> Any:
-    """Return a copy; if there is none, the value or a TypeError, as the detachment has it."""
+    """Return a copy of a value; if it cannot be copied, apply the detachment.
+
+    Returns the value itself with IF_POSSIBLE, and raises TypeError otherwise.
+    """
     try:
         return copied(value)
     except Exception as error:
@@ -186,7 +191,7 @@ def copied_as(detachment: int, value: Any) -> Any:
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
-    """Copy a value that may change, with what was copied of the same whole before, by identity."""
+    """Copy a value that may change; ``memo`` maps identities to earlier copies."""
     kind: Any = type(value)
     made = memo.get(id(value))
     if made is not None:
@@ -201,7 +206,7 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
         parts = tuple([one if type(one) in UNCHANGING else _copied(one, memo) for one in value])
         if all(map(is_, parts, value)):
             return value
-        made = memo.setdefault(id(value), parts)  # it may stand in one of its parts
+        made = memo.setdefault(id(value), parts)  # the tuple may occur in one of its parts
     else:
         known = nature_of(kind)
         if known.nature and is_unchanging(value):
@@ -226,7 +231,7 @@ def _copy_into(made: dict[Any, Any], values: dict[Any, Any], memo: dict[int, Any
 
 
 def _copied_view(view: memoryview) -> Any:
-    """Copy the memory that is viewed."""
+    """Copy the memory of a view."""
     copy: Any = memoryview(view.tobytes())
     return copy if view.format == "B" and view.ndim == 1 else copy.cast(view.format, view.shape)
 
@@ -244,7 +249,7 @@ def _is_plain(kind: Any) -> bool:
 
 
 def are_unchanging(values: list[Any]) -> bool:
-    """Whether none of the values could be changed in place, so that each is its own copy."""
+    """Return whether none of the values can be changed in place, so that each is its own copy."""
     kinds = set(map(type, values))
     if tuple in kinds:
         kinds.remove(tuple)

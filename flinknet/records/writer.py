@@ -1,28 +1,26 @@
 # cython: binding=False
-"""The record writer: what a producing task emits records with.
+"""Record writer: emits the records of a producing task.
 
-Theory of operation (Flink's RecordWriter over BufferWritingResultPartition). For every
-subpartition the writer knows the builder it last opened (``output.py``). Emitting serialises the
-record, chooses the subpartition and appends, which is all as long as the bytes fit: that is the
-writer's *route* (``route.py``). When they do not (the builder is full, or a reader has taken from
-it meanwhile) the appender goes on or opens a new one (``appender.py``), and that is where
-everything per buffer happens.
+Theory of operation (Flink's RecordWriter over BufferWritingResultPartition). The writer knows the
+latest builder of every subpartition (``output.py``). Emitting serialises the record, chooses the
+subpartition and appends the bytes. While the bytes fit, the writer's *route* does all of this
+(``route.py``). If they do not fit, because the builder is full or a reader has taken from it, the
+appender resumes the builder or opens a new one (``appender.py``), and does all work per buffer.
 
-*Backpressure*: a record is begun only while the partition's pool is available (soft), so that a
-subpartition over its quota stops the writer between records; in the middle of a record any buffer
-will do (hard). Waiting is all that ``emit`` ever does besides, so ``await emit()`` *is* the
-backpressure.
+*Backpressure*: a record begins only while the partition's pool is available (soft), so a
+subpartition over its quota stops the writer between records. In the middle of a record any buffer
+will do (hard). ``emit`` waits for nothing else, so ``await emit()`` *is* the backpressure.
 
-*Cancellation*: a cancelled ``emit`` has written the record entirely or not at all, except for a
-record longer than a buffer, which may be cut: the writer then refuses further records (they would
-continue a torn one).
+*Cancellation*: a cancelled ``emit`` has written the record entirely or not at all. The exception is
+a record longer than a buffer, which may be cut. The writer then refuses further records, because
+they would continue the torn one.
 
-*Events* stand between records: one that is written while a record is in progress waits for its end,
-like another record. It ends the open buffers, so that it, and all before it, can be read at once.
+*Events* are written between records: an event waits for the end of a record in progress, as another
+record does. It ends the open buffers, so that the event and all data before it can be read at once.
 
-*Flushing*: with timeout -1 nothing is asked for; otherwise the flusher is told when something
-stands in a new builder, or behind what a reader has taken, and nothing did before. With timeout 0
-it flushes at once.
+*Flushing*: with timeout -1, no flush is requested. Otherwise the flusher is notified when data
+appears in a new builder, or behind data that a reader has taken, while no other data is unflushed.
+With timeout 0 the flusher flushes at once.
 """
 
 from __future__ import annotations
@@ -54,26 +52,26 @@ _ENDS = (DataType.END_OF_DATA, DataType.END_OF_PARTITION)
 
 
 class OutputFlusher(Protocol):
-    """Who calls ``flush`` after the buffer timeout; the shell owns the clock."""
+    """Calls ``flush`` after the buffer timeout; the shell owns the clock."""
 
     def request_flush(self, writer: RecordWriter) -> None:
-        """Something stands in a builder where nothing stood before."""
+        """Schedule a flush: the writer has unflushed data, and had none before."""
 
 
 class RecordWriter:
-    """Writes records to a result partition; one writer per partition.
+    """Writer of records to a result partition; one writer per partition.
 
     Args:
-        partition: where the records go.
-        partitioner: chooses the subpartition; ForwardPartitioner for a single one by default.
-        wait: suspends until an Availability is available; made by the shell.
-        flusher: called for a positive or adaptive buffer timeout.
+        partition: The destination of the records.
+        partitioner: Chooses the subpartition; ForwardPartitioner for a single one by default.
+        wait: Suspends until an Availability is available; provided by the shell.
+        flusher: Called for a positive or adaptive buffer timeout.
         buffer_timeout_ms: -1, 0, a positive number or "adaptive".
-        record_bytes_max: larger records are refused.
-        record_elements_max: records with more elements are refused, as the reader would.
-        record_keys_max: records with more keys that could collide are refused, as the reader would.
-        remembered_keys_bytes: what the keys whose channel the partitioner remembers may take.
-        types: the classes whose objects may be in records.
+        record_bytes_max: Larger records are refused.
+        record_elements_max: Records with more elements are refused, as by the reader.
+        record_keys_max: Records with more keys that could collide are refused, as by the reader.
+        remembered_keys_bytes: Memory for keys whose channel the partitioner remembers.
+        types: The classes whose objects records may contain.
     """
 
     def __init__(
@@ -125,7 +123,7 @@ class RecordWriter:
             route = DirectRouteToChosen(packer, appender, limits, outputs, self.partitioner)
         self._route, self._broadcast_route = route, broadcast_route
         if not COMPILED:
-            # A method that calls the route's would be a call more; compiled, it is the quickest to
+            # A method that calls the route would add a call. The compiled method is the fastest to
             # look up, and calls the route in C.
             self.emit = route.emit  # type: ignore[method-assign]
             self.broadcast_emit = broadcast_route.emit  # type: ignore[method-assign]
@@ -133,63 +131,67 @@ class RecordWriter:
     # -- emitting ---------------------------------------------------------------------------------
 
     def emit(self, record: Any) -> Coroutine[Any, Any, None]:
-        """``await emit(record)`` writes one record, waiting for memory if there is none. The record
-        is serialised by the call, and mostly written by it, whenever what it returns is awaited.
-        That gives the event loop no turn while there is room in the open buffers, which with many
-        channels is much: a task that awaits nothing else does so itself (``await
-        asyncio.sleep(0)``) every few thousand records, or no buffer timeout is kept meanwhile.
+        """Write a record, waiting for memory if there is none.
 
-        Raises SerializationError (nothing was written), ConsumerCancelledError or the cause with
-        which the consumers were lost, LocalProtocolError after ``finish``.
+        The call itself serialises the record and mostly also writes it; the result must be awaited.
+        While the open buffers have room, which is much with many channels, the event loop gets no
+        turn. A task that awaits nothing else must yield itself (``await asyncio.sleep(0)``) every
+        few thousand records. Otherwise no buffer timeout is kept meanwhile.
 
-        If the partitioner cuts a record, its parts are records of their own: ``records_out`` counts
-        them, and a cancellation leaves some of them written and some not, each like any record.
-        Nothing of it is written before what ``emit`` returns is awaited.
+        Raises SerializationError (nothing was written), ConsumerCancelledError or the cause of the
+        loss of the consumers, and LocalProtocolError after ``finish``.
+
+        If the partitioner splits a record, its parts are records of their own. ``records_out``
+        counts the parts. A cancellation leaves some of them written and some not, each like any
+        record. No part is written before the result of ``emit`` is awaited.
         """
         return self._route.emit(record)
 
     def broadcast_emit(self, record: Any) -> Coroutine[Any, Any, None]:
-        """The same as ``emit`` for every subpartition; the record is serialised once, into shared
-        buffers."""
+        """Write a record to every subpartition, as ``emit`` does.
+
+        The record is serialised once, into shared buffers.
+        """
         return self._broadcast_route.emit(record)
 
     def emit_many(self, records: Iterable[Any]) -> Coroutine[Any, Any, None]:
-        """Write many records: the same as ``emit`` for each, at a fraction of the cost.
+        """Write many records, as ``emit`` would, at a fraction of the cost.
 
-        Nothing is written before what this returns is awaited. The order within a subpartition is
-        that of the records. After an error or a cancellation some of them are written and some are
-        not. A list must not be changed meanwhile.
+        Nothing is written before the result is awaited. Each subpartition receives its records in
+        order. After an error or a cancellation, some records are written and some are not. A list
+        must not be changed meanwhile.
         """
         return self._route.emit_many(records)
 
     def pack(self, records: Iterable[Any]) -> Iterable[Write]:
-        """Serialise many records, and choose their subpartitions, for the event loop to write them:
-        ``for packed in pack(records): await packed.write()`` is ``emit_many``.
+        """Serialise many records and choose their subpartitions; the event loop writes them later.
 
-        Any thread may iterate over this, while no other call is under way. Raises
-        SerializationError, or the partitioner's own error; the records before may be written.
+        ``for packed in pack(records): await packed.write()`` equals ``emit_many``. Any thread may
+        iterate over the result, while no other call is under way. Raises SerializationError, or an
+        error of the partitioner; the records before the failing one may be written.
         """
         return self._route.pack(records)
 
     # -- events -----------------------------------------------------------------------------------
 
     async def broadcast_event(self, event: Event) -> None:
-        """Write an event behind everything that is written, in every subpartition; one with
-        priority in front of what is not read yet (Flink's RecordWriter.broadcastEvent).
+        """Write an event to every subpartition (Flink's RecordWriter.broadcastEvent).
 
-        It waits for a record in progress, and while a reader leaves as many events unread as may be
-        (``wire.events_per_channel_max``), but not for memory. Of watermarks, statuses and cancel
-        markers that wait to be read, one that the new one says better is not sent. Raises
-        ConsumerCancelledError or the cause with which the consumers were lost; LocalProtocolError
-        after a torn record, after the end of the partition, for the ends themselves, which
-        ``finish`` writes, for an announcement, which the receiver makes, and for an event that is
-        too long. A cancelled call has written nothing.
+        The event comes after all written data; a priority event comes before all unread data. The
+        call waits for a record in progress, and while a reader leaves the maximum number of events
+        unread (``wire.events_per_channel_max``), but not for memory. An unread watermark, status or
+        cancel marker is dropped if the new event supersedes it.
+
+        Raises ConsumerCancelledError or the cause of the loss of the consumers. Raises
+        LocalProtocolError after a torn record, after the end of the partition, for the end events,
+        which ``finish`` writes, for an announcement, which the receiver creates, and for an event
+        that is too long. A cancelled call has written nothing.
         """
         await self._until_event_can_be_written(event)
         self.partition.broadcast_event(*event)
 
     async def emit_event(self, event: Event, index: int) -> None:
-        """The same in one subpartition."""
+        """Write an event to one subpartition, as ``broadcast_event`` does."""
         await self._until_event_can_be_written(event, index)
         self._appender.seal_broadcast()
         self.partition.emit_event(*event, index)
@@ -219,7 +221,7 @@ class RecordWriter:
             self._flusher.request_flush(self)
 
     def flush(self) -> None:
-        """Let the consumers have everything written so far, full buffer or not."""
+        """Make all written data available to the consumers, also in partly filled buffers."""
         appender = self._appender
         unflushed, appender.unflushed = appender.unflushed, set()
         for output in unflushed:
@@ -229,7 +231,7 @@ class RecordWriter:
 
     @property
     def records_out(self) -> int:
-        """Records emitted; a broadcast one counts once, a cut one with each of its parts."""
+        """Number of emitted records; a broadcast record counts once, a split one per part."""
         records = self._appender.records_out + self._route.records_out
         if self._broadcast_route is not self._route:
             records += self._broadcast_route.records_out
@@ -237,26 +239,27 @@ class RecordWriter:
 
     @property
     def progress(self) -> int:
-        """A number that changes whenever the writer gets on; the adaptive flusher watches it."""
+        """A number that changes with every progress; the adaptive flusher watches it."""
         return self.records_out + self.buffers_opened
 
     @property
     def buffers_opened(self) -> int:
-        """Buffers that records were begun or continued in, each part that a reader has taken before
-        it was full counting as one."""
+        """Number of buffers that records were begun or continued in.
+
+        A builder that was resumed after a reader had taken from it counts again.
+        """
         return self._appender.builders_opened + self._appender.builders_resumed
 
     @property
     def bytes_out(self) -> int:
-        """Bytes that readers have taken, over all subpartitions."""
+        """Number of bytes that readers have taken, over all subpartitions."""
         return sum(part.bytes_out for part in self.partition.subpartitions)
 
     async def finish(self) -> None:
-        """End the data and the partition; returns when every consumer has processed and read all
-        of it.
+        """End the data and the partition; return when every consumer has processed all data.
 
-        Raises what ``emit`` raises if the consumers are gone before that, LocalProtocolError after
-        a torn record. Idempotent; one that was cancelled can be taken up again.
+        Raises the errors of ``emit`` if the consumers are lost before that, and LocalProtocolError
+        after a torn record. Idempotent; a cancelled call can be repeated.
         """
         partition = self.partition
         if self._appender.ended and partition.released:
@@ -277,7 +280,7 @@ class RecordWriter:
             raise partition.lost
 
     def fail(self, cause: BaseException) -> None:
-        """The producing task failed: every consumer gets the cause as ProducerFailedError."""
+        """Fail the partition: every consumer receives the cause as ProducerFailedError."""
         self._appender.ended = True
         self.partition.fail(cause)
 

@@ -1,10 +1,10 @@
-"""What there is to await for a record that is written already.
+"""The awaitable for a record that is already written.
 
-Theory of operation. One object stands for all of them. It is over whenever it is asked: awaiting it
-is a call into C, and none of Python's. In its class ``__await__`` is a weak reference to a
-generator that has ended; called, as every ``await`` does, it returns the generator, and a generator
-that has ended is over at once, as often as it is asked. As it is a Coroutine, tasks can be made of
-it, and be cancelled, like of any other; that changes nothing about the record.
+Theory of operation. A single object serves all records. It is always complete, so awaiting it is a
+call into C, without Python code. ``__await__`` in its class is a weak reference to a finished
+generator. Every ``await`` calls it and receives the generator, which ends at once, any number of
+times. The object is a Coroutine, so tasks can be created from it, and be cancelled; that does not
+affect the record.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ next(_ended, None)
 
 
 class _Written(Coroutine[Any, Any, None]):
-    """A coroutine that is over."""
+    """A completed coroutine."""
 
     __slots__ = ()
 
     __await__ = ref(_ended)  # type: ignore[assignment]
 
     def send(self, value: Any) -> Any:
-        """Be over."""
+        """Raise StopIteration: the coroutine is complete."""
         raise StopIteration
 
     def throw(self, *error: Any) -> Any:
-        """Be over with an error."""
+        """Raise the error."""
         return _generate().throw(*error)
 
     def close(self) -> None:
-        """Be over, as ever."""
+        """Do nothing: the coroutine is complete."""
 
 
 WRITTEN: Final[Coroutine[Any, Any, None]] = _Written()

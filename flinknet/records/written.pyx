@@ -1,7 +1,8 @@
 # cython: binding=False
-"""What there is to await for a record that is written already, in C: over, whenever it is asked.
+"""The awaitable for a record that is already written, in C.
 
-``await`` asks it for its slot ``am_send`` or ``tp_iternext``: a call, and no object to make.
+It is always complete. ``await`` calls its C slot ``am_send`` or ``tp_iternext``, which creates no
+object.
 """
 
 from cpython.object cimport PyObject
@@ -22,7 +23,7 @@ def _generate():
 
 
 cdef class _Written:
-    """A coroutine that is over."""
+    """A completed coroutine."""
 
     def __await__(self):
         return self
@@ -52,7 +53,7 @@ cdef PySendResult _send_written(
 
 
 cdef PyObject *_next_of_written(PyObject *self) noexcept:
-    return NULL  # which is a StopIteration of None, where no error stands
+    return NULL  # NULL without an error set means StopIteration(None)
 
 
 answer_awaits(_Written, _send_written, _next_of_written)
