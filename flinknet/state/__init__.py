@@ -1,1 +1,1 @@
-"""State: what an operator remembers, of each key and of its own, and how it is written and read."""
+"""State of operators, keyed and operator state, and its snapshots."""

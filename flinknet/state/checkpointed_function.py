@@ -1,4 +1,4 @@
-"""Functions that keep state of their own, not of a key: Flink's CheckpointedFunction."""
+"""Functions with operator state: Flink's CheckpointedFunction."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ __all__ = ["CheckpointedFunction", "FunctionInitializationContext", "FunctionSna
 
 @dataclass(frozen=True, slots=True)
 class FunctionInitializationContext:
-    """What a function is given before it is opened."""
+    """Context of ``initialize_state``, before the function is opened."""
 
     operator_state_store: OperatorStateStore
     restored_checkpoint_id: int | None
 
     def is_restored(self) -> bool:
-        """Whether the job continues from a checkpoint."""
+        """Return whether the job continues from a checkpoint."""
         return self.restored_checkpoint_id is not None
 
     def get_restored_checkpoint_id(self) -> int | None:
-        """Return the checkpoint that the job continues from, None if it begins."""
+        """Return the checkpoint that the job continues from; None if the job starts fresh."""
         return self.restored_checkpoint_id
 
     def get_operator_state_store(self) -> OperatorStateStore:
-        """Return what the function's state is asked for."""
+        """Return the store of the function's operator state."""
         return self.operator_state_store
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionSnapshotContext:
-    """Which checkpoint a function's state is taken for."""
+    """Context of ``snapshot_state``: the checkpoint that the state is taken for."""
 
     checkpoint_id: int
     checkpoint_timestamp: int
 
     def get_checkpoint_id(self) -> int:
-        """Return its number."""
+        """Return the number of the checkpoint."""
         return self.checkpoint_id
 
     def get_checkpoint_timestamp(self) -> int:
-        """Return when it was triggered, in milliseconds since 1970."""
+        """Return the time of the trigger, in milliseconds since 1970."""
         return self.checkpoint_timestamp
 
 
 class CheckpointedFunction(ABC):
-    """A function, or a source, with state of its own: a base beside that of the function class.
+    """A function or a source with operator state; a base class beside that of the function.
 
     Both methods are plain functions and must not block: records wait for them.
     """
 
     @abstractmethod
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Ask for the state, and take from it what was restored; called once, before ``open``."""
+        """Request the state, and read the restored elements; called once, before ``open``."""
 
     @abstractmethod
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:

@@ -1,7 +1,7 @@
-"""What a function asks for when it asks for state: PyFlink's state descriptors.
+"""State descriptors: PyFlink's descriptors, by which a function requests state.
 
-PyFlink's descriptors take the types of values, too. Here values say themselves what they are: types
-are taken, so that a program runs in both, and not looked at.
+PyFlink's descriptors also take the types of values. Here the values carry their types, so the
+arguments are accepted, for programs that run in both, and ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class StateKind(Enum):
-    """What a state keeps per key; the values stand in checkpoints."""
+    """Kind of a state; the values appear in checkpoints."""
 
     VALUE = "value"
     LIST = "list"
@@ -37,8 +37,10 @@ class StateKind(Enum):
     TIMERS = "timers"
 
     def mapped(self, function: Callable[[Any], Any], kept: Any, *, timed: bool = False) -> Any:
-        """Return what is kept of a key with the function applied to each of the user's values in
-        it; ``timed`` says that each is kept in a pair, behind when it was last used."""
+        """Return a key's entry with a function applied to each of the user's values in it.
+
+        ``timed`` tells that each value is stored in a pair, behind the time of its last use.
+        """
         if self is StateKind.LIST:
             return [self._one(function, each, timed) for each in kept]
         if self is StateKind.MAP:
@@ -50,16 +52,16 @@ class StateKind(Enum):
         return (kept[0], function(kept[1])) if timed else function(kept)
 
     def with_times(self, kept: Any, now_ms: int) -> Any:
-        """Return what is kept of a key with a time for each value."""
+        """Return a key's entry with a time for each value."""
         return self.mapped(lambda value: (now_ms, value), kept)
 
     def without_times(self, kept: Any) -> Any:
-        """Return what is kept of a key without them."""
+        """Return a key's entry without the times."""
         return self.mapped(itemgetter(1), kept)
 
 
 class StateDescriptor:
-    """Names a state, and says how it is kept; the base of the others.
+    """Name of a state, and how it is stored; the base of the other descriptors.
 
     ``serializer`` writes values to checkpoints that cannot be written as records are.
     """
@@ -78,12 +80,12 @@ class StateDescriptor:
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Have values expire that are not used for a while."""
+        """Let values expire that are not used for a while."""
         self.ttl_config = ttl_config if ttl_config.is_enabled else None
 
 
 class ValueStateDescriptor(StateDescriptor):
-    """One value per key."""
+    """Descriptor of one value per key."""
 
     kind = StateKind.VALUE
 
@@ -94,7 +96,7 @@ class ValueStateDescriptor(StateDescriptor):
 
 
 class ListStateDescriptor(StateDescriptor):
-    """A list per key; ``serializer`` is that of an element."""
+    """Descriptor of a list per key; ``serializer`` serialises an element."""
 
     kind = StateKind.LIST
 
@@ -105,7 +107,7 @@ class ListStateDescriptor(StateDescriptor):
 
 
 class MapStateDescriptor(StateDescriptor):
-    """A map per key; ``serializer`` is that of its values."""
+    """Descriptor of a map per key; ``serializer`` serialises the values of the map."""
 
     kind = StateKind.MAP
 
@@ -121,7 +123,7 @@ class MapStateDescriptor(StateDescriptor):
 
 
 class ReducingStateDescriptor(StateDescriptor):
-    """Per key what a ReduceFunction, or a plain function, has made of all values."""
+    """Descriptor of a value per key, reduced by a ReduceFunction or a plain function."""
 
     kind = StateKind.REDUCING
 
@@ -137,12 +139,12 @@ class ReducingStateDescriptor(StateDescriptor):
         self.reduce_function = reduce_function
 
     def get_reduce_function(self) -> Any:
-        """Return what reduces the values."""
+        """Return the function that reduces the values."""
         return self.reduce_function
 
 
 class AggregatingStateDescriptor(StateDescriptor):
-    """Per key the accumulator of an AggregateFunction."""
+    """Descriptor of the accumulator of an AggregateFunction per key."""
 
     kind = StateKind.AGGREGATING
 
@@ -158,5 +160,5 @@ class AggregatingStateDescriptor(StateDescriptor):
         self.agg_function = agg_function
 
     def get_agg_function(self) -> Any:
-        """Return what makes the accumulator."""
+        """Return the aggregate function."""
         return self.agg_function

@@ -1,10 +1,9 @@
-"""Writing the entries of a state to the bytes of their key groups: what a snapshot does per entry.
+"""Entry writer: packs the entries of a state into the bytes of their key groups.
 
-Text, whole numbers and tuples of them are their own form, so that the bytes that are written are
-those that the group is made of; other keys are hashed as records' keys are. Entries of a group
-that follow each other are a *run*, with one head for all of them (``snapshot_format.py``).
-
-Entries come from an iterator, or from a dict that they were detached from before.
+Text, integers and tuples of them are their own key form, so the group is computed from the bytes
+that are written. Other keys are hashed as keys of records are. Consecutive entries of a group form
+a *run* with a common head (``snapshot_format.py``). Entries come from an iterator, or from a dict
+after they were detached from it.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from flinknet.state.value_serializer import ValueSerializer
 __all__ = ["RUN_BYTES", "DetachedEntries", "EntryWriter", "WrittenGroup"]
 
 RUN_BYTES = 16_384
-"""Size of a run, which is read in one step, too: about a thousand entries."""
+"""Size of a run: about a thousand entries. A run is also read in one step."""
 
 
 class DetachedEntries:
-    """Which objects are keys and values of a dict, which must not change before all are taken.
+    """The key and value objects of a dict, which must not change until all are taken.
 
-    They can be iterated, or written, once: each is let go of when it has been.
+    The entries can be iterated or written once; each is released afterwards.
     """
 
     def __init__(self, entries: dict[Any, Any]) -> None:
         self.is_whole = False
-        """Whether all have been taken."""
+        """Whether all entries have been taken."""
         self._entries: Iterator[tuple[Any, Any]] = iter(entries.items())
         self._taken: deque[tuple[Any, Any]] = deque()
 
@@ -47,17 +46,20 @@ class DetachedEntries:
         return self._taken.popleft()
 
     def take(self, entries_max: int) -> bool:
-        """Take so many more; return whether their values are such as cannot be changed in place: if
-        not, all of this is to be forgotten."""
+        """Take up to ``entries_max`` more entries; return whether their values are unchangeable.
+
+        If not, the whole object must be discarded.
+        """
         taken = list(islice(self._entries, entries_max))
         if len(taken) < entries_max:
-            self.is_whole, self._entries = True, iter(())  # the former keeps its first entry
+            # An exhausted dict iterator keeps its first entry, so it is dropped.
+            self.is_whole, self._entries = True, iter(())
         self._taken += taken
         return are_unchanging([value for _, value in taken])
 
 
 class WrittenGroup:
-    """What is written of one key group."""
+    """The written bytes of one key group."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes | bytearray] = []
@@ -68,7 +70,7 @@ class WrittenGroup:
         self.checksum = 0
 
     def end_run(self, state: int) -> None:
-        """Close the run of a state, if one was begun."""
+        """End the run of a state, if one was begun."""
         if not self.entries:
             return
         for piece in (RUN.pack(state, self.entries, len(self.begun)), self.begun):
@@ -79,12 +81,12 @@ class WrittenGroup:
 
 
 class EntryWriter:
-    """Writes entries, a bit at a time; ``groups`` has what is written, by key group."""
+    """Writer of entries in small steps; ``groups`` maps key groups to the written bytes."""
 
     def __init__(self, serializer: ValueSerializer, max_parallelism: int) -> None:
         self.groups: dict[int, WrittenGroup] = {}
         self.key: Any = None
-        """That of the last entry, also of one that could not be written."""
+        """The key of the last entry, also of one that could not be written."""
         self._encode, self._form = serializer.encode, serializer.form
         self._options = serializer.options
         self._pack = serializer.pack
@@ -98,10 +100,11 @@ class EntryWriter:
         entries_max: int,
         bytes_max: int,
     ) -> int:
-        """Write entries of a state until so many are, or so many bytes; return how many were: 0 at
-        the end. ``serialised`` makes the bytes of a value first, where a user's serializer does.
+        """Write entries of a state, up to a number of entries or bytes; return their number.
 
-        Raises whatever the serializers do."""
+        The result is 0 at the end. ``serialised`` applies a user's serializer to a value first.
+        Raises the errors of the serializers.
+        """
         return self._write(state, entries, serialised, entries_max, bytes_max)
 
     def write_detached(
@@ -112,7 +115,7 @@ class EntryWriter:
         entries_max: int,
         bytes_max: int,
     ) -> int:
-        """As ``write``."""
+        """Write detached entries, as ``write`` does."""
         return self._write(state, entries, serialised, entries_max, bytes_max)
 
     def _write(
@@ -150,11 +153,11 @@ class EntryWriter:
         return count
 
     def _packed(self, value: Any) -> bytes:
-        """Pack what has no list in it."""
+        """Pack a value without a list in it."""
         try:
             return self._encode(value, self._form, self._options)
         except TypeError:
-            return self._pack(value)  # a number that is too large, which says so
+            return self._pack(value)  # an integer that is too large, which raises here
 
 
 def _is_scalar(value: Any) -> bool:

@@ -25,7 +25,7 @@ __all__ = ["RUN_BYTES", "DetachedEntries", "EntryWriter", "WrittenGroup"]
 RUN_BYTES = 16_384
 
 cdef enum:
-    AHEAD = 16  # entries: what memory brings in the time in which as many are written
+    AHEAD = 16  # entries that are written in the time of a memory access
 
 cdef Py_ssize_t RUN_ENDS = RUN_BYTES
 
@@ -38,9 +38,10 @@ begin_key_hashes()
 
 
 cdef class DetachedEntries:
-    """See ``entry_writer.py``. The references stand in an array of our own, where no collection
-    looks at them; most of them are of objects that are not in the cache, and are asked for before
-    they are needed.
+    """See ``entry_writer.py``.
+
+    The references are stored in a C array, which the garbage collector does not traverse. Most of
+    them refer to objects outside the cache, so the objects are prefetched.
     """
 
     cdef readonly bint is_whole
@@ -193,8 +194,7 @@ cdef class EntryWriter:
         return count
 
     cdef Py_ssize_t _write_entry(self, state, key, value, serialised) except -1:
-        """Pack key and value behind each other, look at the bytes of the one for the group of
-        both, and copy them to that."""
+        """Pack a key and its value, and append the bytes to their key group; return their size."""
         cdef CPacker direct = self._direct
         cdef Py_ssize_t start = direct._size, packed
         cdef uint32_t group
@@ -226,12 +226,12 @@ cdef class EntryWriter:
         return packed
 
     cdef int _put_plain(self, value) except -1:
-        """Pack what has no list in it."""
+        """Pack a value without a list in it."""
         cdef Py_ssize_t before = self._direct._size
         if pack_quietly(self._direct, <PyObject *>value) < 0:
             PyErr_Clear()
             self._direct.release(before)
-            self._put(self._pack(value))  # a number that is too large, which says so
+            self._put(self._pack(value))  # an integer that is too large, which raises here
         return 0
 
     cdef int _put(self, bytes packed) except -1:
@@ -241,7 +241,7 @@ cdef class EntryWriter:
         return 0
 
     cdef uint32_t _group_of_bytes(self, Py_ssize_t start) noexcept:
-        """The key group of a key that is its own form: the bytes are what is hashed."""
+        """Return the key group of a key that is its own form, by hashing its packed bytes."""
         cdef uint32_t value = 0xFFFFFFFFU
         cdef Py_ssize_t index
         for index in range(start, self._direct._size):

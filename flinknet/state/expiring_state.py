@@ -1,11 +1,11 @@
-"""State that is forgotten when it was not used for a while; see ``time_to_live.py``.
+"""State that expires when it was not used for a while; see ``time_to_live.py``.
 
-Theory of operation. Each value of the user's, so each element of a list and each value of a map, is
-kept in a pair, behind the millisecond in which it was last used. Whoever reads it drops what has
-expired. What is never read again is found by ``ExpiryCleanup``: it has the keys of the table in a
-queue, each once, and each access to the state looks at a few: those that are gone leave the queue,
-the others go to its end. Of a table that is on disk the keys are not kept in memory: as many are
-looked at, where they are, some hundred at a time.
+Theory of operation. Each of the user's values, including each element of a list and each value of a
+map, is stored in a pair behind the millisecond of its last use. Every read drops expired values.
+``ExpiryCleanup`` finds values that are never read again. It holds the keys of the table in a queue,
+each once. Each access to the state checks a few keys: removed keys leave the queue, the others move
+to its end. The keys of a table on disk are not held in memory. The same number of entries is
+checked there, on disk, some hundred at a time.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ __all__ = ["Expiry", "ExpiryCleanup", "expiring_state", "unexpired"]
 
 
 SWEPT_AT_ONCE = 256
-"""Entries on disk that are looked at in one step: to begin one takes as long as to look at ten."""
+"""Entries on disk that are checked in one step; starting a step costs as much as ten entries."""
 
 
 def unexpired(kind: StateKind, config: StateTtlConfig, kept: Any, now_ms: int) -> Any:
-    """Return what has not expired of what is kept of a key, itself if nothing has, None if
-    everything has."""
+    """Return the unexpired part of a key's entry.
+
+    The result is ``kept`` itself if nothing has expired, and None if everything has.
+    """
     expired = config.has_expired
     if kind is StateKind.LIST:
         elements = [pair for pair in kept if not expired(pair[0], now_ms)]
@@ -44,7 +46,7 @@ def unexpired(kind: StateKind, config: StateTtlConfig, kept: Any, now_ms: int) -
 
 
 class ExpiryCleanup:
-    """Removes what has expired from a table, a few keys at a time."""
+    """Removes expired values from a table, a few keys at a time."""
 
     __slots__ = ("_config", "_due", "_entries", "_kind", "_queue", "_row", "_table")
 
@@ -63,12 +65,12 @@ class ExpiryCleanup:
                 self.add(key)
 
     def add(self, key: Any) -> None:
-        """Look after a key that was not in the table."""
+        """Add a key that was not in the table."""
         if self._config.cleanup_entries and not self._table.is_on_disk:
             self._queue[key] = None
 
     def run(self, now_ms: int) -> None:
-        """Look at a few keys."""
+        """Check a few keys."""
         if self._table.is_on_disk:
             self._sweep(now_ms)
             return
@@ -98,7 +100,7 @@ class ExpiryCleanup:
 
 
 class Expiry(KeyedAccess):
-    """What the kinds of expiring state have in common."""
+    """Common base of the kinds of expiring state."""
 
     __slots__ = ("_cleanup", "_config", "_kind", "_now_ms")
 
@@ -117,8 +119,10 @@ class Expiry(KeyedAccess):
         self._cleanup = ExpiryCleanup(table, kind, config)
 
     def _seen(self) -> Any:
-        """Return what is kept of the current key and may be seen, None if there is nothing, and
-        drop what has expired."""
+        """Return the visible part of the current key's entry; None if there is none.
+
+        Expired values are dropped.
+        """
         now_ms = self._now_ms()
         kept = self._kept()
         if kept is not None:
@@ -136,7 +140,7 @@ class Expiry(KeyedAccess):
         return kept
 
     def _write(self, kept: Any) -> None:
-        """Keep something of the current key."""
+        """Store an entry for the current key."""
         place = self._place()
         if place not in self._entries:
             self._cleanup.add(place)
@@ -150,17 +154,17 @@ class ExpiringValueState(Expiry, ValueState):
     __slots__ = ()
 
     def value(self) -> Any:
-        """Return the value of the current key, None if it has none or it has expired."""
+        """Return the value of the current key; None if it has none or it has expired."""
         seen = self._seen()
         return None if seen is None else seen[1]
 
     def update(self, value: Any) -> None:
-        """Set the value of the current key; it lives on."""
+        """Set the value of the current key, and renew its time."""
         self._write((self._now_ms(), value))
 
 
 class ExpiringListState(Expiry, ListState):
-    """A list each of whose elements expires."""
+    """A list whose elements expire one by one."""
 
     __slots__ = ()
 
@@ -169,7 +173,7 @@ class ExpiringListState(Expiry, ListState):
         return [element for _, element in self._seen() or ()]
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append elements, if all of them can be had."""
+        """Append elements; none if reading them fails."""
         added = self._timed(values)
         kept = self._kept()
         if kept is not None:
@@ -179,7 +183,7 @@ class ExpiringListState(Expiry, ListState):
             self._write(added)
 
     def update(self, values: Iterable[Any]) -> None:
-        """Replace the list, if all elements can be had; all of it lives on."""
+        """Replace the list, and renew its time; no change if reading ``values`` fails."""
         elements = self._timed(values)
         if elements:
             self._write(elements)
@@ -187,29 +191,31 @@ class ExpiringListState(Expiry, ListState):
             self.clear()
 
     def _timed(self, values: Iterable[Any]) -> list[Any]:
-        """Return elements as they are kept. They may be made of the list itself while they are
-        taken, so that is neither looked up nor changed before."""
+        """Return elements with the current time.
+
+        ``values`` may read the list itself, so the list is neither looked up nor changed before.
+        """
         elements = list(values)
         now_ms = self._now_ms()
         return [(now_ms, value) for value in elements]
 
 
 class ExpiringMapState(Expiry, MapState):
-    """A map each of whose values expires."""
+    """A map whose values expire one by one."""
 
     __slots__ = ()
 
     def get(self, key: Any) -> Any:
-        """Return the value of a key of the map, None if there is none or it has expired."""
+        """Return the value of a key of the map; None if there is none or it has expired."""
         pair = self._pair(key)
         return None if pair is None else pair[1]
 
     def contains(self, key: Any) -> bool:
-        """Whether a key of the map is there, and has not expired."""
+        """Return whether the map has a key that has not expired."""
         return self._pair(key) is not None
 
     def put(self, key: Any, value: Any) -> None:
-        """Set the value of a key of the map; it lives on."""
+        """Set the value of a key of the map, and renew its time."""
         pair = (self._now_ms(), value)
         kept = self._kept()
         if kept is None:
@@ -222,7 +228,7 @@ class ExpiringMapState(Expiry, MapState):
         return {key: value for key, (_, value) in (self._seen() or {}).items()}
 
     def _pair(self, key: Any) -> Any:
-        """Return what is kept of one key of the map, None if it may not be seen."""
+        """Return the stored pair of a key of the map; None if it is not visible."""
         now_ms, kept, config = self._now_ms(), self._kept() or {}, self._config
         key = place_of(key, kept, kept.keys)
         pair = kept.get(key)
@@ -243,8 +249,7 @@ def expiring_state(
     config: StateTtlConfig,
     now_ms: Callable[[], int],
 ) -> Any:
-    """Return the ValueState, ListState or MapState of such a kind, in a table that keeps values
-    with their times."""
+    """Return the expiring ValueState, ListState or MapState over a table with times."""
     made: type[Expiry] = _KINDS.get(kind, ExpiringValueState)
     return made(table, context, kind, config, now_ms)
 

@@ -1,4 +1,4 @@
-"""What all values of a key have become: ReducingState and AggregatingState."""
+"""State that combines all values of a key: ReducingState and AggregatingState."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AGGREGATE_METHODS = ("create_accumulator", "add", "get_result")
 
 
 class ReducingState(Subscripted):
-    """Per key one value, of which each that is added makes another."""
+    """One value per key, combined with each added value."""
 
     __slots__ = ("_kept", "_reduce")
 
@@ -31,21 +31,21 @@ class ReducingState(Subscripted):
         self._reduce: Callable[[Any, Any], Any] = reduce
 
     def get(self) -> Any:
-        """Return what was reduced so far, None if nothing was added."""
+        """Return the reduced value; None if nothing was added."""
         return self._kept.value()
 
     def add(self, value: Any) -> None:
-        """Combine a value with what was reduced so far."""
+        """Combine a value with the reduced value."""
         before = self._kept.value()
         self._kept.update(value if before is None else self._reduce(before, value))
 
     def clear(self) -> None:
-        """Forget the current key."""
+        """Remove the value of the current key."""
         self._kept.clear()
 
 
 class AggregatingState(Subscripted):
-    """Per key an accumulator, to which values are added."""
+    """One accumulator per key, to which values are added."""
 
     __slots__ = ("_function", "_kept")
 
@@ -59,7 +59,7 @@ class AggregatingState(Subscripted):
         self._function = agg_function
 
     def get(self) -> Any:
-        """Return what the accumulator says, None if nothing was added."""
+        """Return the result of the accumulator; None if nothing was added."""
         accumulator = self._kept.value()
         return None if accumulator is None else self._function.get_result(accumulator)
 
@@ -71,5 +71,5 @@ class AggregatingState(Subscripted):
         self._kept.update(self._function.add(value, accumulator))
 
     def clear(self) -> None:
-        """Forget the current key."""
+        """Remove the accumulator of the current key."""
         self._kept.clear()

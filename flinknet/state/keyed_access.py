@@ -1,4 +1,4 @@
-"""Access to what a state table has of the key in progress."""
+"""Access to the entry of the current key in a state table."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["KeyContext", "KeyedAccess"]
 
 
 class KeyContext(Protocol):
-    """Who knows the key of the record in progress (Flink's KeyContext)."""
+    """Provides the key of the record in progress (Flink's KeyContext)."""
 
     current_key: Any
 
 
 class KeyedAccess(Subscripted):
-    """The entry of the current key; the base of every state that a function gets.
+    """Access to the entry of the current key; the base of every keyed state.
 
-    Keys are compared as Python compares them; what Python cannot compare is looked for as its
-    ``comparable_key`` when it is not found as it is.
+    Keys are compared as Python compares them. A key that is not found, or that cannot be looked up,
+    is looked up again as its ``comparable_key``.
     """
 
     __slots__ = ("_context", "_entries")
@@ -33,11 +33,11 @@ class KeyedAccess(Subscripted):
         self._context = context
 
     def clear(self) -> None:
-        """Forget the current key."""
+        """Remove the entry of the current key."""
         self._entries.pop(self._place(), None)
 
     def _kept(self) -> Any:
-        """Return what is kept of the current key, None if nothing is."""
+        """Return the entry of the current key; None if there is none."""
         key = self._context.current_key
         try:
             return self._entries[key]
@@ -48,7 +48,7 @@ class KeyedAccess(Subscripted):
         self._entries[self._place()] = kept
 
     def _place(self) -> Any:
-        """Return what the current key is in the table, or is to be."""
+        """Return the current key as it is, or will be, in the table."""
         key = self._context.current_key
         try:
             return key if key in self._entries else comparable_key(key)

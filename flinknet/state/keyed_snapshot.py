@@ -1,20 +1,17 @@
-"""Writing an operator's keyed state to a checkpoint, and reading it again.
+"""Snapshots of an operator's keyed state, and their restore.
 
-Theory of operation. ``KeyedSnapshot`` captures every table, which takes no time; then ``detach``
-takes down which entries these are, so that the operator soon has plain tables again, and ``slices``
-writes entry after entry. Both do so in small steps, between which the loop turns and the operator
-goes on: one of writing is SLICE_ENTRIES entries or SLICE_BYTES bytes, a fraction of a millisecond.
-Each entry goes to the bytes of its key group. Text, whole numbers and tuples of them are their own
-form, so that the bytes that are written are those that the group is made of; other keys are hashed
-as records' keys are. When all is written, the captures are closed, and the layers that they have
-left are merged in steps, too.
+Theory of operation. ``KeyedSnapshot`` captures every table, in constant time. ``detach`` then
+collects the entries, so that the operator soon has plain tables again. ``slices`` writes the
+entries. Both work in small steps, between which the loop turns and the operator continues. A step
+of writing is SLICE_ENTRIES entries or SLICE_BYTES bytes, a fraction of a millisecond. Each entry is
+appended to the bytes of its key group (``entry_writer.py``). After the last entry the captures are
+closed, and the layers that they leave are merged, also in steps.
 
-What a backend has on disk comes after what is in memory, group by group, and is packed already. It
-may be too much for memory, so what was written of each group goes through a file then
-(``SpooledGroups``).
+A backend's entries on disk follow the entries in memory, group by group, and are already packed.
+They may exceed memory, so the bytes of each group then go through a file (``SpooledGroups``).
 
-It is done on the event loop, not in a thread: packing holds the interpreter all the time, so a
-thread would do it no sooner, and would keep the loop from its turn for longer.
+Snapshots run on the event loop, not in a thread: packing holds the interpreter lock all the time. A
+thread would not be faster, and would delay the turns of the loop longer.
 """
 
 from __future__ import annotations
@@ -51,26 +48,32 @@ SLICE_ENTRIES = 256
 """Entries written in one step: half a millisecond."""
 
 SLICE_BYTES = 65_536
-"""A step ends behind so many bytes, too, for entries that are large."""
+"""Bytes after which a step also ends, for large entries."""
 
 SLICE_GROUPS = 256
 """Key groups completed in one step."""
 
 DETACHED_ENTRIES = 65_536
-"""Entries taken down in one step: two milliseconds. It is so much because what takes long here is
-that the operator looks into two tables meanwhile."""
+"""Entries detached in one step: two milliseconds.
+
+The number is high because the operator looks into two tables until all entries are detached.
+"""
 
 MERGE_ENTRIES = 1024
-"""Entries of each state that are merged in the first step, a millisecond where state is large. Each
-step merges as many more, since the operator may write more than that between two steps."""
+"""Entries of each state that are merged in the first step: a millisecond for large state.
+
+Each step merges as many more than the one before, because the operator may write more entries
+between two steps.
+"""
 
 
 class SpooledGroups:
-    """The key groups of a snapshot in a temporary file, in the order in which they are read.
+    """The key groups of a snapshot in a temporary file, in the order of reading.
 
-    In a checkpoint the sizes of all groups stand in front of the first. With state that is larger
-    than memory they are known only when all groups have been read, so these go through a file in
-    ``directory``. Raises StateError if there is no room. ``close`` must be called, once or twice.
+    In a checkpoint, the sizes of all groups precede the first group. For state larger than memory,
+    the sizes are known only when all groups have been read. So the groups go through a file in
+    ``directory``. Raises StateError if there is no space. ``close`` must be called; it is
+    idempotent.
     """
 
     def __init__(self, directory: str | None) -> None:
@@ -78,7 +81,7 @@ class SpooledGroups:
         self._file = SpoolFile(directory)
 
     def add(self, group: int, written: WrittenGroup) -> None:
-        """Put a complete group down, and forget its pieces."""
+        """Append a complete group to the file, and drop its pieces."""
         content = b"".join(written.pieces)
         written.pieces.clear()
         place = GroupPlace(group, self._file.size, written.size, written.checksum)
@@ -86,17 +89,17 @@ class SpooledGroups:
         self.places.append(place)
 
     def pieces(self) -> Iterator[bytes]:
-        """Iterate over what was put down, once; then it is gone."""
+        """Iterate over the content once; this closes the file."""
         return self._file.pieces()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedPlace:
-    """Whose keyed state it is: an operator's, and the key groups of one of its subtasks."""
+    """Owner of keyed state: an operator, and the key groups of one of its subtasks."""
 
     operator: str
     uid: str
@@ -107,23 +110,25 @@ class KeyedPlace:
 
 
 class CapturedState:
-    """One state, and how it was kept when it was captured: a function may ask for what was restored
-    later, with a time to live or a serializer."""
+    """One captured state, and how it was stored at the time of the capture.
+
+    A function may request restored state later, with a time to live or a serializer.
+    """
 
     def __init__(self, entry: StateEntry) -> None:
         self.meta = StateMeta(entry.name, entry.kind, entry.serializer_name, entry.timed)
         self.capture = entry.table.capture()
         self.serialised = entry.serialising()
-        """Makes the serializer's bytes of what is kept of a key; None if there is nothing to do."""
+        """Applies the state's serializer to a key's entry; None if there is no serializer."""
         self._ttl_config = entry.ttl_config
 
     @property
     def drops_expired(self) -> bool:
-        """Whether what has expired is not to be written."""
+        """Whether expired values are left out of the snapshot."""
         return self._ttl_config is not None and self._ttl_config.cleanup_in_full_snapshot
 
     def entries(self, now_ms: int) -> Iterable[tuple[Any, Any]]:
-        """Iterate over what is in memory and to be written."""
+        """Iterate over the entries in memory that will be written."""
         if not self.drops_expired:
             return self.capture.entries_in_memory()
         kept = (
@@ -132,14 +137,16 @@ class CapturedState:
         return ((key, value) for key, value in kept if value is not None)
 
     def unexpired(self, kept: Any, now_ms: int) -> Any:
-        """Return what is to be written of what is kept of a key; None for nothing."""
+        """Return the part of a key's entry that will be written; None for nothing."""
         assert self._ttl_config is not None, "state without a time to live does not expire"
         return unexpired(self.meta.kind, self._ttl_config, kept, now_ms)
 
 
 class KeyedSnapshot:
-    """The keyed state of one operator in one subtask, as it was when this was made; to be written
-    by ``slices``, or given up by ``close``."""
+    """Keyed state of one operator in one subtask at the time of construction.
+
+    It is written by ``slices``, or dropped by ``close``.
+    """
 
     def __init__(
         self, state: KeyedState, place: KeyedPlace, serializer: ValueSerializer, now_ms: int
@@ -152,20 +159,23 @@ class KeyedSnapshot:
         self._captures = [CapturedState(entry) for entry in state.entries.values()]
         self._spooled: SpooledGroups | None = None
         self.entries = 0
-        """How many were written."""
+        """Number of written entries."""
 
     def detach(self) -> Iterator[None]:
-        """Have what was captured stand apart from the tables, as far as that can be, a bit at each
-        step; it may be left out."""
+        """Separate the captures from the tables as far as possible, a bit at each step.
+
+        This may be omitted.
+        """
         for captured in self._captures:
             while captured.capture.detach(DETACHED_ENTRIES):
                 yield
         yield from self._merge()
 
     def slices(self) -> Iterator[None]:
-        """Write a bit at each step; at the end of the iteration all is written and merged.
+        """Write a bit at each step; when the iteration ends, all is written and merged.
 
-        Raises StateError for what cannot be written; the operator can go on then."""
+        Raises StateError for state that cannot be written; the operator can continue then.
+        """
         try:
             for number, captured in enumerate(self._captures):
                 yield from self._write(number, captured)
@@ -181,7 +191,7 @@ class KeyedSnapshot:
         yield from self._merge()
 
     def close(self) -> None:
-        """Let go of what was captured, and of what was written; idempotent."""
+        """Release the captures and the written bytes; idempotent."""
         self._let_go()
         if self._spooled is not None:
             self._spooled.close()
@@ -197,8 +207,10 @@ class KeyedSnapshot:
             yield
 
     def pieces(self) -> Iterable[bytes | bytearray]:
-        """Return what was written, to be stored one behind the other; nothing if there is no state
-        at all. To be iterated once, before ``close``."""
+        """Return the written bytes in consecutive pieces; empty if there is no state.
+
+        Iterate once, before ``close``.
+        """
         if not self._captures:
             return []
         if self._spooled is not None:
@@ -242,7 +254,7 @@ class KeyedSnapshot:
                 yield
 
     def _spool(self, entries: Iterator[DiskEntry], spooled: SpooledGroups) -> Iterator[None]:
-        """Put all groups down, each with what is on disk of it behind what was in memory."""
+        """Spool all groups, each with its entries on disk behind its entries in memory."""
         groups = self._writer.groups
         count = size = 0
         for group, own in groupby(entries, attrgetter("group")):
@@ -275,7 +287,7 @@ class KeyedSnapshot:
         self.entries += count
 
     def _spool_below(self, end: int, spooled: SpooledGroups) -> Iterator[None]:
-        """Put the groups below ``end`` down of which everything was in memory."""
+        """Spool the groups below ``end`` that have no entries on disk."""
         groups = self._writer.groups
         for count, group in enumerate(sorted(group for group in groups if group < end), 1):
             spooled.add(group, groups.pop(group))
@@ -298,11 +310,10 @@ def restore_keyed_state(
     serializer: ValueSerializer,
     part: bytes | memoryview | mmap,
 ) -> Iterator[None]:
-    """Read what belongs to ``place`` of the keyed state that a subtask has written, a bit at each
-    step; to be done with the parts of all subtasks whose key groups it may have.
+    """Restore the state for ``place`` from the part of one subtask, a bit at each step.
 
-    Raises CheckpointCorruptedError for bytes that are none, StateError for the state of another
-    operator.
+    Call this for the parts of all subtasks that may have any of the key groups. Raises
+    CheckpointCorruptedError for invalid bytes, and StateError for the state of another operator.
     """
     with memoryview(part) as data:
         header, content = parse_header(data)
@@ -367,7 +378,7 @@ def _read_run(
     table = entries[number].table
     live = table.live
     try:
-        # An array of so many is what its elements are behind a head of five bytes.
+        # The head of an array, five bytes, makes one array of the entries.
         flat = serializer.unpack(b"".join((b"\xdd", (2 * count).to_bytes(4, "big"), run)))
         for key, value in zip(flat[::2], flat[1::2], strict=True):
             plain = type(key) is str or type(key) is int

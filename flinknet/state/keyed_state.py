@@ -1,14 +1,14 @@
-"""Keyed state: what a keyed operator remembers per key.
+"""Keyed state: the state of a keyed operator, per key.
 
 Theory of operation. A ``KeyedState`` belongs to one operator in one subtask and holds one table per
-state name; a table's keys are what ``comparable_key`` makes of those of the records. They are
-exactly those that the hash partitioner sent here, so their key groups lie in the subtask's key
-group range. The tables are flat, because a key group per record would cost more than the record
-itself: groups are made when state is written (``keyed_snapshot.py``).
+state name. The keys of a table are the ``comparable_key`` of the records' keys. The hash
+partitioner has sent exactly these keys here, so their key groups lie in the subtask's key group
+range. The tables are flat: computing a key group per record would cost more than the record itself.
+Groups are computed when state is written (``keyed_snapshot.py``).
 
-What was restored is there before any function asks for it: also what none asks for any more, which
-goes on into the next checkpoint. Values that a serializer of the user's has written stay bytes
-until the state is asked for with that serializer.
+Restored state exists before a function requests it. State that no function requests any more is
+kept, and written to the next checkpoint. Values that a user's serializer has written remain bytes
+until a function requests the state with that serializer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["KeyedState", "StateEntry", "state_over"]
 
 
 class StateEntry:
-    """One state: its table, and how it is kept and written."""
+    """One state: its table, and how it is stored and written."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class StateEntry:
         self.name = name
         self.kind = kind
         self.timed = timed
-        """Whether values are kept with the time when they were last used."""
+        """Whether values are stored with the time of their last use."""
         self.written_by = written_by
-        """The serializer whose bytes the table has in the place of values; None for none."""
+        """The serializer of the table's values, if these are still bytes; else None."""
         self.serializer: StateSerializer | None = None
         self.ttl_config: StateTtlConfig | None = None
         self.registered = False
@@ -62,18 +62,20 @@ class StateEntry:
 
     @property
     def serializer_name(self) -> str | None:
-        """How a checkpoint calls what writes the values."""
+        """The name in checkpoints of the serializer of the values; None for none."""
         return self.written_by or serializer_name(self.serializer)
 
     def serialising(self) -> Callable[[Any], Any] | None:
-        """Return what makes the serializer's bytes of the values that are kept of a key, in the way
-        they are kept now; None if they are written as they are."""
+        """Return the function that serialises the values in a key's entry.
+
+        Return None if the values are written as they are.
+        """
         if self.serializer is None:
             return None
         return partial(self.kind.mapped, self.serializer.serialize, timed=self.timed)
 
     def adopt(self, descriptor: StateDescriptor, now_ms: int) -> None:
-        """Keep values as the descriptor says from now on, those that were restored, too."""
+        """Store values as the descriptor requires from now on, including restored ones."""
         self.serializer, self.ttl_config = descriptor.serializer, descriptor.ttl_config
         self.registered = True
         timed = descriptor.ttl_config is not None
@@ -99,11 +101,11 @@ class StateEntry:
 
     @staticmethod
     def serializer_of(descriptor: StateDescriptor) -> str:
-        """For people: how a descriptor's serializer is called."""
+        """Return the name of a descriptor's serializer, for error messages."""
         return serializer_name(descriptor.serializer) or "none"
 
     def _copied(self, kept: Any) -> Any:
-        """Copy by the serializer what nobody else may know how to copy."""
+        """Copy an entry with the serializer: its values may not support another copy."""
         serializer = self.serializer
         assert serializer is not None, "only a state with a serializer is copied by it"
         return self.kind.mapped(
@@ -114,7 +116,7 @@ class StateEntry:
 
 
 def state_over(table: StateTable, place: KeyContext, descriptor: Any) -> Any:
-    """Return a state of the descriptor's kind, over the entry that the table has at the place."""
+    """Return a state of the descriptor's kind, over the table's entry at the place."""
     match descriptor.kind:
         case StateKind.LIST:
             return ListState(table, place)
@@ -125,7 +127,7 @@ def state_over(table: StateTable, place: KeyContext, descriptor: Any) -> Any:
 
 
 def _folded(state: Any, descriptor: Any) -> Any:
-    """Return the state to which values are added, if the descriptor is for one."""
+    """Return the reducing or aggregating state over ``state``, if the descriptor is for one."""
     match descriptor.kind:
         case StateKind.REDUCING:
             return ReducingState(state, descriptor.reduce_function)
@@ -138,8 +140,8 @@ def _folded(state: Any, descriptor: Any) -> Any:
 class KeyedState:
     """The state of one keyed operator in one subtask, by name.
 
-    ``now_ms`` is the processing time by which state expires, ``backend`` where it is kept. Timers
-    are on the heap in any case, as the order in which they fire is.
+    ``now_ms`` returns the processing time for expiry. ``backend`` stores the state. Timers are
+    always on the heap, as is their order.
     """
 
     def __init__(
@@ -154,15 +156,17 @@ class KeyedState:
     def add(
         self, name: str, kind: StateKind, *, timed: bool = False, written_by: str | None = None
     ) -> StateEntry:
-        """Return a new state; see ``StateEntry``."""
+        """Add and return a new state; see ``StateEntry``."""
         table = None if kind is StateKind.TIMERS else self.backend.table(name)
         entry = StateEntry(name, kind, timed=timed, written_by=written_by, table=table)
         self.entries[name] = entry
         return entry
 
     def entry(self, name: str, kind: StateKind) -> StateEntry:
-        """Return a state, made if it is not there. Raises ConfigurationError if it is one of
-        another kind."""
+        """Return a state, created if it does not exist.
+
+        Raises ConfigurationError if the state has another kind.
+        """
         entry = self.entries.get(name)
         if entry is None:
             entry = self.add(name, kind)
@@ -174,11 +178,11 @@ class KeyedState:
         return entry
 
     def table(self, name: str, kind: StateKind) -> StateTable:
-        """Return the table of a state that is flinknet's own."""
+        """Return the table of a state that is internal to flinknet."""
         return self.entry(name, kind).table
 
     def state(self, descriptor: StateDescriptor, context: KeyContext) -> Any:
-        """Return the state of the descriptor's kind, of the key that the context is at."""
+        """Return the state of the descriptor's kind, for the key of the context."""
         entry = self._registered(descriptor)
         if entry.ttl_config is None:
             return state_over(entry.table, context, descriptor)
@@ -186,8 +190,10 @@ class KeyedState:
         return _folded(expiring, descriptor)
 
     def merge(self, entries_max: int) -> bool:
-        """Merge what captures have left behind, so many entries per state at most; return whether
-        some are left."""
+        """Merge up to ``entries_max`` entries per state after captures.
+
+        Return whether some are left. Merging stops at the first state with entries left.
+        """
         return any(entry.table.merge(entries_max) for entry in self.entries.values())
 
     def _registered(self, descriptor: StateDescriptor) -> StateEntry:

@@ -1,9 +1,9 @@
-"""Where an operator's keyed state is kept while the job runs (Flink's KeyedStateBackend).
+"""Backends: storage of an operator's keyed state while the job runs (Flink's KeyedStateBackend).
 
-Whoever has the state asks a backend for a table per state name, and does not know more: what is
-read and written is a table's ``live``. On the heap a table is a dict. In RocksDB the entries in use
-are in a dict, too, and the others on disk (``rocksdb/``). A checkpoint is the same bytes from
-either, so that a job may go on with another backend than the one before.
+An operator requests a table per state name from its backend, and accesses only the table's
+``live``. On the heap, a table is a dict. With RocksDB, the entries in use are in a dict, and the
+others on disk (``rocksdb/``). Both write the same bytes to a checkpoint, so a job may continue with
+another backend.
 """
 
 from __future__ import annotations
@@ -17,41 +17,42 @@ __all__ = ["DiskEntry", "HeapKeyedStateBackend", "KeyedStateBackend"]
 
 
 class DiskEntry(NamedTuple):
-    """An entry that is not in memory, in the form in which a checkpoint has it."""
+    """An entry on disk, in the form of a checkpoint."""
 
     group: int
-    """Key group of its key."""
+    """Key group of the key."""
     capture: int
-    """Which of the captures that were asked about it belongs to."""
+    """Index of the capture that the entry belongs to, among the given captures."""
     key: bytes
     value: bytes
 
 
 class KeyedStateBackend(Protocol):
-    """Keeps the tables of one operator in one subtask."""
+    """Stores the tables of one operator in one subtask."""
 
     is_on_disk: bool
-    """Whether there may be more of it than memory has room for."""
+    """Whether the state may exceed memory."""
 
     def table(self, name: str) -> StateTable:
         """Return a new table for a state."""
 
     def disk_entries(self, captures: Sequence[TableCapture]) -> Iterator[DiskEntry] | None:
-        """Iterate over what was captured and is not in memory, by key group and then by capture,
-        once all that is in memory has been iterated; None if there can be nothing. The captures
-        must have been made in one step."""
+        """Iterate over the captured entries on disk, by key group and then by capture.
+
+        Iterate after all captured entries in memory. Return None if the backend stores nothing on
+        disk. The captures must have been made in one step.
+        """
 
     @property
     def directory(self) -> str | None:
-        """Where files may be written as long as the operator runs; None if all state is in memory,
-        and needs none."""
+        """Directory for files while the operator runs; None if all state is in memory."""
 
     def close(self) -> None:
-        """Let go of all tables; idempotent."""
+        """Release all tables; idempotent."""
 
 
 class HeapKeyedStateBackend:
-    """Everything is in dicts (Flink's HashMapStateBackend makes these)."""
+    """Backend with all state in dicts; Flink's HashMapStateBackend creates it."""
 
     is_on_disk = False
     directory: str | None = None
@@ -63,4 +64,4 @@ class HeapKeyedStateBackend:
         return None
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: the backend holds no resources."""

@@ -1,7 +1,7 @@
-"""The getters of keyed state, in PyFlink's names (its KeyedStateStore).
+"""The getters of keyed state, with PyFlink's names (its KeyedStateStore).
 
-Each kind of state has its getter here, and nowhere else. The classes below say which state a getter
-returns: that of the key in progress, or that of the key in a window.
+Each kind of state has its getter only here. The subclasses choose the state that a getter returns:
+that of the key in progress, or that of the key in a window.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ __all__ = ["KeyedStateStore"]
 
 
 class KeyedStateStore:
-    """The base of all that functions ask for keyed state."""
+    """Base of all stores from which functions request keyed state."""
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState:
-        """Return a value kept per key."""
+        """Return a value per key."""
         state: ValueState = self._state_of(state_descriptor)
         return state
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState:
-        """Return a list kept per key."""
+        """Return a list per key."""
         state: ListState = self._state_of(state_descriptor)
         return state
 
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState:
-        """Return a map kept per key."""
+        """Return a map per key."""
         state: MapState = self._state_of(state_descriptor)
         return state
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState:
-        """Return a value kept per key, to which others are reduced."""
+        """Return a value per key, combined with each added value."""
         state: ReducingState = self._state_of(state_descriptor)
         return state
 
     def get_aggregating_state(
         self, state_descriptor: AggregatingStateDescriptor
     ) -> AggregatingState:
-        """Return an accumulator kept per key."""
+        """Return an accumulator per key."""
         state: AggregatingState = self._state_of(state_descriptor)
         return state
 
     def _state_of(self, descriptor: StateDescriptor) -> Any:
         """Return the state of the descriptor's kind.
 
-        Raises ConfigurationError where a function has no keyed state.
+        Raises ConfigurationError if the function has no keyed state.
         """
         raise NotImplementedError

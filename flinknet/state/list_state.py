@@ -1,4 +1,4 @@
-"""A list per key."""
+"""List state: a list per key."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ __all__ = ["ListState"]
 
 
 class ListState(KeyedAccess):
-    """A list per key; every call is about the key of the record in progress."""
+    """A list per key; every call refers to the key of the record in progress."""
 
     __slots__ = ()
 
     def get(self) -> Iterable[Any]:
-        """Return the elements in order, none if the key has no list. The list may not be
-        changed."""
+        """Return the elements in order; nothing if the key has no list.
+
+        The result must not be changed.
+        """
         return self._kept() or ()
 
     def add(self, value: Any) -> None:
@@ -25,8 +27,8 @@ class ListState(KeyedAccess):
         self.add_all((value,))
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append elements, if all of them can be had."""
-        # They may be made of the list itself while they are taken, so it is looked up afterwards.
+        """Append elements; none if reading them fails."""
+        # ``values`` may read the list itself, so the list is looked up afterwards.
         elements = list(values)
         kept = self._kept()
         if kept is not None:
@@ -35,7 +37,7 @@ class ListState(KeyedAccess):
             self._keep(elements)
 
     def update(self, values: Iterable[Any]) -> None:
-        """Replace the list, if all elements can be had; one without elements is none."""
+        """Replace the list; no change if reading ``values`` fails. An empty list is removed."""
         elements = list(values)
         if elements:
             self._keep(elements)

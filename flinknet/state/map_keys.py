@@ -1,9 +1,9 @@
-"""Which key of a map a key is: as keys of a stream are compared, all NaN are one.
+"""Look-up of keys in maps, with all NaN as one key, as for keys of a stream.
 
-Python finds a NaN, or a tuple with one in it, only by identity, so each would be another key. Here
-it is looked for, and kept, as its ``comparable_key``. That is one object in a process, but what was
-read from a checkpoint or a database has others: those are found by a search through the map, which
-only keys with a NaN in them ever cost.
+Python finds a NaN, or a tuple with a NaN in it, only by identity, so every NaN would be another
+key. Here a key is stored and looked up as its ``comparable_key``. This contains one NaN object per
+process, but keys from a checkpoint or a database have other NaN objects. These are found by a
+search through the map; only keys with a NaN in them have this cost.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from flinknet.records.key_forms import comparable_key
 __all__ = ["place_of"]
 
 _PLAIN = frozenset((str, int, bytes, bool, NoneType))
-"""Types whose values are what they are compared as."""
+"""Types with values that are their own ``comparable_key``."""
 
 
 def place_of(key: Any, kept: Any, keys: Callable[[], Iterable[Any]]) -> Any:
-    """Return the key of a map that this key is, or that it is to be if it is not there.
+    """Return the equal key of a map; the key to be stored if the map has none.
 
     Args:
-        key: what is looked for; what has no hash is looked for as a tuple or bytes.
-        kept: the map, in which ``in`` is asked.
-        keys: iterates over the keys of the map.
+        key: The key to look up; a key without a hash is looked up as a tuple or bytes.
+        kept: The map, or another container of its keys.
+        keys: Iterates over the keys of the map.
     """
     if type(key) in _PLAIN:
         return key
     place = comparable_key(key)
     if place not in kept and _has_nan(place):
         for other in keys():
-            if (comparable_key(other),) == (place,):  # parts of tuples may be identical instead
+            if (comparable_key(other),) == (place,):  # in tuples, identity suffices: NaN != NaN
                 return other
     return place
 

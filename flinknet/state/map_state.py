@@ -1,4 +1,4 @@
-"""A map per key."""
+"""Map state: a map per key."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["MapState"]
 
 
 class MapState(KeyedAccess):
-    """A map per key; every call is about the key of the record in progress.
+    """A map per key; every call refers to the key of the record in progress.
 
-    The keys of the map are compared as the keys of a stream are, so that all NaN are one.
-    While its entries are iterated the map may not be changed.
+    Keys of the map are compared as keys of a stream are, so all NaN are one key. The map must not
+    be changed while its entries are iterated.
     """
 
     __slots__ = ()
 
     def get(self, key: Any) -> Any:
-        """Return the value of a key of the map, None if there is none."""
+        """Return the value of a key of the map; None if there is none."""
         kept = self._map()
         return kept.get(place_of(key, kept, kept.keys))
 
@@ -34,12 +34,13 @@ class MapState(KeyedAccess):
             kept[place_of(key, kept, kept.keys)] = value
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        """Set the values of several, if all of them can be had."""
-        for key, value in list(dict_value.items()):  # it may be made of this map, which changes
+        """Set the values of several keys; none if reading them fails."""
+        # ``dict_value`` may read this map, which changes
+        for key, value in list(dict_value.items()):
             self.put(key, value)
 
     def remove(self, key: Any) -> None:
-        """Remove a key of the map, if it is there."""
+        """Remove a key of the map, if it exists."""
         kept = self._kept()
         if kept is not None:
             kept.pop(place_of(key, kept, kept.keys), None)
@@ -47,12 +48,12 @@ class MapState(KeyedAccess):
                 self.clear()
 
     def contains(self, key: Any) -> bool:
-        """Whether a key of the map is there."""
+        """Return whether the map has a key."""
         kept = self._map()
         return place_of(key, kept, kept.keys) in kept
 
     def items(self) -> Iterable[tuple[Any, Any]]:
-        """Return the map's keys with their values, in the order in which they came."""
+        """Return the keys and values of the map, in insertion order."""
         items: ItemsView[Any, Any] = self._map().items()
         return items
 
@@ -67,7 +68,7 @@ class MapState(KeyedAccess):
         return values
 
     def is_empty(self) -> bool:
-        """Whether the map has no key."""
+        """Return whether the map has no key."""
         return not self._map()
 
     def __getitem__(self, key: Any) -> Any:
@@ -86,5 +87,5 @@ class MapState(KeyedAccess):
         return iter(self.keys())
 
     def _map(self) -> dict[Any, Any]:
-        """Return the values that may be read, by key of the map; not to be changed."""
+        """Return the readable values by key of the map; the result must not be changed."""
         return self._kept() or {}

@@ -1,4 +1,4 @@
-"""Writing an operator's own state to a checkpoint, and dealing it out again.
+"""Snapshots of operator state, and its redistribution on restore.
 
 ::
 
@@ -6,11 +6,11 @@
     msgpack map of "operator", "uid",
             "states" [[name, mode, serializer or nil, [element, ...]]], each element as bytes
 
-How elements are dealt out (Flink's RoundRobinOperatorStateRepartitioner): a list that is split goes
-back to the subtasks that had it if there are as many as there were; otherwise all elements are put
-one behind the other, in the order of the subtasks, and cut into equal parts, the first ones longer
-by one where it does not come out even. Of a union each subtask gets that whole row. Of broadcast
-state subtask i gets what subtask i had, and begins again from the first when there are more.
+Redistribution (Flink's RoundRobinOperatorStateRepartitioner). The elements of a split list return
+to their subtasks if the parallelism is unchanged. Otherwise all elements are joined in the order of
+the subtasks, and cut into equal parts; the first parts have one element more if there is a
+remainder. Of a union list, each subtask receives all joined elements. Of broadcast state, subtask i
+receives the state of old subtask i, modulo the old parallelism.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MERGE_ENTRIES = 4096
 
 
 class OperatorStateSnapshot:
-    """The operator state of one subtask, as it was when this was made."""
+    """Operator state of one subtask at the time of construction."""
 
     def __init__(self, store: OperatorStateStore, operator: str, uid: str) -> None:
         self._store = store
@@ -65,8 +65,10 @@ class OperatorStateSnapshot:
                 self._captures.append((state, state.state.table.capture(), packed))
 
     def slices(self) -> Iterator[None]:
-        """Write a bit at each step; at the end of the iteration all is written. Raises
-        StateError."""
+        """Write a bit at each step; when the iteration ends, all is written.
+
+        Raises StateError.
+        """
         try:
             for state, capture, packed in self._captures:
                 for pair in capture.entries():
@@ -81,12 +83,12 @@ class OperatorStateSnapshot:
                 yield
 
     def close(self) -> None:
-        """Let go of what was captured; idempotent."""
+        """Release the captures; idempotent."""
         for _, capture, _ in self._captures:
             capture.close()
 
     def pieces(self) -> list[bytes | bytearray]:
-        """Return what was written; nothing if there is no state at all."""
+        """Return the written bytes; empty if there is no state."""
         if not self._packed:
             return []
         states = [[state.name, state.mode.value, by, packed] for state, by, packed in self._packed]
@@ -119,8 +121,10 @@ class Written:
 def restore_operator_state(
     store: OperatorStateStore, uid: str, parts: Sequence[bytes], index: int, parallelism: int
 ) -> Iterator[None]:
-    """Put into a store what subtask ``index`` gets of the parts of all subtasks, in their order; an
-    empty part is that of a subtask without state. Raises StateError or CheckpointCorruptedError."""
+    """Restore the share of subtask ``index`` from the parts of all subtasks, in their order.
+
+    An empty part stands for a subtask without state. Raises StateError or CheckpointCorruptedError.
+    """
     written = []
     for part in parts:
         written.append(_parse(part, uid) if part else {})
@@ -143,7 +147,7 @@ def restore_operator_state(
 def dealt_out(
     mode: StateMode, had: Sequence[Sequence[bytes]], index: int, parallelism: int
 ) -> Sequence[bytes]:
-    """Return what a subtask gets of the elements that each subtask had."""
+    """Return the share of a subtask of the elements that each old subtask had."""
     if mode is StateMode.BROADCAST:
         return had[index % len(had)]
     if mode is StateMode.SPLIT and len(had) == parallelism:

@@ -1,13 +1,13 @@
-"""Operator state: what an operator remembers that belongs to no key.
+"""Operator state: state of an operator that belongs to no key.
 
-Theory of operation. The function has it changed as it likes; at a checkpoint its elements are
-packed at once, between two records, because nobody knows which of them will be changed next. So it
-is for what is small: positions of a source, what a sink holds back. Broadcast state may be large;
-it is a table, and written as keyed state is.
+Theory of operation. The function changes its state freely. At a checkpoint the elements are packed
+at once, between two records, because any of them may change next. Operator state is therefore meant
+for small state, such as positions of a source or pending writes of a sink. Broadcast state may be
+large: it is a table, and written like keyed state.
 
-What happens to it when the parallelism changes is its *mode* (Flink's OperatorStateHandle.Mode):
-the elements of a list are dealt out anew (split), or every subtask gets all of them (union); of
-broadcast state, which is the same everywhere, each gets one copy.
+The *mode* of a state tells its redistribution when the parallelism changes (Flink's
+OperatorStateHandle.Mode). The elements of a list are split anew, or every subtask receives all of
+them (union). Broadcast state is the same in all subtasks, and each receives one copy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 
 
 class StateMode(Enum):
-    """Who gets what when state is restored; the values stand in checkpoints."""
+    """Redistribution of a state on restore; the values appear in checkpoints."""
 
     SPLIT = "split"
     UNION = "union"
@@ -50,13 +50,13 @@ class StateMode(Enum):
 
 
 class OperatorListState:
-    """A list of the subtask's own."""
+    """A list that belongs to the subtask."""
 
     def __init__(self) -> None:
         self._elements: list[Any] = []
 
     def get(self) -> list[Any]:
-        """Return the elements, which the caller may change."""
+        """Return the elements, as a list that the caller may change."""
         return list(self._elements)
 
     def add(self, value: Any) -> None:
@@ -64,7 +64,7 @@ class OperatorListState:
         self._elements.append(value)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append elements, if all of them can be had."""
+        """Append elements; none if reading them fails."""
         self._elements.extend(list(values))
 
     def update(self, values: Iterable[Any]) -> None:
@@ -80,8 +80,10 @@ class OperatorListState:
 
 
 class BroadcastState(Subscripted):
-    """A map that every subtask has, and must change in the same way. Its keys are compared as the
-    keys of a stream are, so that all NaN are one."""
+    """A map that every subtask has, and must change in the same way.
+
+    Its keys are compared as keys of a stream are, so all NaN are one key.
+    """
 
     _entries: Entries
 
@@ -90,7 +92,7 @@ class BroadcastState(Subscripted):
         self.table.attach(self)
 
     def get(self, key: Any) -> Any:
-        """Return the value of a key, None if there is none."""
+        """Return the value of a key; None if there is none."""
         return self._entries.get(self._place(key))
 
     def put(self, key: Any, value: Any) -> None:
@@ -98,16 +100,17 @@ class BroadcastState(Subscripted):
         self._entries[self._place(key)] = value
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        """Set the values of several, if all of them can be had."""
-        for key, value in list(dict_value.items()):  # it may be made of this map, which changes
+        """Set the values of several keys; none if reading them fails."""
+        # ``dict_value`` may read this map, which changes
+        for key, value in list(dict_value.items()):
             self.put(key, value)
 
     def remove(self, key: Any) -> None:
-        """Remove a key, if it is there."""
+        """Remove a key, if it exists."""
         self._entries.pop(self._place(key), None)
 
     def contains(self, key: Any) -> bool:
-        """Whether a key is there."""
+        """Return whether a key exists."""
         return self._place(key) in self._entries
 
     def items(self) -> Iterable[tuple[Any, Any]]:
@@ -123,7 +126,7 @@ class BroadcastState(Subscripted):
         return (value for _, value in self.items())
 
     def is_empty(self) -> bool:
-        """Whether there is no key."""
+        """Return whether there is no key."""
         return next(iter(self.items()), None) is None
 
     def clear(self) -> None:
@@ -151,10 +154,12 @@ class BroadcastState(Subscripted):
 
 
 class OperatorState:
-    """One state of an operator, by whatever name and in whatever mode.
+    """One named state of an operator.
 
-    Packed elements are what a checkpoint has, and what was restored before anyone asks for it: they
-    go on into the next checkpoint if nobody does. An element of broadcast state is a pair."""
+    ``restored`` holds the packed elements of a checkpoint until a function requests the state. If
+    no function does, they are written to the next checkpoint. An element of broadcast state is a
+    pair.
+    """
 
     def __init__(self, name: str, mode: StateMode, written_by: str | None = None) -> None:
         self.name = name
@@ -166,7 +171,7 @@ class OperatorState:
 
     @property
     def serializer_name(self) -> str | None:
-        """How a checkpoint calls what writes the values."""
+        """The name in checkpoints of the serializer of the values; None for none."""
         return self.written_by if self.state is None else serializer_name(self.serializer)
 
 
@@ -178,11 +183,11 @@ class OperatorStateStore:
         self.states: dict[str, OperatorState] = {}
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> OperatorListState:
-        """Return a list whose elements are dealt out anew when the parallelism changes."""
+        """Return a list that is split anew when the parallelism changes."""
         return self._list_state(state_descriptor, StateMode.SPLIT)
 
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> OperatorListState:
-        """Return a list of which every subtask gets all subtasks' elements when it is restored."""
+        """Return a list that is restored with the elements of all subtasks in every subtask."""
         return self._list_state(state_descriptor, StateMode.UNION)
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState:
@@ -191,7 +196,10 @@ class OperatorStateStore:
         return self._broadcast_state(state, state_descriptor)
 
     def named(self, name: str, mode: StateMode, written_by: str | None = None) -> OperatorState:
-        """Return a state, made if it is not there. Raises ConfigurationError if it is another."""
+        """Return a state, created if it does not exist.
+
+        Raises ConfigurationError if the state has another mode.
+        """
         state = self.states.get(name)
         if state is None:
             state = self.states[name] = OperatorState(name, mode, written_by)
@@ -203,7 +211,7 @@ class OperatorStateStore:
         return state
 
     def pack(self, state: OperatorState, value: Any) -> bytes:
-        """Return an element's bytes. Raises SerializationError, or what its serializer does."""
+        """Return an element's bytes. Raises SerializationError, or an error of the serializer."""
         if state.serializer is not None:
             if state.mode is StateMode.BROADCAST:
                 value = (value[0], state.serializer.serialize(value[1]))
@@ -244,7 +252,7 @@ class OperatorStateStore:
         return state
 
     def _restored(self, state: OperatorState, descriptor: StateDescriptor) -> list[Any]:
-        """Return the elements that were restored, which are the state's own from now on."""
+        """Return the restored elements unpacked, and drop the packed ones."""
         if state.restored and state.written_by != serializer_name(descriptor.serializer):
             raise StateError(
                 f'operator state "{state.name}" was written by the serializer '

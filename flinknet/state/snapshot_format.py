@@ -1,4 +1,4 @@
-"""What one subtask's keyed state looks like in a checkpoint.
+"""Format of the keyed state of one subtask in a checkpoint.
 
 ::
 
@@ -9,9 +9,9 @@
     for each of the groups, in order: any number of runs
     run: number of its state u16, entries u32, size u32, then that many msgpack values: key, value
 
-Numbers are big-endian. Groups have no gaps between them, so a reader takes those that it needs. The
-entries of a state may come in several runs. Nothing here names code: "serializer" is the name of a
-class that the job must bring along, "types" are names to compare with.
+Numbers are big-endian. Groups have no gaps between them, so a reader can select the groups that it
+needs. The entries of a state may come in several runs. No field refers to code: "serializer" is the
+name of a class that the job must provide, and "types" are names for comparison.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RUN = Struct(">HII")
 
 @dataclass(frozen=True, slots=True)
 class StateMeta:
-    """One state."""
+    """Description of one state."""
 
     name: str
     kind: StateKind
@@ -47,7 +47,7 @@ class StateMeta:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlace:
-    """One key group, and where it is behind the header."""
+    """One key group, and its position behind the header."""
 
     group: int
     offset: int
@@ -57,7 +57,7 @@ class GroupPlace:
 
 @dataclass(frozen=True, slots=True)
 class KeyedHeader:
-    """Whose state it is, and what there is of it."""
+    """Owner and contents of a part of keyed state."""
 
     operator: str
     uid: str
@@ -69,7 +69,7 @@ class KeyedHeader:
     groups: tuple[GroupPlace, ...]
 
     def to_bytes(self) -> bytes:
-        """Return all that stands before the first group."""
+        """Return all bytes before the first group."""
         body: bytes = msgpack.packb(
             {
                 "operator": self.operator,
@@ -88,8 +88,7 @@ class KeyedHeader:
 
 
 def parse_header(data: memoryview) -> tuple[KeyedHeader, memoryview]:
-    """Return the header, and what is behind it. Raises
-    CheckpointCorruptedError."""
+    """Return the header, and the content behind it. Raises CheckpointCorruptedError."""
     if len(data) < HEAD.size:
         raise _damaged("it is too short to have a header")
     magic, version, size, checksum = HEAD.unpack_from(data)
@@ -114,8 +113,10 @@ def parse_header(data: memoryview) -> tuple[KeyedHeader, memoryview]:
 
 
 def runs_of(place: GroupPlace, content: memoryview) -> Iterator[tuple[int, int, memoryview]]:
-    """Iterate over the runs of a group: number of the state, of entries, and their bytes. Raises
-    CheckpointCorruptedError."""
+    """Iterate over the runs of a group: state number, number of entries, and their bytes.
+
+    Raises CheckpointCorruptedError.
+    """
     group = content[place.offset : place.offset + place.size]
     if crc32(group) != place.checksum:
         raise _damaged(f"key group {place.group} was changed")

@@ -1,6 +1,6 @@
-"""A temporary file for state that is larger than memory, on its way to a checkpoint or back.
+"""Spool file: temporary file for state larger than memory, on its way to a checkpoint or back.
 
-It has no name, so it goes with the process, however that ends.
+It has no name, so it disappears with the process, however the process ends.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ READ_BYTES = 1 << 20
 
 
 class SpoolFile:
-    """A file in ``directory``, None for the system's; to be closed. Raises StateError where there
-    is no room."""
+    """Temporary file in ``directory``, or in the system's directory for None; must be closed.
+
+    Raises StateError if there is no space.
+    """
 
     def __init__(self, directory: str | None) -> None:
         self.size = 0
@@ -32,7 +34,7 @@ class SpoolFile:
             raise self._failed(cause) from cause
 
     def add(self, content: bytes) -> None:
-        """Put something behind what is there."""
+        """Append bytes."""
         try:
             with memoryview(content) as rest:
                 at = 0
@@ -43,7 +45,7 @@ class SpoolFile:
         self.size += len(content)
 
     def pieces(self) -> Iterator[bytes]:
-        """Iterate over the content, once; then it is gone."""
+        """Iterate over the content once; this closes the file."""
         try:
             self._file.seek(0)
             while piece := self._file.read(READ_BYTES):
@@ -54,7 +56,7 @@ class SpoolFile:
             self.close()
 
     def view(self) -> mmap | bytes:
-        """Return the content as it is on disk, to be looked at before ``close``."""
+        """Return a view of the content on disk, valid until ``close``."""
         if not self.size:
             return b""
         try:
@@ -64,9 +66,9 @@ class SpoolFile:
         return self._mapped
 
     def close(self) -> None:
-        """Let go of the file; idempotent."""
+        """Close the file; idempotent."""
         if self._mapped is not None:
-            with suppress(BufferError):  # an error on its way has a part of it in its hands
+            with suppress(BufferError):  # the traceback of an error may hold a part of the mapping
                 self._mapped.close()
         with suppress(OSError):
             self._file.close()

@@ -1,13 +1,12 @@
-"""All state of one operator in one subtask, its keyed state and its own (Flink's
-StreamOperatorStateHandler).
+"""All state of one operator in one subtask (Flink's StreamOperatorStateHandler).
 
-Whoever runs the subtask has ``snapshot`` capture it, between two batches, and writes what was
-captured by ``OperatorSnapshot.slices``, a step at a time, while the operator goes on. What was
-written is two parts, each as pieces to be stored one behind the other; a part may be empty.
+The subtask captures the keyed state and the operator state with ``snapshot``, between two batches,
+and writes it with ``OperatorSnapshot.slices``, a step at a time, while the operator continues. The
+result is two parts, each in consecutive pieces; a part may be empty.
 
-When a job continues, ``restore`` reads what belongs to this subtask, before the operator is opened:
-of keyed state the key groups that it has now, so it needs the parts of those subtasks that had any
-of them; of operator state it needs the parts of all subtasks, in their order.
+When a job continues, ``restore`` reads this subtask's share before the operator is opened. Of keyed
+state the share is the subtask's current key groups, so it needs the parts of all subtasks that had
+any of them. Of operator state it needs the parts of all subtasks, in their order.
 """
 
 from __future__ import annotations
@@ -33,8 +32,11 @@ from flinknet.state.value_serializer import ValueSerializer
 __all__ = ["BackendFactory", "OperatorSnapshot", "RestoredCheckpoint", "StateHandler"]
 
 BackendFactory = Callable[[str, ValueSerializer, int], KeyedStateBackend]
-"""Makes the backend of an operator: for people, the operator and its uid; how values are written;
-the number of key groups."""
+"""Returns the backend of an operator.
+
+The arguments are the operator and its uid for error messages, the serializer of values, and the
+number of key groups.
+"""
 
 Pieces = Iterable[bytes | bytearray]
 
@@ -43,7 +45,7 @@ class RestoredCheckpoint(NamedTuple):
     """The checkpoint that an operator was restored from."""
 
     job_id: str
-    """The job that made it: this one, or another one that this one continues."""
+    """The job that made the checkpoint: this job, or an earlier one that this job continues."""
     checkpoint_id: int
 
 
@@ -56,14 +58,17 @@ class OperatorSnapshot:
         self._operator = operator
 
     def detach(self) -> Iterator[None]:
-        """Have it stand apart from what the operator works with, a bit at each step, so that the
-        operator is as fast as ever; before ``slices``, or not at all."""
+        """Separate the captures from the operator's tables, a bit at each step.
+
+        The operator is then as fast as before. Call this before ``slices``, or not at all.
+        """
         return self._keyed.detach()
 
     def slices(self) -> Iterator[None]:
-        """Write a bit at each step, about a millisecond; let the loop turn between them.
+        """Write a bit at each step, about a millisecond; let the loop turn between the steps.
 
-        Raises StateError for what cannot be written; the operator can go on then."""
+        Raises StateError for state that cannot be written; the operator can continue then.
+        """
         try:
             yield from self._operator.slices()
             yield from self._keyed.slices()
@@ -72,16 +77,16 @@ class OperatorSnapshot:
             raise
 
     def close(self) -> None:
-        """Let go of what was captured, and of what was written; idempotent."""
+        """Release the captures and the written bytes; idempotent."""
         self._keyed.close()
         self._operator.close()
 
     def keyed_pieces(self) -> Pieces:
-        """Return the keyed state, once it is written; to be iterated once, before ``close``."""
+        """Return the written keyed state; iterate once, before ``close``."""
         return self._keyed.pieces()
 
     def operator_pieces(self) -> Pieces:
-        """Return the operator state, once it is written."""
+        """Return the written operator state."""
         return self._operator.pieces()
 
 
@@ -100,7 +105,7 @@ class StateHandler:
         now_ms: Callable[[], int] = lambda: 0,
         backends: BackendFactory | None = None,
     ) -> None:
-        """``backends`` makes what keeps the keyed state; by default it is on the heap."""
+        """Create empty state, on the heap unless ``backends`` creates another backend."""
         known = RecordTypes.of(types)
         self._serializer = ValueSerializer(known)
         self._place = KeyedPlace(
@@ -114,7 +119,7 @@ class StateHandler:
         self._parallelism = parallelism
         self._now_ms = now_ms
         self.restored_from: RestoredCheckpoint | None = None
-        """None if the job begins at its start."""
+        """The restored checkpoint; None if the job starts fresh."""
         backend = None
         if backends is not None:
             whose = f'operator "{operator}" (uid {uid})'
@@ -124,11 +129,11 @@ class StateHandler:
         self._functions: list[CheckpointedFunction] = []
 
     def close(self) -> None:
-        """Let go of keyed state, when nothing of it is read or written any more; idempotent."""
+        """Release the keyed state, when it is not read or written any more; idempotent."""
         self.keyed.backend.close()
 
     def initialize(self, function: Any) -> None:
-        """Have a function ask for its operator state, if it is a CheckpointedFunction."""
+        """Let a CheckpointedFunction request its operator state; ignore other functions."""
         if isinstance(function, CheckpointedFunction):
             self._functions.append(function)
             restored = self.restored_from
@@ -144,10 +149,11 @@ class StateHandler:
         return self.restored_from is not None
 
     def snapshot(self, checkpoint_id: int, timestamp_ms: int) -> OperatorSnapshot:
-        """Capture everything for a checkpoint, between two batches.
+        """Capture all state for a checkpoint, between two batches.
 
-        Raises StateError for operator state that cannot be written, or whatever the function's
-        ``snapshot_state`` raises."""
+        Raises StateError for operator state that cannot be written, and any error of the function's
+        ``snapshot_state``.
+        """
         for function in self._functions:
             function.snapshot_state(FunctionSnapshotContext(checkpoint_id, timestamp_ms))
         operator = OperatorStateSnapshot(self.operator, self._place.operator, self._place.uid)
@@ -161,9 +167,11 @@ class StateHandler:
         operator: Sequence[bytes],
         job_id: str = "",
     ) -> Iterator[None]:
-        """Read what belongs here of the parts of one checkpoint of job ``job_id``, a bit at each
-        step; empty parts count as subtasks without state. Raises StateError or
-        CheckpointCorruptedError."""
+        """Restore this subtask's share of the parts of a checkpoint, a bit at each step.
+
+        ``job_id`` is the job of the checkpoint. Empty parts stand for subtasks without state.
+        Raises StateError or CheckpointCorruptedError.
+        """
         self.restored_from = RestoredCheckpoint(job_id, checkpoint_id)
         for part in keyed:
             if part:

@@ -1,28 +1,28 @@
-"""A state table: one state of one operator, key -> value, written while it goes on being changed.
+"""State table: one state of one operator, which is written while it continues to change.
 
-Theory of operation (Flink's CopyOnWriteStateTable, with whole dicts in the place of versions of
-entries). As long as nothing is captured a table is one plain dict, ``live``, which operators use
-as such. A capture freezes that dict: it takes no time, whatever the size. In front of the frozen
-one stands a new, empty dict, the ``Front``, which is live from then on:
+Theory of operation (Flink's CopyOnWriteStateTable, with whole dicts in place of versions of
+entries). While nothing is captured, a table is one plain dict, ``live``, which operators use as a
+dict. A capture freezes that dict in constant time. A new, empty dict, the ``Front``, is put in
+front of the frozen one, and is live from then on:
 
-- what is written goes into the front, what is deleted is noted there;
-- what is not in it is looked up in the frozen layers below. What could be changed in place is
-  copied into the front first, so that a capture never sees a change that came after it.
+- Writes go into the front, and deletions are noted in it.
+- A key that is not in the front is looked up in the frozen layers below. A changeable value is
+  first copied into the front, so a capture never sees a later change.
 
-So the frozen layers can be iterated for as long as it takes. When no capture is open any more, the
-layers are merged, so many entries at a time, until ``live`` is the plain dict again. A capture
-that comes before that freezes the front, too: then there are several layers.
+So the frozen layers can be iterated for any time. When no capture is open any more, the layers are
+merged, a number of entries at a time, until ``live`` is the plain dict again. An earlier capture
+freezes the front, too; then there are several layers.
 
-Looking through two dicts and merging them costs more than writing does, so a capture does not stay
-in the way for as long as it is written: it is *detached*, so many entries at a time. It takes down
-which objects are keys and values, and lets go of the layers when it has them all. That is right for
-values that cannot be changed in place; a capture of others keeps its layers.
+Looking through two dicts and merging them costs more than writing. So a capture is *detached*
+before it is written, a number of entries at a time: it collects the key and value objects, and
+releases the layers when it has them all. This is correct for unchangeable values; a capture of
+others keeps its layers.
 
-``live`` changes only in ``capture`` and in ``merge``, so nobody may keep it over a point at which
-one of the two can be called; ``attach`` has it set anew for those who do.
+``live`` changes only in ``capture`` and ``merge``, so no component may hold it across a call of
+either. A component that holds it must use ``attach``, which keeps it up to date.
 
-Invariants: a capture's layers do not change before it is closed; a key of which no layer knows is
-in none below; with one layer, the live one is a plain dict.
+Invariants: the layers of a capture do not change before it is closed; the newest layer that has or
+deletes a key is valid for it; with one layer, the live one is a plain dict.
 """
 
 from __future__ import annotations
@@ -37,27 +37,30 @@ from flinknet.state.entry_writer import DetachedEntries
 __all__ = ["Entries", "StateTable", "TableCapture"]
 
 Entries = dict[Any, Any]
-"""What is live in a table, to be read and written by ``[]``, ``get``, ``in`` and ``pop``; not to be
-iterated, and without a length of its own: see ``StateTable.entries`` and ``StateTable.__len__``."""
+"""The live entries of a table, to be used by ``[]``, ``get``, ``in`` and ``pop`` only.
+
+They must not be iterated, and have no length of their own; see ``StateTable.entries`` and
+``StateTable.__len__``.
+"""
 
 _ABSENT: Any = object()
 
 
 class HoldsEntries(Protocol):
-    """Who keeps what is live in a table."""
+    """A component that holds the live entries of a table."""
 
     _entries: Entries
 
 
 class Front(dict[Any, Any]):
-    """What was written since the layers below were frozen; ``below`` ends with the newest."""
+    """The writes since the layers below were frozen; ``below`` ends with the newest layer."""
 
     __slots__ = ("_below", "_copy", "copies", "deleted")
 
     def __init__(self, below: list[Entries], copy: Callable[[Any], Any]) -> None:
         super().__init__()
         self.deleted: set[Any] = set()
-        """Keys that no layer below has any more; one that was written again is in both."""
+        """Keys deleted from the layers below; a key that was written again is in both."""
         self.copies = True
         """Whether the layers below must not be changed."""
         self._below = below
@@ -109,7 +112,7 @@ class Front(dict[Any, Any]):
 
 
 class TableCapture:
-    """What a table held at one moment; to be closed."""
+    """Content of a table at one moment; must be closed."""
 
     def __init__(self, table: StateTable, layers: tuple[Entries, ...]) -> None:
         self._table: StateTable | None = table
@@ -119,16 +122,17 @@ class TableCapture:
 
     @property
     def detached(self) -> DetachedEntries | None:
-        """What was detached, if all was: the entries, to be iterated or written once."""
+        """The detached entries, to be iterated or written once; None unless all were detached."""
         whole = self._detached is not None and self._detached.is_whole
         return self._detached if whole else None
 
     def detach(self, entries_max: int) -> bool:
-        """Take so many entries at most out of the table; return whether more are to be taken.
+        """Detach up to ``entries_max`` entries from the table; return whether more are left.
 
-        When all are, the table may change. If a value could be changed in place, or the table has
-        several layers, nothing is taken, and ``entries`` are all as they were. Nothing may have
-        been iterated before."""
+        When all are detached, the table may change. If a value is changeable, or the table has
+        several layers, nothing is detached, and ``entries`` returns all entries as before. Nothing
+        may have been iterated before.
+        """
         if self._keeps_layers or self._table is None:
             return False
         taken = self._detached = self._detached or DetachedEntries(self._layers[0])
@@ -148,11 +152,11 @@ class TableCapture:
         return _items(self._layers)
 
     def entries_in_memory(self) -> Iterator[tuple[Any, Any]]:
-        """Iterate over those of them that are objects; a backend has the others."""
+        """Iterate over the captured entries in memory; a backend has the others."""
         return self.entries()
 
     def close(self) -> None:
-        """Let the table change what was captured; idempotent."""
+        """Let the table change the captured entries; idempotent."""
         self._detached = None
         self._let_go()
 
@@ -163,7 +167,7 @@ class TableCapture:
 
 
 class StateTable:
-    """One state, key -> value; ``copy`` makes the copy of a value that could be changed."""
+    """One state, key -> value; ``copy`` copies a changeable value."""
 
     def __init__(self, copy: Callable[[Any], Any] = copied) -> None:
         self.live: Entries = {}
@@ -174,7 +178,7 @@ class StateTable:
         self._holders: list[HoldsEntries] = []
 
     def attach(self, holder: HoldsEntries) -> None:
-        """Keep ``holder._entries`` what is live here."""
+        """Keep ``holder._entries`` equal to ``live``."""
         holder._entries = self.live
         self._holders.append(holder)
 
@@ -182,8 +186,10 @@ class StateTable:
         return sum(1 for _ in self.entries()) if self._frozen else len(self.live)
 
     def entries(self) -> Iterator[tuple[Any, Any]]:
-        """Iterate over keys and values, which holds back merging, so that a capture in between does
-        no harm. Nothing may be written meanwhile."""
+        """Iterate over keys and values; nothing may be written meanwhile.
+
+        The iteration delays merging, so a capture in between does no harm.
+        """
         self._iterations += 1
         try:
             yield from _items((*self._frozen, self.live))
@@ -191,33 +197,35 @@ class StateTable:
             self._iterations -= 1
 
     def trim(self) -> None:
-        """Have no more in memory than should be: behind entries that were written without having
-        been looked for."""
+        """Evict entries while too many are in memory.
+
+        Call this after writing entries that were not looked up before.
+        """
 
     is_on_disk = False
-    """Whether most keys are not in memory: then ``sweep`` looks at those."""
+    """Whether most keys are on disk; ``sweep`` then visits those."""
 
     def sweep(self, left_of: Callable[[Any], Any], first: bytes, count: int) -> bytes:
-        """See ``RocksDBTable``; there is nothing to look at here."""
+        """Do nothing, as all entries are in memory; see ``RocksDBTable``."""
         return b""
 
     def convert(self, function: Callable[[Any], Any]) -> None:
-        """Keep something else of every key, without a change to what is captured."""
+        """Replace the entry of every key, without a change of captured entries."""
         live = self.live
         for key in [key for key, _ in self.entries()]:
             live[key] = function(live[key])
 
     def read_with(self, deserialise: Callable[[Any], Any]) -> None:
-        """Keep values of every key, where a serializer's bytes are kept now."""
+        """Replace a serializer's bytes by the values, for every key."""
         self.convert(deserialise)
 
     def use_serializer(
         self, serialise: Callable[[Any], Any], deserialise: Callable[[Any], Any]
     ) -> None:
-        """Values are written by a serializer from now on, if they leave memory."""
+        """Use a serializer for values that leave memory, from now on."""
 
     def capture(self) -> TableCapture:
-        """Capture what is in the table now, in no time."""
+        """Capture the current content, in constant time."""
         if len(self.live) or (isinstance(self.live, Front) and self.live.deleted):
             self._frozen.append(self.live)
             self._set_live(Front(self._frozen, self.copy))
@@ -227,8 +235,10 @@ class StateTable:
         return TableCapture(self, tuple(self._frozen))
 
     def merge(self, entries_max: int) -> bool:
-        """Move so many entries at most to where they were before a capture; return whether some are
-        left. While something is captured or iterated none is moved, and none counts as left."""
+        """Move up to ``entries_max`` entries back after a capture; return whether some are left.
+
+        During a capture or an iteration nothing is moved, and the result is False.
+        """
         frozen = self._frozen
         if self._captures or self._iterations or not frozen:
             return False
@@ -256,7 +266,7 @@ class StateTable:
             holder._entries = live
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the layers do not fit together."""
+        """Raise AssertionError if the layers are inconsistent."""
         assert self._captures >= 0, "a capture was closed twice"
         assert isinstance(self.live, Front) == bool(self._frozen), "a front stands before layers"
         assert not any(isinstance(layer, Front) for layer in self._frozen[:1]), "the lowest is none"
@@ -269,7 +279,7 @@ class StateTable:
 
 
 def _move(upper: Front, base: Entries, entries_max: int) -> None:
-    """Have the layer below delete what was deleted, and take over what was written."""
+    """Apply the deletions and the writes of a layer to the layer below."""
     while upper.deleted and entries_max:
         base.pop(upper.deleted.pop(), None)
         entries_max -= 1
@@ -280,7 +290,7 @@ def _move(upper: Front, base: Entries, entries_max: int) -> None:
 
 
 def _items(layers: tuple[Entries, ...]) -> Iterator[tuple[Any, Any]]:
-    """Iterate over the entries of layers, of each key over the newest."""
+    """Iterate over the entries of layers; of each key only the newest."""
     for number, layer in enumerate(layers):
         newer = [one for one in layers[number + 1 :] if isinstance(one, Front)]
         if not newer:

@@ -1,8 +1,8 @@
-"""How long state lives after it was last used: PyFlink's StateTtlConfig.
+"""Time to live of state after its last use: PyFlink's StateTtlConfig.
 
-Time is processing time. What has expired is gone for its function at once, unless it is to be seen
-until it is cleaned up; its memory is free when it is cleaned up: a few entries at each access
-(``cleanup_incrementally``, the default), and when it would be written to a checkpoint
+Time is processing time. An expired value is invisible to its function at once, unless it may be
+seen until it is cleaned up. Its memory is freed by the cleanup: a few entries at each access
+(``cleanup_incrementally``, the default), and all entries when a checkpoint is written
 (``cleanup_full_snapshot``).
 """
 
@@ -18,81 +18,84 @@ from flinknet.errors import ConfigurationError
 __all__ = ["StateTtlConfig"]
 
 CLEANUP_ENTRIES = 5
-"""Entries looked at per access, if nobody says otherwise (Flink's default)."""
+"""Default number of entries checked per access (Flink's default)."""
 
 
 class StateTtlConfig(PyFlinkNames):
-    """Begin with ``new_builder``; PyFlink's names."""
+    """Configuration of expiry; begin with ``new_builder``. The names are PyFlink's."""
 
     class UpdateType(Enum):
-        """What makes state live on."""
+        """Which accesses renew the time of state."""
 
         Disabled = "nothing: it lives forever"
         OnCreateAndWrite = "writing it"
         OnReadAndWrite = "writing or reading it"
 
     class StateVisibility(Enum):
-        """Whether state can be read that has expired and is not cleaned up yet."""
+        """Whether expired state is visible until it is cleaned up."""
 
         ReturnExpiredIfNotCleanedUp = "it can"
         NeverReturnExpired = "it cannot"
 
     class Builder(PyFlinkNames):
-        """Makes a StateTtlConfig; each method but ``build`` returns the builder."""
+        """Builder of a StateTtlConfig; each method except ``build`` returns the builder."""
 
         def __init__(self, ttl: Any) -> None:
             self._config = StateTtlConfig(1)
             self.set_ttl(ttl)
 
         def set_ttl(self, ttl: Any) -> StateTtlConfig.Builder:
-            """Set how long state lives after it was last used."""
+            """Set how long state lives after its last use."""
             self._config.ttl_ms = _milliseconds(ttl)
             return self
 
         def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> StateTtlConfig.Builder:
-            """Set what makes state live on."""
+            """Set which accesses renew the time of state."""
             self._config.update_type = update_type
             return self
 
         def update_ttl_on_create_and_write(self) -> StateTtlConfig.Builder:
-            """Writing makes state live on."""
+            """Renew the time on writing."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
 
         def update_ttl_on_read_and_write(self) -> StateTtlConfig.Builder:
-            """Writing or reading makes state live on."""
+            """Renew the time on writing and reading."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
 
         def set_state_visibility(
             self, state_visibility: StateTtlConfig.StateVisibility
         ) -> StateTtlConfig.Builder:
-            """Set whether what has expired is seen until it is cleaned up."""
+            """Set whether expired state is visible until it is cleaned up."""
             self._config.state_visibility = state_visibility
             return self
 
         def return_expired_if_not_cleaned_up(self) -> StateTtlConfig.Builder:
-            """What has expired is seen until it is cleaned up."""
+            """Let expired state be visible until it is cleaned up."""
             return self.set_state_visibility(
                 StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
             )
 
         def never_return_expired(self) -> StateTtlConfig.Builder:
-            """What has expired is not seen any more."""
+            """Let expired state be invisible."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
 
         def use_processing_time(self) -> StateTtlConfig.Builder:
-            """Measure in processing time, which is the only way there is."""
+            """Use processing time, the only option."""
             return self
 
         def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
-            """Leave out of checkpoints what has expired."""
+            """Leave expired state out of checkpoints."""
             self._config.cleanup_in_full_snapshot = True
             return self
 
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool = False
         ) -> StateTtlConfig.Builder:
-            """Look at so many entries at each access of the state; records that do not access it
-            cost nothing, so ``run_cleanup_for_every_record`` is refused."""
+            """Check ``cleanup_size`` entries at each access of the state.
+
+            Records that do not access the state cost nothing, so ``run_cleanup_for_every_record``
+            is refused.
+            """
             if run_cleanup_for_every_record:
                 raise ConfigurationError(
                     "cleanup_incrementally runs when the state is accessed, not for every record: "
@@ -107,12 +110,12 @@ class StateTtlConfig(PyFlinkNames):
             return self
 
         def disable_cleanup_in_background(self) -> StateTtlConfig.Builder:
-            """Clean up only what is read after it has expired."""
+            """Clean up only state that is read after it has expired."""
             self._config.cleanup_entries = 0
             return self
 
         def build(self) -> StateTtlConfig:
-            """Return what was set."""
+            """Return the configuration."""
             return StateTtlConfig(**vars(self._config))
 
     def __init__(
@@ -127,12 +130,12 @@ class StateTtlConfig(PyFlinkNames):
         self.update_type = update_type
         self.state_visibility = state_visibility
         self.cleanup_entries = cleanup_entries
-        """Entries looked at per access; 0 for none."""
+        """Number of entries checked per access; 0 for none."""
         self.cleanup_in_full_snapshot = cleanup_in_full_snapshot
 
     @staticmethod
     def new_builder(ttl: Any) -> StateTtlConfig.Builder:
-        """Begin with how long state lives: a Duration, a Time, or Python's timedelta."""
+        """Return a builder for a time to live: a Duration, a Time, or Python's timedelta."""
         return StateTtlConfig.Builder(ttl)
 
     @property
@@ -142,16 +145,16 @@ class StateTtlConfig(PyFlinkNames):
 
     @property
     def is_renewed_by_reading(self) -> bool:
-        """Whether reading makes state live on."""
+        """Whether reading renews the time of state."""
         return self.update_type is self.UpdateType.OnReadAndWrite
 
     @property
     def shows_expired(self) -> bool:
-        """Whether what has expired is seen until it is cleaned up."""
+        """Whether expired state is visible until it is cleaned up."""
         return self.state_visibility is self.StateVisibility.ReturnExpiredIfNotCleanedUp
 
     def has_expired(self, last_used_ms: int, now_ms: int) -> bool:
-        """Whether what was last used then has expired now."""
+        """Return whether state that was last used at ``last_used_ms`` has expired."""
         return last_used_ms + self.ttl_ms <= now_ms
 
 

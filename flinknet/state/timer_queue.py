@@ -1,16 +1,15 @@
-"""The timers of one operator in one time domain: per key, each time once, the earliest first.
+"""Timers of one operator in one time domain: each time once per key, the earliest first.
 
-Theory of operation. Which timers there are stands in a state table, key -> its times: so they are
-captured, written and restored as all keyed state is. In what order they fire is in heaps beside it,
-which can be made anew from the table. An entry of a heap whose time is not in the table any more is
-the timer's that was deleted; it is dropped when it comes to the front, or when half of its heap is
-such. There are many heaps, by the hash of the key, so that this takes a moment for one of them, and
-``_heads`` says which has the earliest timer. Of timers at one time the one that was registered
-first fires first.
+Theory of operation. A state table, key -> times, holds the timers, so they are captured, written
+and restored like all keyed state. Heaps beside the table hold the order, and can be rebuilt from
+the table. A heap entry with a time that is no longer in the table belongs to a deleted timer. It is
+dropped when it comes first, or when half of its heap consists of such entries. There are many
+heaps, by the hash of the key, so cleaning one of them is short. ``_heads`` tells the heap with the
+earliest timer. Of timers with the same time, the one registered first fires first.
 
-It knows no clock: times go in, and ``deadline_ms`` comes out.
+The queue knows no clock: callers pass times, and read ``deadline_ms``.
 
-Invariant: each time in the table is in a heap, and each heap's first entry in ``_heads``.
+Invariant: each time in the table is in a heap, and the first entry of each heap is in ``_heads``.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from flinknet.state.state_table import Entries, StateTable
 __all__ = ["DueTimer", "TimerQueue"]
 
 HEAPS = 64
-"""With a million timers, 16,000 each."""
+"""Number of heaps; with a million timers, each has 16,000."""
 
 HEADS_MAX = 16 * HEAPS
-"""Entries of ``_heads``, most of which are first in their heap no more, before it is made anew."""
+"""Maximum number of entries of ``_heads``, before it is rebuilt; most are outdated by then."""
 
 STALE_MIN = 64
-"""Deleted timers that a heap may keep in any case."""
+"""Number of deleted timers that a heap may always keep."""
 
 
 class DueTimer(NamedTuple):
@@ -41,7 +40,7 @@ class DueTimer(NamedTuple):
 
 
 class TimerQueue:
-    """The timers that ``table`` has, and those that are registered here."""
+    """The timers of ``table``, and those that are registered here."""
 
     _entries: Entries
 
@@ -63,7 +62,7 @@ class TimerQueue:
         return None if number is None else self._heaps[number][0][0]
 
     def register(self, timestamp_ms: int, key: Any) -> None:
-        """Have a timer fire for a key; nothing happens if it has that one already."""
+        """Register a timer for a key; does nothing if it exists."""
         key = comparable_key(key)
         times = self._entries.get(key, ())
         if timestamp_ms not in times:
@@ -71,7 +70,7 @@ class TimerQueue:
             self._push(timestamp_ms, key)
 
     def delete(self, timestamp_ms: int, key: Any) -> None:
-        """Have it not fire; nothing happens if there is none."""
+        """Delete a timer; does nothing if it does not exist."""
         key = comparable_key(key)
         if self._remove(timestamp_ms, key):
             number = hash(key) % HEAPS
@@ -90,7 +89,7 @@ class TimerQueue:
         return DueTimer(timestamp_ms, key)
 
     def _first(self) -> int | None:
-        """Return the heap with the earliest timer, and drop what was deleted before it."""
+        """Return the heap with the earliest timer, and drop deleted timers before it."""
         heads = self._heads
         while heads:
             _, registered, number = heads[0]
@@ -135,7 +134,7 @@ class TimerQueue:
         return True
 
     def _sweep(self, number: int) -> None:
-        """Drop what was deleted from a heap."""
+        """Drop the deleted timers of a heap."""
         entries = self._entries
         heap = [entry for entry in self._heaps[number] if entry[0] in entries.get(entry[2], ())]
         heapify(heap)
@@ -143,7 +142,7 @@ class TimerQueue:
         self._add_head(number)
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if timers are missing where they are looked for."""
+        """Raise AssertionError if a timer is missing from the heaps."""
         queued = {(entry[0], entry[2]) for heap in self._heaps for entry in heap}
         for key, times in self._table.entries():
             assert times, "a key without timers is in the table"

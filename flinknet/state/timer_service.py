@@ -1,10 +1,10 @@
-"""What a keyed function asks for timers, and who has them fire (Flink's InternalTimerService).
+"""Timer service of a keyed function (Flink's InternalTimerService).
 
-Theory of operation. Timers are of the key in progress. Event-time timers fire when whoever knows
-the watermark calls ``advance_watermark`` of the operator; processing-time timers when the subtask's
-clock says so: of all of them the earliest is set there, and the clock calls back between two
-batches (``processing_time.py``). At the end of the input event time has come to its end, and
-processing time has not: what was to fire later does not fire.
+Theory of operation. Timers belong to the key in progress. Event-time timers fire when the watermark
+advances, by a call of the operator's ``advance_watermark``. Processing-time timers fire by the
+subtask's clock: the earliest of them is set there, and the clock calls back between two batches
+(``processing_time.py``). At the end of the input event time ends, so all its timers fire.
+Processing time does not end: later timers of it do not fire.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ __all__ = ["TimeContext", "TimeDomain", "TimerService", "Timers", "check_time"]
 
 
 def check_time(timestamp: int) -> None:
-    """Raise TypeError or ValueError, where a timer is asked for, unless that is a time: whole
-    milliseconds, in 64 bits as in Flink. One that is none could be compared with no other."""
+    """Raise TypeError or ValueError unless a timer's time is a 64-bit integer of milliseconds.
+
+    The width is Flink's. The check is made when the timer is requested, because any other value
+    could not be compared with other times.
+    """
     if type(timestamp) is not int:
         raise TypeError(
             f"the time of a timer is {timestamp!r:.100}, a {type(timestamp).__name__}: give whole "
@@ -39,21 +42,23 @@ def check_time(timestamp: int) -> None:
 
 
 class TimeDomain(Enum):
-    """By which time a timer fires."""
+    """The time by which a timer fires."""
 
     EVENT_TIME = "event time"
     PROCESSING_TIME = "processing time"
 
 
 class TimeContext(KeyContext, Protocol):
-    """Who knows the key in progress, and how far event time has come."""
+    """Provides the key in progress, and the current watermark."""
 
     current_watermark: int
 
 
 class Timers:
-    """The timers of one operator in one subtask; ``fire`` is called, between two batches, when the
-    first is due by processing time."""
+    """The timers of one operator in one subtask.
+
+    ``fire`` is called, between two batches, when the first timer is due by processing time.
+    """
 
     def __init__(
         self, state: KeyedState, clock: ProcessingTimeService, fire: Callable[[], Any]
@@ -67,11 +72,11 @@ class Timers:
         self._closed = False
 
     def of(self, domain: TimeDomain) -> TimerQueue:
-        """Return those of one domain."""
+        """Return the timers of one domain."""
         return self.event_time if domain is TimeDomain.EVENT_TIME else self.processing_time
 
     def set_clock(self) -> None:
-        """Have the clock call back for the earliest timer."""
+        """Set the clock for the earliest timer."""
         deadline_ms = self.processing_time.deadline_ms
         if self._closed or deadline_ms == self._set_for:
             return
@@ -83,7 +88,7 @@ class Timers:
         )
 
     def close(self) -> None:
-        """Let nothing fire by processing time any more; idempotent."""
+        """Let no more timers fire by processing time; idempotent."""
         self._closed = True
         if self._set is not None:
             self.clock.cancel(self._set)
@@ -95,8 +100,10 @@ class Timers:
 
 
 class TimerService:
-    """PyFlink's TimerService, for the key in progress. Times are milliseconds since 1970, of type
-    int: anything else is refused."""
+    """PyFlink's TimerService, for the key in progress.
+
+    Times are milliseconds since 1970, of type int; other values are refused.
+    """
 
     __slots__ = ("_context", "_timers")
 
@@ -109,27 +116,27 @@ class TimerService:
         return self._timers.clock.get_current_processing_time()
 
     def current_watermark(self) -> int:
-        """Return how far event time has come; the least there is if nothing is known."""
+        """Return the current watermark; the minimum if none is known."""
         return self._context.current_watermark
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Have ``on_timer`` called when the watermark comes to ``timestamp``, once."""
+        """Call ``on_timer`` once, when the watermark reaches ``timestamp``."""
         check_time(timestamp)
         self._timers.event_time.register(timestamp, self._context.current_key)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Have ``on_timer`` called when the millisecond ``timestamp`` has passed, once."""
+        """Call ``on_timer`` once, when the millisecond ``timestamp`` has passed."""
         check_time(timestamp)
         self._timers.processing_time.register(timestamp, self._context.current_key)
         self._timers.set_clock()
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Have it not called; nothing happens if there is no such timer."""
+        """Delete a timer; does nothing if it does not exist."""
         check_time(timestamp)
         self._timers.event_time.delete(timestamp, self._context.current_key)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Have it not called; nothing happens if there is no such timer."""
+        """Delete a timer; does nothing if it does not exist."""
         check_time(timestamp)
         self._timers.processing_time.delete(timestamp, self._context.current_key)
         self._timers.set_clock()

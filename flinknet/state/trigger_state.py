@@ -1,10 +1,10 @@
-"""What a trigger remembers of a window, as states (PyFlink's get_partitioned_state).
+"""Trigger state: the states of a trigger for a window (PyFlink's get_partitioned_state).
 
-Theory of operation. A pane has a dict for its trigger; a state is a view of what stands there under
-the name of its descriptor, so that it is written, and goes, with the pane. Where windows become
-one, the trigger clears what it has of each. Numbers that it leaves are added up; whatever it had
-before is there once more while it is told of the new window, to be merged by descriptor. The rest
-is forgotten, as in Flink.
+Theory of operation. A pane has a dict for its trigger. A state is a view of the entry under its
+descriptor's name, so it is written and removed with the pane. When windows merge, the trigger
+clears its state of each. Numbers that it leaves are added up. While the trigger is notified of the
+new window, its earlier states are available once more, to be merged by descriptor. All other state
+is dropped, as in Flink.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from flinknet.state.window_state import require_plain
 __all__ = ["merged_memory", "merged_state", "state_in"]
 
 Memory = dict[str, Any]
-"""What a trigger remembers of one window, by name."""
+"""The states of a trigger for one window, by name."""
 
 
 class _Named:
-    """The place of one name in a memory: a table of which the name is the key in progress."""
+    """The entry of one name in a memory: a table with the name as the key in progress."""
 
     def __init__(self, memory: Memory, name: str) -> None:
         self._memory = memory
         self.current_key = name
 
     def attach(self, holder: Any) -> None:
-        """Have a state read and write here, as in a table."""
+        """Let a state read and write here, as in a table."""
         holder._entries = self._memory
 
 
 def state_in(memory: Memory, descriptor: Any) -> Any:
-    """Return the state of that kind and name in a memory.
+    """Return the state of the descriptor's kind and name in a memory.
 
-    ConfigurationError for what is no descriptor, and for state that expires or has a serializer.
+    Raises ConfigurationError for an argument that is not a descriptor, and for state that expires
+    or has a serializer.
     """
     if not isinstance(descriptor, StateDescriptor):
         raise ConfigurationError(
@@ -52,7 +53,10 @@ def state_in(memory: Memory, descriptor: Any) -> Any:
 
 
 def merged_memory(parts: Sequence[Mapping[str, Any]]) -> Memory:
-    """What is remembered of windows that became one before the trigger is told: numbers, in sum."""
+    """Return the memory of merged windows for the trigger: the sums of the numbers.
+
+    This is the memory before the trigger is notified of the merge.
+    """
     memory: Memory = {}
     for part in parts:
         for name, kept in part.items():
@@ -62,9 +66,9 @@ def merged_memory(parts: Sequence[Mapping[str, Any]]) -> Memory:
 
 
 def merged_state(parts: Sequence[Mapping[str, Any]], descriptor: Any) -> Any:
-    """What windows that became one have under a descriptor's name together; None if none has.
+    """Return the merged entry of a descriptor's name in merged windows; None if there is none.
 
-    ConfigurationError for state that cannot be merged, as in Flink.
+    Raises ConfigurationError for state that cannot be merged, as in Flink.
     """
     kept = [part[descriptor.name] for part in parts if descriptor.name in part]
     if not kept:

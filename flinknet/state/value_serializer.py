@@ -1,9 +1,9 @@
-"""Serialising what is kept in state: as records are, but that a list stays a list.
+"""Serialisation of state values: as records, except that a list remains a list.
 
-Records that arrive have tuples where lists were sent. What a function keeps in state it goes on
-changing, so a list must come back as one. It is written as an object of a class whose number nobody
-can register (``record_types.py``), wherever it stands: also in a field of a registered object.
-Nothing that is read names a class or a function, so nothing that is read can run code.
+Lists in records arrive as tuples. But a function goes on changing a list in its state, so the list
+must be restored as a list. A list is written as an object of a class with a number that cannot be
+registered (``record_types.py``). This holds anywhere in a value, also in a field of a registered
+object. No restored bytes name a class or a function, so none can run code.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from flinknet.records.serialization.record_types import RecordTypes, Registered
 __all__ = ["StateSerializer", "ValueSerializer", "serializer_name"]
 
 LIST_NUMBER = 2**32
-"""One more than the highest number that a class can be registered under."""
+"""One above the highest number that a class can be registered under."""
 
 LENGTH_MAX = 2**32 - 1
-"""What msgpack itself can express: a checkpoint is as large as the state was."""
+"""msgpack's own limit: a checkpoint may be as large as the state was."""
 
 _SCALARS = frozenset((type(None), bool, int, float, str, bytes))
 
 
 class StateSerializer(Protocol):
-    """How the values of one state are written, for values that cannot be written as records are.
+    """Serializer of the values of one state, for values that cannot be written as records are.
 
-    ``deserialize`` is called with bytes from a checkpoint: whoever cannot trust that must not have
-    it run code, as pickle would. Both are called on the worker's event loop.
+    ``deserialize`` receives bytes from a checkpoint. If checkpoints are not trusted, it must not
+    run code from them, as pickle would. Both methods are called on the worker's event loop.
     """
 
     def serialize(self, value: Any) -> bytes:
@@ -44,12 +44,12 @@ class StateSerializer(Protocol):
 
 
 def serializer_name(serializer: StateSerializer | None) -> str | None:
-    """Return how checkpoints call a serializer: by its class; None for records' own form."""
+    """Return the name of a serializer in checkpoints, its class; None for the form of records."""
     return None if serializer is None else type(serializer).__qualname__
 
 
 class Listed(tuple[Any, ...]):
-    """The elements of a list, for the packer, which would make an array of the list itself."""
+    """The elements of a list; the packer would pack the list itself as an array."""
 
     __slots__ = ()
 
@@ -65,10 +65,10 @@ class StateTypes(RecordTypes):
 
 
 class ValueSerializer:
-    """Serialises the values and keys of state.
+    """Serializer of the values and keys of state.
 
     Args:
-        types: the classes whose objects may be in them, see ``RecordTypes``.
+        types: The classes whose objects values may contain; see ``RecordTypes``.
     """
 
     def __init__(self, types: Registered = None) -> None:
@@ -76,10 +76,10 @@ class ValueSerializer:
         packer = RecordPacker(known)
         self.encode, self.form, self.options = packer.encode, packer.form, packer.options
         self.direct = packer.direct
-        """As those of ``RecordPacker``, for values without a list in them."""
+        """As in ``RecordPacker``, for values without a list in them."""
         self._pack_otherwise = packer.pack_otherwise
         self.unpack: Callable[[bytes | memoryview], Any] = _unpacker(known)
-        """Returns the one value that a content is; raises an Exception if it is none."""
+        """Returns the single value of a content; raises an Exception for an invalid content."""
 
     def pack(self, value: Any) -> bytes:
         """Return the bytes of a value. Raises SerializationError."""
@@ -107,7 +107,7 @@ def _unpacker(types: StateTypes) -> Callable[[bytes | memoryview], Any]:
 
 
 def _with_lists(write: WriteExtension) -> WriteExtension:
-    """Have what a class's objects consist of written with its lists."""
+    """Return a writer that also writes the lists in the objects of a class."""
 
     def write_with_lists(value: Any, pack: Pack) -> tuple[int, bytes]:
         return write(value, lambda content: pack(_marked(content)))

@@ -1,4 +1,4 @@
-"""One value per key."""
+"""Value state: one value per key."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["ValueState"]
 
 
 class ValueState(KeyedAccess):
-    """One value per key; every call is about the key of the record in progress."""
+    """One value per key; every call refers to the key of the record in progress."""
 
     __slots__ = ()
 
     def value(self) -> Any:
-        """Return the value of the current key, None if it has none."""
+        """Return the value of the current key; None if it has none."""
         key = self._context.current_key
         try:
             return self._entries[key]

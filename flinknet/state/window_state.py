@@ -1,8 +1,8 @@
-"""State that a window function keeps: of a key in one window, or of a key in all of them.
+"""State of window functions: for a key in one window, or for a key in all windows.
 
-Theory of operation. State of a window is kept in a table of its own, key -> {window: what is kept},
-so that it lies in the key group of its key. ``WindowTable`` shows a state what that has of the key
-in progress, with the window in the place of the key. What a window has kept is removed with it.
+Theory of operation. State of a window is stored in a separate table, key -> {window: entry}, so it
+is in the key group of its key. ``WindowTable`` shows a state the entries of the key in progress,
+with the window in place of the key. The state of a window is removed with the window.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ _PREFIX = "_window_state/"
 
 
 def require_plain(descriptor: StateDescriptor) -> None:
-    """ConfigurationError for what goes with a window, and is to expire before or to be written in
-    a way of its own."""
+    """Raise ConfigurationError for a descriptor with a time to live or a serializer.
+
+    State of a window is removed with the window, and written as records are.
+    """
     if descriptor.ttl_config is not None or descriptor.serializer is not None:
         raise ConfigurationError(
             f'"{descriptor.name}" is state of a window, which goes with it, and is written as '
@@ -36,13 +38,13 @@ def require_plain(descriptor: StateDescriptor) -> None:
 
 
 class WindowPlace:
-    """Which window speaks: what is the key in the states of windows."""
+    """The current window, which is the key in the states of windows."""
 
     current_key: tuple[int, ...] = ()
 
 
 class WindowTable:
-    """One state in the windows of the key in progress, by window."""
+    """One state for the windows of the key in progress, by window."""
 
     _entries: Entries
 
@@ -51,7 +53,7 @@ class WindowTable:
         table.attach(self)
 
     def attach(self, holder: Any) -> None:
-        """Have a state read and write here, as in a table."""
+        """Let a state read and write here, as in a table."""
         holder._entries = self
 
     def __getitem__(self, window: Any) -> Any:
@@ -67,11 +69,11 @@ class WindowTable:
         return window in self._entries.get(self._context.current_key, ())
 
     def get(self, window: Any) -> Any:
-        """Return what a window has, None if it has nothing."""
+        """Return the entry of a window; None if it has none."""
         return self._entries.get(self._context.current_key, {}).get(window)
 
     def pop(self, window: Any, default: Any = None) -> Any:
-        """Remove what a window has, if it has something, and return it or the default."""
+        """Remove the entry of a window, if there is one, and return it or the default."""
         key = self._context.current_key
         windows = self._entries.get(key)
         if windows is None:
@@ -83,7 +85,7 @@ class WindowTable:
 
 
 class GlobalStateStore(KeyedStateStore):
-    """The state of the key of the window that speaks, in all windows."""
+    """The state of the current window's key, in all windows."""
 
     def __init__(self, state: KeyedState, context: KeyContext) -> None:
         self._state = state
@@ -96,7 +98,7 @@ class GlobalStateStore(KeyedStateStore):
     def _once(
         self, descriptor: StateDescriptor, make: Callable[[StateDescriptor, KeyContext], Any]
     ) -> Any:
-        """Functions ask each time that a window speaks; a state is made the first time."""
+        """Return a state, which is created once: functions request it in every call."""
         kind, state = self._made.get(descriptor.name, (None, None))
         if kind is not descriptor.kind:
             state = make(descriptor, self._context)
@@ -105,8 +107,11 @@ class GlobalStateStore(KeyedStateStore):
 
 
 class WindowStateStore(GlobalStateStore):
-    """The same for state of the key in the window that speaks alone; ConfigurationError for windows
-    that merge, and for state that expires or has a serializer."""
+    """The state of the key in the current window alone.
+
+    Raises ConfigurationError for windows that merge, and for state that expires or has a
+    serializer.
+    """
 
     def __init__(self, state: KeyedState, context: KeyContext, *, merges: bool) -> None:
         self._place = WindowPlace()
@@ -120,11 +125,11 @@ class WindowStateStore(GlobalStateStore):
                 self._tables[name] = WindowTable(entry.table, context)
 
     def enter(self, window: tuple[int, ...]) -> None:
-        """It is this window that speaks, of the key in progress."""
+        """Set the current window, of the key in progress."""
         self._place.current_key = tuple(window)
 
     def remove(self) -> None:
-        """The window goes, with all state of its own."""
+        """Remove all state of the current window."""
         for table in self._tables.values():
             table.pop(self._place.current_key)
 

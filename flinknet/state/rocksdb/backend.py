@@ -1,5 +1,7 @@
-"""The keyed state of one operator in one subtask, in a database of its own (Flink's
-RocksDBKeyedStateBackend)."""
+"""The keyed state of one operator in one subtask, in a database of its own.
+
+It corresponds to Flink's RocksDBKeyedStateBackend.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,10 @@ __all__ = ["RocksDBKeyedStateBackend"]
 
 
 class RocksDBKeyedStateBackend:
-    """The tables of the operator that ``whose`` names, for people, in a database in ``path``, which
-    is made when it is first needed. Raises StateError."""
+    """Backend in a RocksDB database in ``path``, which is created when it is first needed.
+
+    ``whose`` names the operator in errors. Raises StateError.
+    """
 
     is_on_disk = True
 
@@ -74,7 +78,10 @@ class RocksDBKeyedStateBackend:
 
 
 def _disk_entries(places: dict[int, tuple[int, RocksDBCapture]]) -> Iterator[DiskEntry]:
-    """All tables are in one database: the snapshot of one of them is that of all."""
+    """Iterate over the captured entries on disk.
+
+    All tables are in one database, so the snapshot of one capture covers all tables.
+    """
     _, first = next(iter(places.values()))
     for row, value in first.rows():
         index, capture = places[int.from_bytes(row[2:4], "big")]

@@ -1,9 +1,9 @@
-"""The RocksDB database of one operator in one subtask, and what is wrong with it, in words.
+"""The RocksDB database of one operator in one subtask, and its errors.
 
-It is a working copy: checkpoints are what a job goes on from. So nothing is logged before it is
-written, and nothing is synced. What RocksDB says is raised as a StateError that names the operator
-and the directory; a write that its background threads could not make, because the disk is full,
-say, is raised by one of the next.
+The database is a working copy: a job continues from checkpoints. So there is no write-ahead log,
+and nothing is synced. An error of RocksDB is raised as a StateError that names the operator and the
+directory. If a background write fails, for example because the disk is full, one of the next writes
+raises the error.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from flinknet.texts import text_of
 __all__ = ["Database", "StateRows"]
 
 BLOOM_BITS = 10
-"""Per key; a key that is not there is then looked for in vain once in a hundred times."""
+"""Bits per key; about one in a hundred look-ups of a missing key then reads in vain."""
 
 LOG_BYTES_MAX = 1 << 20
 OPEN_FILES_MAX = 256
 
 
 class Database:
-    """An open database in ``directory``, which is made for it and removed with it.
+    """An open database in ``directory``, which is created and removed with it.
 
-    ``whose`` is the operator, for errors. Raises StateError.
+    ``whose`` names the operator in errors. Raises StateError.
     """
 
     def __init__(self, directory: Path, whose: str, config: StateConfig) -> None:
@@ -60,15 +60,15 @@ class Database:
             raise self.failed("keyed state", "opened", cause) from cause
 
     def close(self) -> None:
-        """Close and remove it; idempotent."""
+        """Close and remove the database; idempotent."""
         rows, self.open_rows = self.open_rows, None
         if rows is not None:
-            with suppress(Exception):  # what it cannot write any more is of no use
+            with suppress(Exception):  # pending writes are not needed any more
                 rows.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def failed(self, state: str, what: str, cause: Exception) -> StateError:
-        """Return what is to be raised for something that RocksDB has said."""
+        """Return the StateError for an error of RocksDB."""
         return StateError(
             f"{state} of {self.whose} cannot be {what} in the RocksDB database in "
             f"{self.directory}: {text_of(cause)}; look for room on that disk, or choose another "
@@ -77,15 +77,17 @@ class Database:
 
 
 class StateRows:
-    """The rows of a database, as one state reads and writes them: its errors are in that state's
-    name. All states see the same rows."""
+    """The rows of a database, read and written for one state, which its errors name.
+
+    All states see the same rows.
+    """
 
     def __init__(self, database: Database, state: str) -> None:
         self.database = database
         self._state = state
 
     def get(self, key: bytes) -> bytes | None:
-        """Return what is stored under a key."""
+        """Return the value of a key; None if there is none."""
         try:
             found: bytes | None = self.database.open_rows.get(key)
         except Exception as cause:
@@ -93,7 +95,7 @@ class StateRows:
         return found
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Store something under a key."""
+        """Store the value of a key."""
         self.database.rows_written += 1
         try:
             self.database.open_rows.put(key, value)
@@ -101,7 +103,7 @@ class StateRows:
             raise self._failed("written", cause) from cause
 
     def put_all(self, rows: list[tuple[bytes, bytes]]) -> None:
-        """Store several."""
+        """Store several rows."""
         self.database.rows_written += len(rows)
         batch = WriteBatch(raw_mode=True)
         for key, value in rows:
@@ -112,17 +114,18 @@ class StateRows:
             raise self._failed("written", cause) from cause
 
     def delete(self, key: bytes) -> None:
-        """Store nothing under a key."""
+        """Delete the row of a key."""
         try:
             self.database.open_rows.delete(key)
         except Exception as cause:
             raise self._failed("written", cause) from cause
 
     def snapshot(self) -> RdictIter:
-        """Return what is stored now, in no time, for ``iterate``; to be let go of.
+        """Return the current content for ``iterate``, in constant time; the caller must drop it.
 
-        An iterator sees what was stored when it was made. rocksdict's own snapshots cannot be
-        iterated: that shows what is stored later, too."""
+        An iterator sees the content at the time of its construction. rocksdict's own snapshots
+        cannot be used: iterating over one also shows later rows.
+        """
         try:
             snapshot: RdictIter = self.database.open_rows.iter()
         except Exception as cause:
@@ -130,8 +133,10 @@ class StateRows:
         return snapshot
 
     def iterate(self, snapshot: RdictIter, first: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over what was stored then, from a key on, in the order of the keys; one after the
-        other."""
+        """Iterate over the content of a snapshot, from a key on, in key order.
+
+        Only one iteration at a time is possible.
+        """
         try:
             snapshot.seek(first)
             while snapshot.valid():
@@ -149,7 +154,8 @@ def _options(config: StateConfig) -> Options:
     blocks = BlockBasedOptions()
     blocks.set_block_cache(Cache(config.rocksdb_block_cache_bytes))
     blocks.set_bloom_filter(BLOOM_BITS, False)
-    # In parts, so that they fit into the cache: as wholes they would be read for every key.
+    # Indexes and filters are split so that they fit the cache; whole ones would be read for every
+    # key.
     blocks.set_cache_index_and_filter_blocks(True)
     blocks.set_index_type(BlockBasedIndexType.two_level_index_search())
     blocks.set_partition_filters(True)

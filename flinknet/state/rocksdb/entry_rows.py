@@ -1,9 +1,9 @@
 """The entries of one table as rows of its database: keys as objects, values packed.
 
-Nearly all keys have a row of their own that their type tells (``RowKeys.plain``), so an entry is
-one row that is read, written or deleted. As soon as one was written that shares its row, every key
-is looked for in both kinds of rows, since keys that are equal may be written in two ways: one entry
-has a key, under the way in which it was written first.
+Nearly every key has a row of its own, computed from its type (``RowKeys.plain``), so reading,
+writing or deleting an entry takes one row. As soon as a key with a shared row was written, every
+key is looked up in both kinds of rows, because equal keys may be written in two forms. A key has
+one entry, in the form that was written first.
 """
 
 from __future__ import annotations
@@ -19,21 +19,24 @@ from flinknet.state.rocksdb.row_keys import RowKeys, form_of, parse_row_key
 __all__ = ["EntryRows", "Place", "entries_of"]
 
 Place = tuple[bytes, bytes | None]
-"""A row, and in one that may have several entries the packed key."""
+"""A row, and the packed key if the row may have several entries."""
 
 
 class EntryRows:
-    """The entries whose rows have these keys. Raises StateError for the database, and for what is
-    no key SerializationError or one of KEY_ERRORS."""
+    """The entries of one table.
+
+    Raises StateError for errors of the database. Raises SerializationError or one of KEY_ERRORS for
+    a value that cannot be a key.
+    """
 
     def __init__(self, rows: StateRows, keys: RowKeys) -> None:
         self._rows = rows
         self._keys = keys
         self._has_shared = False
-        """Whether any row was written that may have several entries."""
+        """Whether a row that may have several entries was written."""
 
     def find(self, key: Any) -> tuple[Any, bytes | None]:
-        """Return the key as it was stored, and what was; the key and None for nothing."""
+        """Return the stored key and its value; the given key and None if there is none."""
         row = self._keys.plain(key)
         if row is not None and not self._has_shared:
             return key, self._rows.get(row)
@@ -51,7 +54,7 @@ class EntryRows:
         return key, None
 
     def put_all(self, entries: Iterable[tuple[Any, bytes]]) -> None:
-        """Store entries, in the place of those that are there."""
+        """Store entries, replacing those of equal keys."""
         rows: list[tuple[bytes, bytes]] = []
         for key, content in entries:
             row = self._keys.plain(key)
@@ -72,7 +75,7 @@ class EntryRows:
             self._remove_equal(key)
 
     def place_of(self, key: Any) -> Place:
-        """Return where an entry is whose key is written in this way."""
+        """Return the place of the entry of a key in this form."""
         row = self._keys.plain(key)
         if row is not None:
             return row, None
@@ -80,7 +83,7 @@ class EntryRows:
         return (place.own, None) if place.is_own else (place.shared, place.packed)
 
     def _remove_equal(self, key: Any) -> None:
-        """Remove the entry of a key, in whichever way that was written."""
+        """Remove the entry of a key, in any form."""
         place = self._keys.of(key)
         has_own = self._rows.get(place.own) is not None
         if has_own and _is_same(self._keys.key_of(form_of(place.own)), key):
@@ -91,7 +94,7 @@ class EntryRows:
             self._put_pairs(place.shared, others)
 
     def _put(self, key: Any, content: bytes) -> None:
-        """Store an entry where none is."""
+        """Store an entry for a key without one."""
         place = self._keys.of(key)
         if place.is_own:
             self._rows.put(place.own, content)
@@ -108,7 +111,7 @@ class EntryRows:
 
 
 def entries_of(row: bytes, value: bytes) -> Iterator[tuple[int, int, Place, bytes, bytes]]:
-    """Iterate over what a row has: key group, number of the table, place, key and value, packed."""
+    """Iterate over the entries of a row: key group, table number, place, packed key and value."""
     group, number, is_own, form = parse_row_key(row)
     if is_own:
         yield group, number, (row, None), form, value
@@ -118,12 +121,12 @@ def entries_of(row: bytes, value: bytes) -> Iterator[tuple[int, int, Place, byte
 
 
 def _is_same(stored: Any, key: Any) -> bool:
-    """Whether two comparable keys are one: NaN, which equals nothing, is the same object."""
+    """Return whether two comparable keys are equal; NaN equals itself by identity."""
     return stored is key or bool(stored == key)
 
 
 def _pairs(value: bytes | None) -> list[tuple[bytes, bytes]]:
-    """Return the keys and values of a row that may have several."""
+    """Return the keys and values of a row that may have several entries."""
     if value is None:
         return []
     flat: Iterable[bytes] = msgpack.unpackb(value)

@@ -1,15 +1,15 @@
-"""Under which bytes an entry of keyed state is stored.
+"""Row keys: the bytes under which an entry of keyed state is stored.
 
 ::
 
     key group u16  number of the table u16  0 or 1  form of the key
 
-Rows are in the order of these bytes, so by key group, as a checkpoint is. The form is that which
-the key is hashed as (``records/key_forms.py``): keys that Python says are equal have one form, but
-some that are not have the same, such as 1 and an enumeration's member with that value. So there are
-two kinds of rows. In one with 0 the form is the key as a checkpoint has it: text, whole numbers,
-tuples of these, and most others. In one with 1 are all other keys with that form, such as True and
-1.0, each with its value behind it.
+Rows are ordered by these bytes, so by key group, like a checkpoint. The form is the form that the
+key is hashed as (``records/key_forms.py``). Keys that Python considers equal have one form, but
+some unequal keys share it, such as 1 and an enumeration's member with that value. So there are two
+kinds of rows. A row with 0 has a single entry, and the form equals the key in a checkpoint: text,
+integers, tuples of these, and most others. A row with 1 has all other keys with the form, such as
+True and 1.0, each with its value.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _FORM_AT = 5
 
 
 class RowKey(NamedTuple):
-    """Where an entry is stored."""
+    """Place of an entry."""
 
     own: bytes
-    """The row that has the entry alone, if there is one."""
+    """The row for the entry alone."""
     shared: bytes
-    """The row in which it is with others, if it is in one."""
+    """The row that the entry may share with others."""
     packed: bytes
-    """The key as a checkpoint has it."""
+    """The key as in a checkpoint."""
     is_own: bool
-    """Whether it belongs into a row of its own."""
+    """Whether the entry belongs into ``own``."""
 
 
 class RowKeys:
-    """The keys of one table's rows."""
+    """The row keys of one table."""
 
     def __init__(self, number: int, serializer: ValueSerializer, max_parallelism: int) -> None:
         self._own = number.to_bytes(2, "big") + OWN
@@ -55,8 +55,10 @@ class RowKeys:
         self._max_parallelism = max_parallelism
 
     def plain(self, key: Any) -> bytes | None:
-        """Return the row of a key that is its own form by its type; None for others. No other key
-        with a row of its own has this one."""
+        """Return the row of a key of a type that is its own form; None for other keys.
+
+        No other key has this row as its own row.
+        """
         kind = type(key)
         if kind is not str and kind is not int:
             if kind is not tuple:
@@ -68,12 +70,14 @@ class RowKeys:
         try:
             form = self._encode(key, self._form, self._options)
         except TypeError:
-            form = self._pack(key)  # a number that is too large, which says so
+            form = self._pack(key)  # an integer that is too large, which raises here
         return self._group(form) + self._own + form
 
     def of(self, key: Any) -> RowKey:
-        """Return where any key's entry is stored. Raises SerializationError, or KEY_ERRORS, for
-        what is no key."""
+        """Return the place of the entry of any key.
+
+        Raises SerializationError or one of KEY_ERRORS for a value that cannot be a key.
+        """
         packed = self._pack(key)
         form: bytes = self._pack_form(key_form(key))
         group = self._group(form)
@@ -94,7 +98,7 @@ def form_of(row: bytes) -> bytes:
 
 
 def parse_row_key(row: bytes) -> tuple[int, int, bool, bytes]:
-    """Return the key group, the number of the table, whether it is an entry's own, and the form."""
+    """Return the key group, the table number, whether the row is an own row, and the form."""
     return (
         int.from_bytes(row[:2], "big"),
         int.from_bytes(row[2:4], "big"),

@@ -1,22 +1,20 @@
-"""A state table of which most is in RocksDB.
+"""State table with most of its entries in RocksDB.
 
-Theory of operation. ``live`` has the objects of the keys in use, and is to be used as any table's:
-a key that is not in it is looked for in the database and put there. So a value that is in ``live``
-may be changed in place. Before a key is looked for room is made, if ``live`` is full: the entries
-that came first are packed and, if these are not the bytes that were read, written to the database.
-Whoever writes has looked for the key before: so ``live`` does not grow without bounds, and a key
-stays the one that came first, of those that are equal. When state is restored there is none before;
-then ``trim`` is called.
+Theory of operation. ``live`` holds the objects of the keys in use, and is used like that of any
+table. A key that is not in ``live`` is loaded from the database. So a value in ``live`` may be
+changed in place. Before a load, entries are evicted if ``live`` is full: the oldest entries are
+packed and, if their bytes differ from the bytes that were read, written to the database. Every
+write first looks up its key. So ``live`` stays bounded, and of equal keys the first one stays. A
+restore writes without look-ups and therefore calls ``trim``.
 
-A capture takes no time that depends on the size of the state. What is live is frozen and a new,
-empty front takes its place, as in memory (``state_table.py``); of the rest RocksDB makes a snapshot
-of its own. Until the capture is closed, what could be changed is copied out of the frozen entries.
-Which of these are not the present ones any more is in ``_superseded``. Then ``merge`` makes them
-live again.
+A capture takes constant time. The live entries are frozen, and a new, empty front replaces them, as
+in memory (``state_table.py``); RocksDB makes a snapshot of its own for the rest. Until the capture
+is closed, changeable values are copied out of the frozen entries. ``_superseded`` holds the frozen
+keys with outdated entries. ``merge`` then makes the frozen entries live again.
 
 Invariants: an entry is live, or frozen and not superseded, or in the database, and the first of
-these counts; what is frozen does not change as long as it is captured; ``_read`` has for a live or
-frozen key the bytes that the database has for it, or nothing.
+these is valid. Frozen entries do not change while they are captured. ``_read`` has, for a live or
+frozen key, the bytes that the database has for it, or nothing.
 """
 
 from __future__ import annotations
@@ -39,10 +37,10 @@ from flinknet.texts import text_of
 __all__ = ["RocksDBCapture", "RocksDBTable"]
 
 EVICTED_AT_ONCE = 128
-"""Entries that make room at a time: a fraction of a millisecond."""
+"""Entries evicted at a time: a fraction of a millisecond."""
 
 MERGED_AT_ONCE = 256
-"""Frozen entries that become live at a time, since as many may have to make room."""
+"""Frozen entries that become live at a time; as many may have to be evicted."""
 
 _ABSENT: Any = object()
 
@@ -50,7 +48,7 @@ Convert = Callable[[Any], Any]
 
 
 class CachedEntries(dict[Any, Any]):
-    """What is live; what is not found here is looked for in the table."""
+    """The live entries; other keys are loaded through the table."""
 
     __slots__ = ("_table",)
 
@@ -84,19 +82,19 @@ class CachedEntries(dict[Any, Any]):
 
 
 class RocksDBCapture(TableCapture):
-    """What a table held at one moment: frozen entries, which count, and a snapshot."""
+    """Content of a table at one moment: frozen entries, which take precedence, and a snapshot."""
 
     def __init__(self, table: RocksDBTable, frozen: Entries, snapshot: RdictIter) -> None:
         super().__init__(table, (frozen,))
         self.number = table.number
         self.seen: set[Place] = set()
-        """Where that would be which was iterated in memory."""
+        """The places that the entries iterated in memory would have."""
         self._snapshot: RdictIter | None = snapshot
         self._origin = table
         self._deserialise = table.deserialise
 
     def detach(self, entries_max: int) -> bool:
-        """Nothing is taken: what is in memory is a part of it."""
+        """Return False: a part of the captured entries is on disk, so none are detached."""
         return False
 
     def entries(self) -> Iterator[tuple[Any, Any]]:
@@ -108,7 +106,7 @@ class RocksDBCapture(TableCapture):
                     yield key, self._origin.decode(key, content, self._deserialise)
 
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over the rows of all tables of the database, as they were."""
+        """Iterate over the captured rows of all tables of the database."""
         assert self._snapshot is not None, "a capture is iterated before it is closed"
         return self._origin.rows.iterate(self._snapshot)
 
@@ -119,7 +117,7 @@ class RocksDBCapture(TableCapture):
                 self.seen.add(self._origin.stored.place_of(key))
 
     def entries_of(self, row: bytes, value: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
-        """Iterate over key group, table, key and value of what a row has and was not seen."""
+        """Iterate over key group, table, key and value of a row's entries not seen in memory."""
         for group, number, place, key, content in entries_of(row, value):
             if place not in self.seen:
                 yield group, number, key, content
@@ -131,7 +129,7 @@ class RocksDBCapture(TableCapture):
 
 
 class RocksDBTable(StateTable):
-    """The table ``number`` of a database, of the state ``name``."""
+    """The table ``number`` of a database, for the state ``name``."""
 
     is_on_disk = True
 
@@ -158,16 +156,16 @@ class RocksDBTable(StateTable):
         self._read: dict[Any, bytes] = {}
         self._frozen_entries: Entries = {}
         self._frozen_keys: Entries = {}
-        """The frozen keys to which others may be equal: a key stays the one that came first."""
+        """The frozen keys that may equal other keys: of equal keys the first one stays."""
         self._superseded: set[Any] = set()
         self._absent: Any = _ABSENT
-        """A key that is nowhere, unless something was written since."""
+        """A key that is known to be missing, until the next write."""
         self._set_live(CachedEntries(self))
 
     # -- what is live
 
     def load(self, key: Any) -> Any:
-        """Make the value of a key that is not live live, and return it, if there is one."""
+        """Load the entry of a key into ``live``, and return its value; _ABSENT if there is none."""
         if key is self._absent:
             return _ABSENT
         self.trim()
@@ -195,7 +193,7 @@ class RocksDBTable(StateTable):
         return value
 
     def removed(self, key: Any) -> None:
-        """A key was live, and is to be nowhere."""
+        """Remove a key that was live from the frozen entries and the database."""
         self._read.pop(key, None)
         if not self._captures:
             self._frozen_entries.pop(key, None)
@@ -205,12 +203,12 @@ class RocksDBTable(StateTable):
         self.stored.remove(key)
 
     def trim(self) -> None:
-        """Make room, if more is live than should be."""
+        """Evict entries while too many are live."""
         while len(self.live) > self._cached_max:
             self._write_back(EVICTED_AT_ONCE)
 
     def _write_back(self, count: int) -> None:
-        """Write so many entries of those that are live, and have them live no more."""
+        """Write up to ``count`` live entries back, and evict them."""
         live = self.live
         entries = list(islice(dict.items(live), count))
         packed = [(key, self._encode(key, value)) for key, value in entries]
@@ -227,8 +225,11 @@ class RocksDBTable(StateTable):
     # -- values
 
     def sweep(self, left_of: Convert, first: bytes, count: int) -> bytes:
-        """Look at so many rows, from one on, and keep of each entry what ``left_of`` returns for
-        it, None for nothing; what is in memory is left alone. Return the row to go on with."""
+        """Apply ``left_of`` to the entries in ``count`` rows, from ``first`` on.
+
+        The result replaces the entry; None removes it. Entries in memory are not changed. Return
+        the row to continue with; empty at the end.
+        """
         rows = self.rows.iterate(self.rows.snapshot(), first)
         for row, value in islice(rows, count):
             for _, number, _, packed, content in entries_of(row, value):
@@ -255,7 +256,7 @@ class RocksDBTable(StateTable):
         self._serialise, self.deserialise = serialise, deserialise
 
     def read_with(self, deserialise: Convert) -> None:
-        """What is stored are the serializer's bytes in any case: ``use_serializer`` follows."""
+        """Do nothing: the rows are the serializer's bytes; ``use_serializer`` follows."""
 
     def convert(self, function: Convert) -> None:
         self._forget_live()
@@ -267,7 +268,7 @@ class RocksDBTable(StateTable):
                     self.stored.put_all([(self.keys.key_of(packed), converted)])
 
     def _forget_live(self) -> None:
-        """Have nothing in memory, but what is captured."""
+        """Write all entries in memory back, and evict them; captured entries stay."""
         while self.merge(EVICTED_AT_ONCE):
             pass
         for key, value in self._frozen_entries.items():
@@ -332,7 +333,7 @@ class RocksDBTable(StateTable):
         return bool(frozen)
 
     def _visible(self) -> Entries:
-        """Return what is in memory, the present entries."""
+        """Return the valid entries in memory."""
         superseded = self._superseded
         visible = {k: v for k, v in self._frozen_entries.items() if k not in superseded}
         visible.update(dict.items(self.live))
