@@ -1,4 +1,4 @@
-"""What programs import from ``pyflink.common``: types, rows, times, configuration."""
+"""The names of ``pyflink.common``: types, rows, times, configuration."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""PyFlink's names, and how flinknet differs from them."""
+"""PyFlink's names, and the differences of flinknet from them."""

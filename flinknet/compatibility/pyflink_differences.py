@@ -1,6 +1,7 @@
-"""What of PyFlink's DataStream API is not in flinknet, or is otherwise, and why.
+"""PyFlink API compatibility: names of the DataStream API that are missing or differ, and why.
 
-The documentation's table says it, and so does the error of a program that imports or uses it.
+The documentation's table is generated from this, and so is the error of a program that imports or
+uses such a name.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ BATCH_DIFFERENCE = (
     "that are not due at the end of the input do not fire, and a failure ends the job unless a "
     "restart strategy is set, which runs all of it again"
 )
-"""What a job in mode BATCH is told, once."""
+"""The message that a job in mode BATCH receives once."""
 
 ALL_OF_IT = "*"
 
@@ -340,7 +341,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
 VALUE_DIFFERENCES: dict[str, dict[str, str]] = {
     "RuntimeExecutionMode": {"BATCH": BATCH_DIFFERENCE},
 }
-"""Of enumerations, the members that are here and mean something else."""
+"""The members of enumerations that exist here with another meaning."""
 
 
 NO_CONNECTOR = (
@@ -402,12 +403,14 @@ MODULES: dict[str, str] = {
         )
     },
 }
-"""PyFlink's modules that are not here."""
+"""PyFlink's modules that flinknet does not have."""
 
 
 def not_here(module: str) -> Callable[[str], NoReturn]:
-    """Return the ``__getattr__`` of a module with PyFlink's name: a class of PyFlink's that
-    is not here says why when it is imported."""
+    """Return the ``__getattr__`` of a module with PyFlink's name.
+
+    Importing a missing class of PyFlink then raises an error with the reason.
+    """
 
     def missing(name: str) -> NoReturn:
         why = DIFFERENCES.get(name, {}).get(ALL_OF_IT)
@@ -419,11 +422,11 @@ def not_here(module: str) -> Callable[[str], NoReturn]:
 
 
 class PyFlinkNames:
-    """A class of PyFlink's name: what it has not of PyFlink's methods, it says why."""
+    """A class with PyFlink's name; access to a missing method of PyFlink raises the reason."""
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # or every name would pass for one of its attributes
+    if not TYPE_CHECKING:  # a type checker would accept every attribute
 
         def __getattr__(self, name: str) -> None:
             for class_ in type(self).__mro__:

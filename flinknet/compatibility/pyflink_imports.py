@@ -1,9 +1,9 @@
-"""Imports of PyFlink's modules: those that have its names alone, and those that are not here.
+"""Import hook for PyFlink's modules, both existing and missing ones.
 
-Programs for PyFlink run when ``pyflink`` is ``flinknet`` in their import lines. The finder below is
-asked last, when no other has found the module. It makes a module of the table of PyFlink's names.
-For the rest of PyFlink, Python's own error would name the module and no more: the finder gives the
-reason that the documentation gives.
+Programs for PyFlink run if ``pyflink`` is replaced by ``flinknet`` in their imports. The finder
+below is tried last, when no other finder has found the module. It creates a module from the table
+of PyFlink's names. For the rest of PyFlink, Python's error would only name the module; the finder
+raises the reason that the documentation gives.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ __all__ = ["PyFlinkImports", "answer_imports"]
 
 _PACKAGE = __name__.partition(".")[0]
 _WITH_NAMES = (f"{_PACKAGE}.common", f"{_PACKAGE}.datastream")
-"""Packages of PyFlink's names: ``from package import Name`` asks finders for a name that the
-package has not."""
+"""Packages of PyFlink's names.
+
+``from package import Name`` asks finders for a name that the package does not have.
+"""
 _CONNECTORS = f"{_PACKAGE}.datastream.connectors"
-"""The package from which older programs import FlinkKafkaConsumer and the like."""
+"""The package from which older programs import connectors such as FlinkKafkaConsumer."""
 
 
 class PyFlinkImports:
-    """Finds the modules of PyFlink's names; raises ImportError for the rest of PyFlink.
+    """Finder of the modules of PyFlink's names; raises ImportError for the rest of PyFlink.
 
     It has no base of ``importlib.abc``, whose import takes milliseconds of each process.
     """
@@ -36,7 +38,7 @@ class PyFlinkImports:
         package, _, rest = fullname.partition(".")
         if package != _PACKAGE:
             return None
-        # Now, because most programs never come here.
+        # Imported here, because most programs never need these modules.
         from flinknet.compatibility.pyflink_differences import (
             ALL_OF_IT,
             DIFFERENCES,
@@ -50,8 +52,8 @@ class PyFlinkImports:
         module = f"pyflink.{rest}"
         why = MODULES.get(module)
         if why is not None:
-            # With the name of the module that was asked for, `from flinknet import table` would
-            # drop this error for one of its own.
+            # With the name of the requested module, `from flinknet import table` would replace this
+            # error by one of its own.
             raise ModuleNotFoundError(f"{module} is not in flinknet, {why}", name=module)
         parent, _, name = fullname.rpartition(".")
         if parent in _WITH_NAMES:
@@ -64,6 +66,6 @@ class PyFlinkImports:
 
 
 def answer_imports() -> None:
-    """Answer imports of PyFlink's modules from now on."""
+    """Install the finder for PyFlink's modules; idempotent."""
     if not any(isinstance(finder, PyFlinkImports) for finder in sys.meta_path):
         sys.meta_path.append(PyFlinkImports())

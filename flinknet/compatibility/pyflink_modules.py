@@ -1,8 +1,8 @@
-"""Modules that have nothing but PyFlink's names, and are made when a program imports them.
+"""Modules that contain only PyFlink's names, created when a program imports them.
 
 PyFlink has many small modules, such as ``pyflink.datastream.functions``, and flinknet has few. A
-program for PyFlink imports from the small ones. The table says which names each such module has; a
-type checker reads them in the stubs that are made of the same table.
+program for PyFlink imports from the small ones. The table lists the names of each such module. A
+type checker reads the names in stubs that are generated from the same table.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ NAMES = {
         "WindowAssigner"
     ),
 }
-"""The names that each module has, below ``flinknet``."""
+"""The names of each module, below ``flinknet``."""
 
 
 def package_of(module: str) -> str:
@@ -78,7 +78,7 @@ def package_of(module: str) -> str:
 
 
 class PyFlinkModule(Loader):
-    """Makes a module of the table."""
+    """Loader of the modules of the table."""
 
     def __init__(self, module: str) -> None:
         self._module = module

@@ -1,6 +1,6 @@
-"""Types behind the names of PyFlink's classes: ``WindowFunction[tuple, tuple, str, TimeWindow]``.
+"""Type arguments of PyFlink's classes: ``WindowFunction[tuple, tuple, str, TimeWindow]``.
 
-They say what a class takes and gives, to who reads; nothing looks at them when it runs.
+The arguments document the types that a class takes and returns; no code reads them at run time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["Subscripted"]
 
 
 class Subscripted:
-    """A class that is itself when it is subscripted with types."""
+    """A class that returns itself when it is subscripted with types."""
 
     __slots__ = ()
 

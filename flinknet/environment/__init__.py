@@ -1,1 +1,1 @@
-"""The thread and the time that the chain of a subtask runs in."""
+"""The thread and the clocks of a subtask's chain."""

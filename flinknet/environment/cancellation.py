@@ -1,4 +1,4 @@
-"""Whether a task is being cancelled, or only says so: user code may raise a CancelledError, too."""
+"""Tells the cancellation of a task from a CancelledError that user code raises."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ __all__ = ["is_cancelled"]
 
 
 def is_cancelled(error: BaseException) -> bool:
-    """Return whether ``error`` is the cancellation of the current task, or in the thread of a
-    subtask of that subtask's."""
+    """Return whether ``error`` is the cancellation of the current task.
+
+    In the thread of a subtask, the task is the subtask's.
+    """
     if not isinstance(error, asyncio.CancelledError):
         return False
     task = task_of_subtask() if is_in_task_thread() else asyncio.current_task()

@@ -1,10 +1,10 @@
-"""The time of day as the coordinator's clock has it: what times of different hosts compare in.
+"""The coordinator's clock, in which times of different hosts are compared.
 
-Theory of operation. The clocks of two hosts may differ by more than a record takes from one to the
-other. So a time that another host will compare with its own, or that comes from another host, is
-one of the coordinator's clock. The worker measures at each heartbeat by how much its own clock is
-ahead of that one (``cluster/control/clock_offset.py``), and sets that here. On one machine, and in
-a program without a coordinator, it is 0.
+Theory of operation. The clocks of two hosts may differ by more than the transfer time of a record.
+So a time that another host compares with its own, or that comes from another host, is measured by
+the coordinator's clock. At each heartbeat the worker measures how far its own clock is ahead
+(``cluster/control/clock_offset.py``), and sets the offset here. The offset is 0 on one machine, and
+in a program without a coordinator.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ class ClusterClock:
 
     def __init__(self) -> None:
         self.ahead_ms = 0
-        """By how much the clock of this machine is ahead of it."""
+        """Milliseconds by which this machine's clock is ahead."""
 
     def now_ms(self) -> int:
-        """Return the time that it shows, in milliseconds since 1970."""
+        """Return the clock's time, in milliseconds since 1970."""
         return wall_clock_ms() - self.ahead_ms
 
     def shows_at(self, own_ms: int) -> int:
-        """Return the time that it shows when the clock of this machine shows ``own_ms``."""
+        """Return the clock's time when this machine's clock shows ``own_ms``."""
         return own_ms - self.ahead_ms
 
 
 CLUSTER_CLOCK = ClusterClock()
-"""For all subtasks of this process."""
+"""The clock of all subtasks of this process."""

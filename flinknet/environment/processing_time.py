@@ -1,26 +1,26 @@
-"""Processing time: what a subtask does at a time (Flink's ProcessingTimeService).
+"""Processing time: timers of a subtask (Flink's ProcessingTimeService).
 
-Theory of operation. A timer of the event loop only puts a call into the subtask's mailbox, so that
-it is made between two batches. A timer is due when its millisecond has *passed*: the clock counts
-whole milliseconds, so a record that is processed later may still have that time, and belongs to the
-window that ends with it (Flink adds the same millisecond, ProcessingTimeServiceUtil). What a call
-raises fails the subtask, as what an operator raises does. When the service is closed, no timer
-fires any more. A function may set and cancel timers in the thread of its subtask: the loop has them
-a moment later.
+Theory of operation. A timer of the event loop only puts a call into the subtask's mailbox, so the
+call is made between two batches. A timer is due when its millisecond has *passed*. The clock counts
+whole milliseconds, so a record processed later may still have that time, and belongs to the window
+that ends with it (Flink adds the same millisecond, ProcessingTimeServiceUtil). An error of a call
+fails the subtask, like an error of an operator. After the service is closed, no timer fires. A
+function may set and cancel timers in the thread of its subtask; the loop receives them a moment
+later.
 
-There are two kinds of timers. One that waits for a *delay* (watermarks, idleness, time-outs) counts
-time that has gone by, and no setting of the clock concerns it. One that waits for a *time* (those
-of users, and of windows) follows the clock of the machine, which may be set:
+There are two kinds of timers. A timer for a *delay* (watermarks, idleness, time-outs) counts
+elapsed time, and ignores changes of the clock. A timer for a *time* (of users, and of windows)
+follows the machine's clock, which may be changed:
 
-- If it is set forward, processing time goes forward with it. A timer notices that within
+- If the clock is set forward, processing time goes forward with it. A timer notices that within
   ``LOOK_AGAIN_S``.
-- If it is set back, processing time does not go back, and does not stand still until the clock has
-  caught up. It goes on at nine tenths of its pace until then. So timers fire, windows close, and
-  each in its order; after an hour's step a minute's window takes 67 s for ten hours.
+- If the clock is set back, processing time neither goes back nor stands still. It runs at nine
+  tenths of its pace until the clock has caught up. So timers fire and windows close, in their
+  order; after a step of an hour, a window of a minute takes 67 s for ten hours.
 
-Flink reads the clock as it is. What its timer service has scheduled comes after the delay that it
-had then; but what is scheduled anew after a step back, which is all that lies behind the next timer
-of each operator, waits until the clock has caught up, and windows of the past open a second time.
+Flink reads the clock as it is. Its scheduled timers keep their delay after a step back. But a timer
+that is scheduled anew, as all timers behind the next one of each operator are, waits until the
+clock has caught up, and windows of the past open a second time.
 """
 
 from __future__ import annotations
@@ -41,37 +41,41 @@ __all__ = [
 ]
 
 LOOK_AGAIN_S = 60.0
-"""After which a timer looks at the clock again: the machine may have slept, or its clock may have
-been set forward."""
+"""Interval after which a timer reads the clock again.
+
+The machine may have slept, or its clock may have been set forward.
+"""
 
 _NS = 1_000_000
 
 
 def wall_clock_ms() -> int:
-    """Return milliseconds since 1970, as the machine has them."""
+    """Return milliseconds since 1970 by the machine's clock."""
     return machine.wall_time_ns() // _NS
 
 
 def _steady_ms() -> int:
-    """Return milliseconds of a clock that nobody sets."""
+    """Return milliseconds of the monotonic clock."""
     return machine.monotonic_ns() // _NS
 
 
 class ProcessingClock:
-    """The time of day, which no thread sees go back or stand still. Threads share it."""
+    """The time of day, which never goes back or stands still for any thread. Threads share it."""
 
     def __init__(
         self,
         wall_ns: Callable[[], int] = machine.wall_time_ns,
         steady_ns: Callable[[], int] = machine.monotonic_ns,
     ) -> None:
-        """``wall_ns`` may be set; ``steady_ns`` is not. A step back is noticed by the next call:
-        have one made each second."""
+        """Create a clock from a wall clock, which may be set, and a monotonic clock.
+
+        The next call of ``now_ms`` notices a step back, so call it each second.
+        """
         self._wall_ns = wall_ns
         self._steady_ns = steady_ns
         self._latest_ns = wall_ns()
         self._behind_since_ns: int | None = None
-        """When ``_latest_ns`` was made, by the steady clock, while the wall clock is behind it."""
+        """The monotonic time of ``_latest_ns``; None unless the wall clock is behind it."""
         self._lock = machine.Lock()
 
     def now_ms(self) -> int:
@@ -93,7 +97,7 @@ class ProcessingClock:
 
 
 PROCESSING_CLOCK = ProcessingClock()
-"""That of all subtasks of this process."""
+"""The clock of all subtasks of this process."""
 
 
 class ScheduledTimer:
@@ -104,7 +108,7 @@ class ScheduledTimer:
     def __init__(
         self, timestamp_ms: int, callback: Callable[[int], Any], passed_ms: Callable[[], int]
     ) -> None:
-        """``passed_ms`` says which millisecond has passed, by the clock that counts for it."""
+        """Create a timer; ``passed_ms`` returns the last passed millisecond of its clock."""
         self.timestamp_ms = timestamp_ms
         self.callback = callback
         self.passed_ms = passed_ms
@@ -113,7 +117,7 @@ class ScheduledTimer:
 
 
 class ProcessingTimeService:
-    """The timers of one subtask; ``post`` has a call made between two batches."""
+    """The timers of one subtask; ``post`` schedules a call between two batches."""
 
     def __init__(
         self,
@@ -122,44 +126,50 @@ class ProcessingTimeService:
         steady_ms: Callable[[], int] = _steady_ms,
     ) -> None:
         self.post = post
-        """Has a function or coroutine function called between two batches; nothing is called once
-        the subtask has stopped."""
+        """Schedules a function or coroutine function between two batches.
+
+        Nothing is called once the subtask has stopped.
+        """
         self._clock_ms = clock_ms
         self._steady_ms = steady_ms
         self._timers: set[ScheduledTimer] = set()
         self._is_closed = False
 
     def get_current_processing_time(self) -> int:
-        """Return milliseconds since 1970; see the module for what it does when the clock is set."""
+        """Return milliseconds since 1970; the module describes changes of the clock."""
         return self._clock_ms()
 
     def get_passed_time(self) -> int:
-        """Return the last millisecond that has passed: what timers up to then wait for has come."""
+        """Return the last millisecond that has passed: timers up to this time are due."""
         return self._clock_ms() - 1
 
     def get_relative_time(self) -> int:
-        """Return milliseconds of a clock that nobody sets, to measure how long something takes."""
+        """Return milliseconds of the monotonic clock, to measure durations."""
         return self._steady_ms()
 
     def register_timer(self, timestamp_ms: int, callback: Callable[[int], Any]) -> ScheduledTimer:
-        """Have a function or coroutine function called with ``timestamp_ms`` once that millisecond
-        has passed."""
+        """Call a function or coroutine function once the millisecond ``timestamp_ms`` has passed.
+
+        The argument of the call is ``timestamp_ms``.
+        """
         return self._register(ScheduledTimer(timestamp_ms, callback, self.get_passed_time))
 
     def register_delay(self, delay_ms: int, callback: Callable[[int], Any]) -> ScheduledTimer:
-        """Have a function or coroutine function called after ``delay_ms``, with the relative time
-        of that."""
+        """Call a function or coroutine function after ``delay_ms``.
+
+        The argument of the call is the due time by the monotonic clock.
+        """
         due_ms = self._steady_ms() + delay_ms
         return self._register(ScheduledTimer(due_ms, callback, self._steady_ms))
 
     def cancel(self, timer: ScheduledTimer) -> None:
-        """Do not call what has not been called; idempotent."""
+        """Cancel a timer that has not fired; idempotent."""
         timer.cancelled = True
         self._timers.discard(timer)
         soon_on_loop(self._unset, timer)
 
     def close(self) -> None:
-        """Cancel all timers, and call none whose call waits in the mailbox."""
+        """Cancel all timers, including those with a call in the mailbox."""
         self._is_closed = True
         for timer in list(self._timers):
             self.cancel(timer)

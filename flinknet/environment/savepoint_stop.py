@@ -1,12 +1,12 @@
-"""The end of a subtask with a savepoint: what it does from its part in it on.
+"""Stop of a subtask with a savepoint, from its part in the savepoint on.
 
-Theory of operation. A savepoint with which the job ends is taken in a mail, in which the subtask
-then stays (``hold``) until it is known what has become of the savepoint. So no record is processed
-behind the barrier, and no timer goes off. If the savepoint is complete, ``hold`` raises ``Stopped``
-through whatever the subtask was at: nothing more is emitted, and no end of input happens, but for
-what a drained one has done before. If it has failed, the subtask goes on where it was.
+Theory of operation. A savepoint with which the job ends is taken in a mail. The subtask stays in
+this mail (``hold``) until the outcome of the savepoint is known. So no record behind the barrier is
+processed, and no timer fires. If the savepoint is complete, ``hold`` raises ``Stopped`` through all
+code of the subtask. Nothing more is emitted then, and no end of input is processed, except that a
+drained subtask has processed it before. If the savepoint has failed, the subtask continues.
 
-What has become of it is said at any moment, also before the subtask holds. Flink: StreamTask's
+The outcome may be reported at any time, also before the subtask holds. Flink: StreamTask's
 stop-with-savepoint, EndOfData with its StopMode.
 """
 
@@ -21,15 +21,21 @@ from flinknet.net.task_clock import until_available
 __all__ = ["SavepointStop", "Stopped"]
 
 OUTCOMES_KEPT = 16
-"""Checkpoints that end between a subtask's part in one and the next look: a few."""
+"""Number of remembered outcomes.
+
+Only a few checkpoints end between a subtask's part in a checkpoint and its next check.
+"""
 
 
 class Stopped(BaseException):
-    """The job ends with a savepoint that is complete. No Exception: no function may handle it."""
+    """The job ends with a complete savepoint.
+
+    Not derived from Exception, so that no function handles it.
+    """
 
 
 class SavepointStop:
-    """Whether a subtask is to stop; ``post`` has a call made between two batches."""
+    """Whether a subtask should stop; ``post`` schedules a call between two batches."""
 
     def __init__(self, post: Callable[[Callable[[], Any]], None]) -> None:
         self.post = post
@@ -38,18 +44,18 @@ class SavepointStop:
         self._known = Availability()
 
     def ended(self, checkpoint_id: int, *, complete: bool) -> None:
-        """It is known what has become of a checkpoint."""
+        """Report the outcome of a checkpoint."""
         self._outcomes[checkpoint_id] = complete
         if len(self._outcomes) > OUTCOMES_KEPT:
             del self._outcomes[next(iter(self._outcomes))]
         self._known.set(True)
 
     def is_aborted(self, checkpoint_id: int) -> bool:
-        """Whether a checkpoint is known to have failed."""
+        """Return whether a checkpoint is known to have failed."""
         return self._outcomes.get(checkpoint_id) is False
 
     async def hold(self, checkpoint_id: int) -> None:
-        """Return when the savepoint has failed, raise Stopped when it is complete."""
+        """Return when the savepoint has failed; raise Stopped when it is complete."""
         while checkpoint_id not in self._outcomes:
             self._known.set(False)
             await until_available(self._known)
@@ -58,5 +64,5 @@ class SavepointStop:
             raise Stopped
 
     def post_timer(self, action: Callable[[], Any]) -> None:
-        """Have a timer's function called between two batches, unless the subtask has stopped."""
+        """Schedule a timer's function between two batches, unless the subtask has stopped."""
         self.post(lambda: None if self.has_stopped else action())

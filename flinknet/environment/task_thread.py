@@ -1,32 +1,30 @@
-"""The thread of a subtask, in which all code of its chain runs (Flink's task thread).
+"""Task thread: runs all code of a subtask's chain (Flink's task thread).
 
-Theory of operation. User code may block, and take as long as it likes: the event loop goes on with
-the network, with other subtasks and with heartbeats. So the coroutines of a chain (to open it, to
-process a batch, to fire timers, to close it) are not run by the loop. They are *stepped* in the
-thread: a step ends where the coroutine ends, or where it needs the loop. It asks for the loop by
-``on_loop``, and goes on when the loop has done what was asked for.
+Theory of operation. User code may block for any time, while the event loop continues with the
+network, other subtasks and heartbeats. So the coroutines of a chain (to open it, process a batch,
+fire timers, close it) are not run by the loop. They are *stepped* in the thread: a step ends where
+the coroutine ends or needs the loop. The coroutine requests a call on the loop by ``on_loop``, and
+continues after the call.
 
-The loop and the thread alternate. While a step runs, the loop does not touch the chain; between two
+The loop and the thread alternate. During a step the loop does not touch the chain. Between two
 steps the thread stands still, and a snapshot may be taken. So the chain needs no lock, and its
-order, its state and its backpressure are those of a chain that the loop runs itself.
+order, state and backpressure equal those of a chain on the loop. A subtask has one thread for its
+whole life, because some objects may only be used in the thread that created them, such as
+connections of sqlite3 and values in ``threading.local``.
 
-A subtask has one thread for its whole life, because some objects may only be used in the thread
-that made them: a connection of sqlite3, what is in ``threading.local``.
+Passing a step to the thread and back takes about 50 microseconds of processor time, so a step
+should be worth a millisecond or more. Results are serialised in the step and gathered
+(``GatheredOutput``). After the step the loop writes their bytes before it does anything else with
+the chain. So the loop touches no record, and all of a program's code for a record (key selectors,
+partitioners, serialisation of its class) runs in the thread, too.
 
-To pass a step to the thread and back takes about 50 microseconds of processor time. So a step
-should be worth a millisecond or more: results are serialised in the step and gathered
-(``GatheredOutput``), and the loop writes their bytes behind it, before anything else is done with
-the chain. So the loop touches no record, and all code of a program that a record needs (key
-selectors, partitioners, what its class does when it is serialised) runs in the thread, too.
+Cancellation: the loop does not wait for a running step. When the step has ended, the thread closes
+the coroutine before any later call. A closed coroutine cannot request the loop; the loop cleans up
+for it (``close_on_loop``). If the loop is writing, or making a requested call, the cancellation is
+raised in the coroutine, which may request the loop once more to clean up.
 
-Cancellation: the loop does not wait for a step that is under way. The thread closes the coroutine
-when the step has ended, before all that it is asked for later. A coroutine that is closed cannot
-ask for the loop; the loop clears up for it by itself (``close_on_loop``). While the loop writes, or
-does what the coroutine has asked for, the cancellation is raised in the coroutine, which may ask
-for the loop once more to clear up.
-
-``OnLoop`` is the same without a thread, for a chain of coroutine functions, which need the loop for
-every record, or of a job that asks for it.
+``OnLoop`` does the same without a thread: for a chain of coroutine functions, which need the loop
+for every record, and for a job that requests it.
 """
 
 from __future__ import annotations
@@ -66,38 +64,47 @@ __all__ = [
 log = logging.getLogger("flinknet.task")
 
 BATCHES_GATHERED_MAX = 16
-"""Batches that a step emits before it waits for the loop to write them: a record that becomes
-millions must not become millions in memory."""
+"""Batches that a step emits before it waits for the loop to write them.
+
+A record that becomes millions must not become millions in memory.
+"""
 
 BYTES_GATHERED_MAX = 1 << 20
-"""Bytes after which it waits, too. A step seldom makes more. Large records may share their content:
-serialised ahead of backpressure, they would take many times the memory."""
+"""Bytes after which a step also waits for the loop; a step seldom makes more.
+
+Large records may share their content. Serialised ahead of backpressure, they would take many times
+the memory.
+"""
 
 STEP_S = 0.002
-"""About how long a step takes where there is enough to do: it costs about 50 microseconds besides,
-and a barrier waits for its end."""
+"""Approximate length of a step if there is enough work.
+
+A step costs about 50 microseconds besides, and a barrier waits for its end.
+"""
 
 T = TypeVar("T")
 Given = TypeVar("Given")
 Prepared = tuple[Callable[[], Awaitable[None]], int]
-"""Writes a part of what was emitted, which has so many bytes."""
+"""A function that writes a part of the output, and the size of the part in bytes."""
 
 Named = Callable[[Exception, Any], Exception]
-"""Returns the error to raise for an error, and for the batch or element that it concerns, which is
-None where only bytes are left of it."""
+"""Returns the error to raise for an error and the batch or element that it concerns.
+
+The second is None where only the bytes of the element are left.
+"""
 
 
 class LongStep(NamedTuple):
-    """A call in a subtask's thread that is under way."""
+    """A running call in a subtask's thread."""
 
     subtask: str
     seconds: float
     thread: int
-    """Its identity."""
+    """Identity of the thread."""
 
 
 class _Here(machine.ThreadLocal):
-    """Of the thread that runs, the subtask's thread that it is."""
+    """The TaskThread of the running thread."""
 
     thread: TaskThread | None = None
 
@@ -105,12 +112,14 @@ class _Here(machine.ThreadLocal):
 _here = _Here()
 
 _threads: dict[int, TaskThread] = {}
-"""Those of this process, by their identity."""
+"""The task threads of this process, by identity."""
 
 
 def longest_step(now: float) -> LongStep | None:
-    """Return the call that has been under way for longest, in any subtask's thread of this process;
-    from any thread."""
+    """Return the longest running call in any subtask's thread of this process.
+
+    May be called from any thread.
+    """
     under_way = [
         LongStep(one.name, now - began, one.identity)
         for one in list(_threads.values())
@@ -120,44 +129,49 @@ def longest_step(now: float) -> LongStep | None:
 
 
 class _Outcome(NamedTuple):
-    """How a call in the thread has ended."""
+    """Outcome of a call in the thread."""
 
     value: Any
     error: BaseException | None
     seconds: float
-    """How long it took."""
+    """Duration of the call."""
 
 
 class _Step(NamedTuple):
-    """How far a step has come."""
+    """Outcome of a step."""
 
     has_ended: bool
     value: Any
-    """The result of the coroutine that has ended, or what it asks of the loop."""
+    """The result of the coroutine if it has ended, or its request to the loop."""
 
 
 class ChainThread(Protocol):
-    """Where a chain runs."""
+    """Runs the code of a chain."""
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine of the chain; return its result when all that it emitted is written."""
+        """Run a coroutine of the chain; return its result when all its output is written."""
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function that is quick, and block the event loop until it returns. No step may be
-        under way, or the loop waits for its end, too."""
+        """Call a quick function, and block the event loop until it returns.
+
+        No step may be running, or the loop waits for its end, too.
+        """
 
     async def work(self, function: Callable[[], T]) -> T:
-        """Call a function behind the step that is under way, beside the loop."""
+        """Call a function after the running step, without blocking the loop."""
 
     def post(self, function: Callable[[], None]) -> None:
-        """Call a function behind all that was asked for before; it may not fail."""
+        """Call a function after all earlier calls; it must not fail."""
 
     def working_time(self) -> float:
-        """Return the seconds of a clock that stands still while a step waits for the thread, or its
-        end for the event loop: what others do says nothing about how long records take."""
+        """Return the seconds of a clock of the chain's own work.
+
+        The clock stops while a step waits for the thread, and while its end waits for the event
+        loop. Waits caused by other subtasks do not tell how long records take.
+        """
 
     def end(self, last: Callable[[], None]) -> None:
-        """Call a function behind all that was asked for before, and take no more calls."""
+        """Call a function after all earlier calls, and accept no more calls."""
 
     async def wait_ended(self) -> None:
         """Wait until the thread has ended. A cancellation ends only the wait."""
@@ -185,13 +199,13 @@ class OnLoop:
         last()
 
     async def wait_ended(self) -> None:
-        """There is no thread."""
+        """Return at once: there is no thread."""
 
 
 class TaskThread:
-    """The thread of the subtask called ``name``, in whose task this is made.
+    """The thread of the subtask ``name``, created in the subtask's task.
 
-    ``gathered`` has what its steps have emitted. Raises JobFailedError if the system allows no more
+    ``gathered`` holds the output of its steps. Raises JobFailedError if the system allows no more
     threads.
     """
 
@@ -199,23 +213,23 @@ class TaskThread:
         self.name = name
         self.loop = asyncio.get_running_loop()
         self.task = asyncio.current_task()
-        """Of the event loop, which runs the subtask; None when the thread has ended."""
+        """The task of the event loop that runs the subtask; None when the thread has ended."""
         self._gathered = gathered
         self._calls: SimpleQueue[tuple[Callable[[], Any], Callable[[_Outcome], Any]] | None]
         self._calls = SimpleQueue()
         self._ended: asyncio.Future[None] = self.loop.create_future()
         self.gives_up = False
-        """Whether the thread closes a coroutine that is cancelled, which cannot wait any more."""
+        """Whether the thread is closing a cancelled coroutine, which cannot wait any more."""
         self._clearing_up: set[asyncio.Task[None]] = set()
         self._handing_s = 0.0
-        """For how long steps have waited for the thread, and their ends for the loop."""
+        """Seconds that steps have waited for the thread, and their ends for the loop."""
         self.identity = 0
-        """Of the thread, as ``threading.get_ident`` has it."""
+        """Identity of the thread, as by ``threading.get_ident``."""
         self.began_at: float | None = None
-        """When the call that is under way began, by ``task_time``; None if none is."""
+        """When the running call began, by ``task_time``; None if there is none."""
         self.context = copy_context()
-        """In which user code runs."""
-        # A context is entered by one thread at a time, so the subtask's own cannot be taken.
+        """Context in which user code runs."""
+        # Only one thread at a time can enter a context, so the subtask's own is copied.
         main = partial(self.context.run, self._main)
         thread = machine.Thread(target=main, name=f"flinknet {name}", daemon=True)
         try:
@@ -267,7 +281,7 @@ class TaskThread:
         return result
 
     async def _done(self, function: Callable[[], T]) -> tuple[T, float]:
-        """Call a function as ``work`` does; return its result, and how many seconds it took."""
+        """Call a function as ``work`` does; return its result and its duration in seconds."""
         future: asyncio.Future[_Outcome] = self.loop.create_future()
         self._calls.put((function, partial(self._tell, future)))
         value, error, seconds = await future
@@ -275,7 +289,7 @@ class TaskThread:
             try:
                 raise error
             finally:
-                del error  # which refers to this frame
+                del error  # the error refers to this frame
         return value, seconds
 
     def post(self, function: Callable[[], None]) -> None:
@@ -289,7 +303,7 @@ class TaskThread:
         self._calls.put(None)
 
     async def wait_ended(self) -> None:
-        # A future that is cancelled keeps the error, which refers to all that its subtask has.
+        # A cancelled future would keep its error, which refers to all objects of its subtask.
         await asyncio.shield(self._ended)
 
     # -- in the thread ----------------------------------------------------------------------------
@@ -309,10 +323,10 @@ class TaskThread:
             outcome = _Outcome(value, raised, task_time() - began)
             self.began_at = None
             tell(outcome)
-            # Records are not to wait here for the next call.
+            # Drop the references: records must not stay in memory until the next call.
             del call, function, tell, value, raised, outcome
         del _threads[self.identity]
-        # The task refers to the chain, and the system takes its time to end a thread.
+        # The task refers to the chain, and the system may take a while to end the thread.
         self.task = None
         self._soon(_settle, self._ended, None)
 
@@ -324,7 +338,7 @@ class TaskThread:
             self.gives_up = False
 
     def clear_up(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Await what ``close`` returns on the loop; the thread does not wait for that."""
+        """Await the result of ``close`` on the loop, without blocking the thread."""
 
         def begin() -> None:
             task = self.loop.create_task(close(), name=f"clearing up behind {self.name}")
@@ -353,22 +367,22 @@ class TaskThread:
 
 
 class GatheredOutput:
-    """What the steps of one thread have emitted, in order and prepared, for the loop to write."""
+    """Output of the steps of one thread, in order and prepared for the loop to write."""
 
     def __init__(self) -> None:
         self._writes: deque[tuple[Callable[[], Awaitable[None]], Named]] = deque()
         self._batches = self._bytes = 0
-        """How much is gathered."""
+        """Number of gathered batches and bytes."""
         self._is_discarded = False
 
     def gathering(
         self, prepare: Callable[[Given], Iterable[Prepared]], named: Named
     ) -> Callable[[Given], Coroutine[Any, Any, None]]:
-        """Return a coroutine function that gathers, in the thread.
+        """Return a coroutine function that gathers output in the thread.
 
-        ``prepare`` takes a batch or an element apart: it generates coroutine functions, which the
-        loop calls to write a part each, with the number of bytes of the part. ``named`` returns the
-        error to raise for an error of ``prepare``, or of a write.
+        ``prepare`` splits a batch or an element into parts. For each part it generates a coroutine
+        function, which the loop calls to write the part, and the part's size in bytes. ``named``
+        returns the error to raise for an error of ``prepare`` or of a write.
         """
 
         async def gather(given: Given) -> None:
@@ -397,7 +411,7 @@ class GatheredOutput:
         return gather
 
     async def write(self) -> None:
-        """Write all of it, on the loop. What cannot be written is the last."""
+        """Write all gathered output, on the loop; a failing write is the last."""
         self._batches = self._bytes = 0
         writes = self._writes
         while writes:
@@ -414,7 +428,7 @@ class GatheredOutput:
                 raise
 
     def discard(self) -> None:
-        """Write nothing any more: the subtask has failed, or is cancelled."""
+        """Discard all output: the subtask has failed, or is cancelled."""
         self._is_discarded = True
 
 
@@ -426,8 +440,10 @@ def _raise_named(named: Named, error: Exception, given: Any) -> NoReturn:
 
 
 def waits_for_step(awaitable: Any) -> bool:
-    """Return whether something is the wait of a subtask for what its thread is doing; from any
-    thread."""
+    """Return whether an object is the wait of a subtask for a running call in its thread.
+
+    May be called from any thread.
+    """
     if getattr(awaitable, "cr_code", None) is not TaskThread._done.__code__:
         return False
     thread = None if awaitable.cr_frame is None else awaitable.cr_frame.f_locals.get("self")
@@ -435,17 +451,17 @@ def waits_for_step(awaitable: Any) -> bool:
 
 
 def is_in_task_thread() -> bool:
-    """Whether the code that calls it runs in the thread of a subtask, where there is no loop."""
+    """Return whether the caller runs in the thread of a subtask, where there is no loop."""
     return _here.thread is not None
 
 
 def task_of_subtask() -> asyncio.Task[Any] | None:
-    """Return the task that runs the subtask whose thread calls this."""
+    """Return the task of the subtask whose thread calls this."""
     return None if _here.thread is None else _here.thread.task
 
 
 async def on_loop(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function on the event loop, and wait for what it returns if that is awaitable."""
+    """Call a function on the event loop, and await its result if that is awaitable."""
     if _here.thread is None:
         returned = call(*arguments)
         return await returned if isawaitable(returned) else returned
@@ -453,9 +469,9 @@ async def on_loop(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 async def close_on_loop(close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Call ``close`` on the event loop, and await what it returns; for a ``finally``.
+    """Call ``close`` on the event loop, and await its result; for a ``finally``.
 
-    A coroutine that is given up can await nothing any more: for it the loop does so by itself.
+    A coroutine that is being closed cannot await; the loop then runs ``close`` by itself.
     """
     thread = _here.thread
     if thread is not None and thread.gives_up:
@@ -465,7 +481,7 @@ async def close_on_loop(close: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def soon_on_loop(call: Callable[..., Any], *arguments: Any) -> None:
-    """Call a function on the event loop: at once if this is its thread, or else soon."""
+    """Call a function on the event loop: at once in the loop's thread, else soon."""
     if _here.thread is None:
         call(*arguments)
     else:
@@ -478,7 +494,7 @@ def _asked(request: Callable[[], Any]) -> Generator[Callable[[], Any], Any, Any]
 
 
 async def _answered(request: Callable[[], Any] | None) -> Any:
-    """Do on the loop what a step asks for; a bare yield asks for a turn of the loop."""
+    """Make the call that a step requests; a bare yield requests a turn of the loop."""
     if request is None:
         return await asyncio.sleep(0)
     returned = request()
@@ -486,7 +502,7 @@ async def _answered(request: Callable[[], Any] | None) -> Any:
 
 
 def advance(step: Callable[[Any], Any], argument: Any) -> _Step:
-    """Do a step of a coroutine: call its ``send`` or ``throw``."""
+    """Make a step of a coroutine: call its ``send`` or ``throw``."""
     try:
         return _Step(False, step(argument))
     except StopIteration as end:

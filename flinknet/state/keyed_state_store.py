@@ -1,7 +1,7 @@
 """The getters of keyed state, with PyFlink's names (its KeyedStateStore).
 
 Each kind of state has its getter only here. The subclasses choose the state that a getter returns:
-that of the key in progress, or that of the key in a window.
+for the key in progress, or for the key in a window.
 """
 
 from __future__ import annotations

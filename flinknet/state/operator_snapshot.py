@@ -6,11 +6,11 @@
     msgpack map of "operator", "uid",
             "states" [[name, mode, serializer or nil, [element, ...]]], each element as bytes
 
-Redistribution (Flink's RoundRobinOperatorStateRepartitioner). The elements of a split list return
-to their subtasks if the parallelism is unchanged. Otherwise all elements are joined in the order of
-the subtasks, and cut into equal parts; the first parts have one element more if there is a
-remainder. Of a union list, each subtask receives all joined elements. Of broadcast state, subtask i
-receives the state of old subtask i, modulo the old parallelism.
+Redistribution (Flink's RoundRobinOperatorStateRepartitioner) depends on the mode. The elements of a
+split list return to their subtasks if the parallelism is unchanged. Otherwise all elements are
+joined in the order of the subtasks, and cut into equal parts; the first parts have one element more
+if there is a remainder. Each subtask receives all joined elements of a union list. Subtask i
+receives the broadcast state of old subtask i, modulo the old parallelism.
 """
 
 from __future__ import annotations

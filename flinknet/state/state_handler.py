@@ -4,9 +4,9 @@ The subtask captures the keyed state and the operator state with ``snapshot``, b
 and writes it with ``OperatorSnapshot.slices``, a step at a time, while the operator continues. The
 result is two parts, each in consecutive pieces; a part may be empty.
 
-When a job continues, ``restore`` reads this subtask's share before the operator is opened. Of keyed
-state the share is the subtask's current key groups, so it needs the parts of all subtasks that had
-any of them. Of operator state it needs the parts of all subtasks, in their order.
+When a job continues, ``restore`` reads this subtask's share before the operator is opened. The
+share of keyed state is the subtask's current key groups, so it needs the parts of all subtasks that
+had any of them. The share of operator state needs the parts of all subtasks, in their order.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ and restored like all keyed state. Heaps beside the table hold the order, and ca
 the table. A heap entry with a time that is no longer in the table belongs to a deleted timer. It is
 dropped when it comes first, or when half of its heap consists of such entries. There are many
 heaps, by the hash of the key, so cleaning one of them is short. ``_heads`` tells the heap with the
-earliest timer. Of timers with the same time, the one registered first fires first.
+earliest timer. Timers with the same time fire in the order of their registration.
 
 The queue knows no clock: callers pass times, and read ``deadline_ms``.
 
