@@ -66,7 +66,7 @@ log = logging.getLogger("flinknet.task")
 BATCHES_GATHERED_MAX = 16
 """Batches that a step emits before it waits for the loop to write them.
 
-A record that becomes millions must not become millions in memory.
+A record that expands to millions must not fill the memory.
 """
 
 BYTES_GATHERED_MAX = 1 << 20
@@ -85,7 +85,7 @@ A step costs about 50 microseconds besides, and a barrier waits for its end.
 T = TypeVar("T")
 Given = TypeVar("Given")
 Prepared = tuple[Callable[[], Awaitable[None]], int]
-"""A function that writes a part of the output, and the size of the part in bytes."""
+"""Coroutine function that writes a part of the output, and the size of the part in bytes."""
 
 Named = Callable[[Exception, Any], Exception]
 """Returns the error to raise for an error and the batch or element that it concerns.
@@ -146,7 +146,7 @@ class _Step(NamedTuple):
 
 
 class ChainThread(Protocol):
-    """Runs the code of a chain."""
+    """Executor of the code of a chain."""
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine of the chain; return its result when all its output is written."""
@@ -178,7 +178,7 @@ class ChainThread(Protocol):
 
 
 class OnLoop:
-    """Runs a chain on the event loop."""
+    """Executor of a chain on the event loop."""
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         return await work

@@ -2,7 +2,7 @@
 
 A task that never has to wait would keep the loop to itself. A writer and a reader therefore each
 spend a budget of work between two yields (Tokio's cooperative scheduling). The module needs no
-event loop.
+reference to the loop.
 
 A writer's work is counted when a record needs another builder, so a record that fits costs no
 counting. Resuming a builder behind a reader is not counted as work: it happens at most once per

@@ -59,7 +59,7 @@ class OutputQueue(Protocol):
 
 
 class Partitioner(ABC):
-    """Chooses a channel for each record."""
+    """Selector of the channel of each record."""
 
     is_broadcast = False
     is_pointwise = False

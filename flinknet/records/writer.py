@@ -52,7 +52,7 @@ _ENDS = (DataType.END_OF_DATA, DataType.END_OF_PARTITION)
 
 
 class OutputFlusher(Protocol):
-    """Calls ``flush`` after the buffer timeout; the shell owns the clock."""
+    """Caller of ``flush`` after the buffer timeout; the shell owns the clock."""
 
     def request_flush(self, writer: RecordWriter) -> None:
         """Schedule a flush: the writer has unflushed data, and had none before."""

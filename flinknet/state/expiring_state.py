@@ -46,7 +46,7 @@ def unexpired(kind: StateKind, config: StateTtlConfig, kept: Any, now_ms: int) -
 
 
 class ExpiryCleanup:
-    """Removes expired values from a table, a few keys at a time."""
+    """Cleanup of the expired values of a table, a few keys at a time."""
 
     __slots__ = ("_config", "_due", "_entries", "_kind", "_queue", "_row", "_table")
 

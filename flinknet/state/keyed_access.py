@@ -12,7 +12,7 @@ __all__ = ["KeyContext", "KeyedAccess"]
 
 
 class KeyContext(Protocol):
-    """Provides the key of the record in progress (Flink's KeyContext)."""
+    """Source of the key of the record in progress (Flink's KeyContext)."""
 
     current_key: Any
 

@@ -28,7 +28,7 @@ class DiskEntry(NamedTuple):
 
 
 class KeyedStateBackend(Protocol):
-    """Stores the tables of one operator in one subtask."""
+    """Storage of the tables of one operator in one subtask."""
 
     is_on_disk: bool
     """Whether the state may exceed memory."""

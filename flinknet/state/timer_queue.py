@@ -57,7 +57,7 @@ class TimerQueue:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the earliest timer fires; None if there is none."""
+        """Time of the earliest timer; None if there is none."""
         number = self._first()
         return None if number is None else self._heaps[number][0][0]
 

@@ -49,7 +49,7 @@ class TimeDomain(Enum):
 
 
 class TimeContext(KeyContext, Protocol):
-    """Provides the key in progress, and the current watermark."""
+    """Source of the key in progress and of the current watermark."""
 
     current_watermark: int
 

@@ -12,7 +12,7 @@ is allocated for it, and all containers together get no more room than the conte
 
 Maps repeat their keys from record to record, and records repeat names and codes. Short texts are
 looked up by their bytes, so a repeated text is one object with a known hash (``known_texts.pxd``).
-That look-up is a third of the time of a record with a dozen keys.
+This saves a third of the time for a record with a dozen keys.
 
 Usually all keys of a map equal the keys of an earlier map, its *shape*. The shape is looked up by
 the beginning of the first key and the number of keys. Its keys are compared with the content a word

@@ -81,7 +81,7 @@ def _has_long_containers(content: Serialised) -> bool:
 
 
 class _KeyCounter:
-    """Counts keys while a record is unpacked, and keeps no hashable part of it."""
+    """Counter of keys while a record is unpacked; it keeps no hashable part of the record."""
 
     def __init__(self) -> None:
         self.keys = 0
