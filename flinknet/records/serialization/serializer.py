@@ -10,9 +10,10 @@ consists of the end of an earlier record, whole records, and the beginning of a 
 continues; each of them may be missing. The buffer tells the boundaries and the number of whole
 records. Whole records are unpacked in place with one call, as one array. The memory in front of a
 buffer's content has room for the array's header. Behind the end of another record there is no room,
-so the records are copied then. The compiled form needs neither header nor copy; the other forms
-then only find the error. A record that spans buffers is reassembled (``spanning_record.py``) and
-unpacked alone. An idle channel thus holds no memory, even with thousands of them.
+so the records are copied then. The compiled form needs neither header nor copy; the array form then
+only finds the error of invalid bytes. A record that spans buffers is reassembled
+(``spanning_record.py``) and unpacked alone. An idle channel thus holds no memory, even with
+thousands of channels.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Theory of operation. A worker has one file, divided into *extents* of the size of the largest
 record. So thousands of records on disk take one descriptor, and each is contiguous and can be
-mapped. The file is sparse: an extent takes the disk space that was ever written to it. Nothing else
-limits the file, so it can grow to the largest record times the number of channels. It is opened
-with the first extent and closed with the last. It has no name, or loses it at once, so it
+mapped. The file is sparse: an extent takes as much disk space as was ever written to it. Nothing
+else limits the file, so it can grow to the largest record times the number of channels. It is
+opened with the first extent and closed with the last. It has no name, or loses it at once, so it
 disappears with the process however the process ends.
 """
 

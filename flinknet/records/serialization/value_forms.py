@@ -3,8 +3,8 @@
 Theory of operation. The packers pass every value on that is not exactly of a msgpack type. A value
 of a known type (``extension_types.py``) or a registered class (``record_types.py``) becomes an
 extension. A value of numpy or pandas becomes Python's own. Every other value is refused, including
-values of a subclass of a known type: only across the network, such a value would arrive with
-another type than it was sent.
+values of a subclass of a known type. Such a value would change its type, but only in an exchange
+across the network.
 """
 
 from __future__ import annotations
