@@ -1,21 +1,21 @@
-"""Requests to others while records go on: asynchronous functions (Flink's AsyncWaitOperator).
+"""Asynchronous requests while records are processed (Flink's AsyncWaitOperator).
 
-Theory of operation. Each record starts a *request*, an asyncio task in which the user's function
-is awaited, again if it is to be retried, until it has results or its time is over. At most
-``capacity`` elements are in the queue (``stream_element_queue.py``), from when their request starts
-until their results are emitted. What finds it full *waits*: no more than a batch, and event time
-behind it. Until that has begun there is no ``room``, which the subtask waits for before the next
-batch, and looks up meanwhile (``record_slices.py``): this is the backpressure, and so no barrier
-has to wait for requests. What may leave is emitted in the subtask's own turn only: behind a batch,
-or in a mail that a completed request posts. So nothing is emitted in the middle of a checkpoint.
+Theory of operation. Each record starts a *request*: an asyncio task that awaits the user's
+function, repeats it if the retry strategy says so, and ends with results or a timeout. The queue
+(``stream_element_queue.py``) holds at most ``capacity`` elements, each from the start of its
+request until its results are emitted. Elements that find the queue full *wait*; at most one batch
+and the event time behind it wait. While the queue is full, ``room`` is unavailable. The subtask
+waits for it before the next batch and does other work meanwhile (``record_slices.py``). This is the
+backpressure, and because of it no barrier has to wait for requests.
 
-State are the records whose results have not been emitted, requested or not: whoever continues from
-the checkpoint requests them again, before anything new.
+Completed results are emitted only in the subtask's own turn: after a batch, or in a mail that a
+completed request posts. So nothing is emitted in the middle of a checkpoint.
 
-The first error of a request, or of what is said when its time is over, fails the subtask.
+The state holds the records without emitted results, whether or not their request has started.
+A subtask that is restored from it repeats these requests before any new record. The first error of
+a request, or of the timeout handler, fails the subtask.
 
-Owned: the queue, the requests, and the threads of a function that blocks. All requests are
-cancelled in ``close``; a thread that a function blocks cannot be, and ends when the function does.
+The operator owns the queue, the requests, and the threads of a blocking function.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _IN_FLIGHT = ListStateDescriptor("_async_wait_operator_state_")
 
 
 class AsyncWaitOperator(FunctionOperator):
-    """Replaces each record by the results of a request.
+    """Replace each record by the results of a request.
 
     Args:
-        function: an AsyncFunction, or a function in its place.
-        timeout_ms: after which a request is over, with all its attempts; 0 for never.
-        capacity: most elements in the queue.
-        retries: whether a request is made again.
+        function: an AsyncFunction, or a plain function in its place.
+        timeout_ms: time limit of a request, over all its attempts; 0 for none.
+        capacity: maximum number of elements in the queue.
+        retries: decides whether an attempt is repeated.
         ordered: whether results leave in the order of the records.
         in_thread: whether the function blocks, and is called in a thread.
     """
@@ -83,11 +83,11 @@ class AsyncWaitOperator(FunctionOperator):
         self._in_thread = in_thread
         self._queue = StreamElementQueue(capacity, ordered=ordered)
         self._waiting: deque[tuple[Any, WatermarkElement | None]] = deque()
-        """What is to be put into the queue: a record, or event time if that is not None."""
+        """Elements to be put into the queue: (record, None), or (None, event time)."""
         self._room = self.room = Availability()
         self._requests: set[asyncio.Task[list[Any]]] = set()
         self._failure: tuple[Any, BaseException] | None = None
-        """The first record whose request has failed, and how."""
+        """The first record with a failed request, and its error."""
         self._news = asyncio.Event()
         self._has_posted = False
         self._is_closed = False
@@ -115,6 +115,7 @@ class AsyncWaitOperator(FunctionOperator):
         await super().end_of_input()
 
     async def close(self) -> None:
+        # Only tasks can be cancelled. A blocked thread ends when its function returns.
         self._is_closed = True
         requests = list(self._requests)
         for request in requests:
@@ -135,7 +136,7 @@ class AsyncWaitOperator(FunctionOperator):
     async def process_event_time(self, element: WatermarkElement) -> None:
         if self._waiting and isinstance(element, Watermark):
             if isinstance(self._waiting[-1][1], Watermark):
-                self._waiting.pop()  # What comes now says more.
+                self._waiting.pop()  # The new watermark is later and includes this one.
         else:
             await self._until_none_waits()
         self._waiting.append((None, element))
@@ -146,7 +147,7 @@ class AsyncWaitOperator(FunctionOperator):
         await self._until(lambda: not self._waiting)
 
     async def _until(self, is_so: Callable[[], bool]) -> None:
-        """Emit what comes until something is so."""
+        """Emit completed results until ``is_so()`` is true."""
         while not is_so():
             self._news.clear()
             await self._emit_completed()
@@ -154,7 +155,7 @@ class AsyncWaitOperator(FunctionOperator):
                 await self._news.wait()
 
     async def _emit_completed(self) -> None:
-        """Emit what may leave, and let begin what waits; raise the first failure."""
+        """Emit completed results and start waiting requests; raise the first failure."""
         if self._failure is not None:
             record, error = self._failure
             self._fail_request(record, error)
@@ -204,7 +205,7 @@ class AsyncWaitOperator(FunctionOperator):
         self._room.set(not self._queue.is_full)
 
     def _end(self, entry: QueueEntry, request: asyncio.Task[list[Any]]) -> None:
-        """A request has come back."""
+        """Take the outcome of a finished request, and post a mail that emits it."""
         self._requests.discard(request)
         if self._is_closed:
             return
@@ -219,7 +220,7 @@ class AsyncWaitOperator(FunctionOperator):
             self._context.processing_time.post(self._on_mail)
 
     async def _request(self, value: Any) -> list[Any]:
-        """Return the results of a record."""
+        """Return the results of a record, or those of the timeout handler."""
         time = asyncio.timeout(self._timeout_s)
         try:
             async with time:
@@ -233,10 +234,10 @@ class AsyncWaitOperator(FunctionOperator):
             self.fail(error, on_records((value,)))
 
     async def _attempts(self, value: Any) -> list[Any]:
-        """Call the function until what it returned, or raised, is final.
+        """Call the function until its result or error is final.
 
-        A request that was cancelled, because its time is over or the operator is closed, has
-        neither a result nor another attempt, whatever the function makes of its cancellation.
+        A request is cancelled when it times out or the operator is closed. It then ends without a
+        result or another attempt, even if the function suppresses the cancellation.
         """
         request = asyncio.current_task()
         assert request is not None, "a request is a task"
@@ -245,7 +246,7 @@ class AsyncWaitOperator(FunctionOperator):
             try:
                 results = await self._attempt(value)
             except (SystemExit, KeyboardInterrupt) as error:
-                # In a task of its own either would end the event loop.
+                # In a separate task, either of them would end the event loop.
                 self.fail(error, on_records((value,)))
             except Exception as error:
                 if request.cancelling():
@@ -274,8 +275,8 @@ class AsyncWaitOperator(FunctionOperator):
         )
 
     def _given(self, returned: Any) -> list[Any]:
-        """Return the results in what the function returned, which may change them once another
-        request runs."""
+        """Return the results as a list of their own: the function may change the returned values
+        while another request runs."""
         return list(each_detached(records_in(returned), self.detachment))
 
     def _value(self, record: Any) -> Any:
@@ -283,8 +284,11 @@ class AsyncWaitOperator(FunctionOperator):
 
 
 def _require_kind(function: Any, call: Callable[..., Any], *, in_thread: bool) -> None:
-    """Raise ConfigurationError for a function that would block all others, or cannot be called in
-    a thread."""
+    """Check that a function called in a thread is plain, and any other a coroutine function.
+
+    Raises ConfigurationError: a plain function would block all others, and a coroutine function
+    cannot be called in a thread.
+    """
     if in_thread is not is_awaiting(call):
         return
     name = getattr(function, "__name__", type(function).__name__)

@@ -1,8 +1,9 @@
-"""Operators whose function takes many records at once: those of a batch, or of a key in a batch.
+"""Operators that call their function with a whole batch, or with the records of a key in a batch.
 
-What a batch is, nobody promises: what came in one network buffer, or at once from the operator
-before. So the results of all batches together should not depend on where one ends. Results are
-taken in pieces, as in ``operators.py``, whatever kind of iterable they come in.
+The size of a batch is not guaranteed: a batch holds the records of one network buffer, or the
+records that the previous operator emitted together. So the combined results of all batches should
+not depend on the boundaries between batches. Results may be any kind of iterable and are taken in
+pieces, as in ``operators.py``.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from flinknet.records.record_iterator import ArrivedRecords
 __all__ = ["MapBatchOperator", "ProcessBatchOperator"]
 
 Groups = dict[Any, StampedBatch]
-"""The records of a batch by key, both in order."""
+"""The records of a batch by key; keys and records keep the order of the batch."""
 
 
 class MapBatchOperator(FunctionOperator):
-    """The records of a batch in, any number out."""
+    """Map each batch of records to any number of records."""
 
     iterates_once = False
     takes_whole_batches = True
@@ -47,16 +48,16 @@ class MapBatchOperator(FunctionOperator):
     async def _process_whole(self, records: Batch) -> None:
         values, stamps = values_of(records), without_time
         if isinstance(records, StampedBatch):
-            # The function may sort its list; others may have the batch, too.
+            # The function may sort its list, and other receivers may share the batch.
             values, stamps = values.copy(), same(latest(records.stamps))
         await self._emit_results(partial(on_records, values), self._call, values, stamps=stamps)
 
 
 class ProcessBatchOperator(StatefulOperator):
-    """The records of a key in a batch in, any number out, with keyed state.
+    """Map the records of each key in a batch to any number of records, with keyed state.
 
-    The results of a plain function for several keys are emitted together, those of a coroutine
-    function as soon as they are there.
+    The results of a plain function are emitted together for several keys. The results of a
+    coroutine function are emitted as soon as they are ready.
     """
 
     takes_whole_batches = True

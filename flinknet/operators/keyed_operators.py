@@ -1,9 +1,9 @@
-"""Operators on a keyed stream: every record meets the state of its key.
+"""Operators on a keyed stream, which give every record access to the state of its key.
 
-The key selector has already run in the producer, to find the subtask; here it runs again, to find
-the state. Keys are compared as Python compares them, so 1, 1.0 and True are one key; but NaN is
-one, too, and a list is the tuple of its parts (``comparable_key``), for which is looked when a key
-is not found as it is.
+The producer has already run the key selector, to find the subtask; the operator runs it again, to
+find the state. Keys are compared as Python compares them, so 1, 1.0 and True are one key. In
+addition, NaN equals itself, and a list equals the tuple of its items (``comparable_key``). That
+form is used only when a key is not found as it is.
 """
 
 from __future__ import annotations
@@ -44,8 +44,10 @@ __all__ = [
 ]
 
 EmitMode = Literal["every_record", "end_of_input"]
-"""When a fold speaks: after every record, as a stream does, or once per key, as a batch job
-does; what None is for says the runtime mode, and an operator takes it for every record."""
+"""When a fold emits: after every record (streaming), or once per key at the end (batch).
+
+None leaves the choice to the runtime mode; an operator treats it as ``"every_record"``.
+"""
 
 
 _NOTHING = object()
@@ -55,7 +57,7 @@ class KeyedOperator(FunctionOperator):
     """An operator with keyed state."""
 
     state: KeyedState
-    """Known when the operator is opened."""
+    """Set when the operator is opened."""
 
     def __init__(self, function: Any, method: str, key_of: Callable[[Any], Any]) -> None:
         super().__init__(function, method)
@@ -64,7 +66,7 @@ class KeyedOperator(FunctionOperator):
 
 
 class StatefulOperator(KeyedOperator):
-    """A keyed operator whose function may ask for state of its own, of the current key."""
+    """A keyed operator that lets its function keep state for the current key."""
 
     async def open(self, context: RuntimeContext) -> None:
         self.state = context.state.keyed
@@ -72,8 +74,10 @@ class StatefulOperator(KeyedOperator):
 
 
 class RecordByRecord(StatefulOperator):
-    """What does to each record what an operator without a key does, of which its classes are, too:
-    its function may ask for state of the record's key."""
+    """Mixin that sets the current key for each record of an operator without a key.
+
+    A subclass also derives from the plain operator. Its function may use state of the record's key.
+    """
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         return super()._apply(self._with_keys(records))
@@ -83,7 +87,7 @@ class RecordByRecord(StatefulOperator):
         return await super()._apply_awaiting(record)
 
     def _with_keys(self, records: Iterator[Any]) -> Iterator[Any]:
-        """Generate the records; a record's key is the current one until the next is asked for."""
+        """Generate the records; a record's key stays current until the next record is taken."""
         key_of, view = self._key_of, self._context.process_context
         for record in records:
             view.current_key = key_of(record)
@@ -91,7 +95,7 @@ class RecordByRecord(StatefulOperator):
 
 
 class KeyedMapOperator(RecordByRecord, MapOperator):
-    """As map, with keyed state."""
+    """Map with keyed state."""
 
     def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
         MapOperator.__init__(self, function)
@@ -99,7 +103,7 @@ class KeyedMapOperator(RecordByRecord, MapOperator):
 
 
 class KeyedFlatMapOperator(RecordByRecord, FlatMapOperator):
-    """As flat_map, with keyed state."""
+    """Flat map with keyed state."""
 
     def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
         FlatMapOperator.__init__(self, function)
@@ -107,7 +111,7 @@ class KeyedFlatMapOperator(RecordByRecord, FlatMapOperator):
 
 
 class KeyedFilterOperator(RecordByRecord, FilterOperator):
-    """As filter, with keyed state."""
+    """Filter with keyed state."""
 
     def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
         FilterOperator.__init__(self, function)
@@ -115,7 +119,7 @@ class KeyedFilterOperator(RecordByRecord, FilterOperator):
 
 
 class KeyedProcessOperator(StatefulOperator):
-    """As process, with keyed state and timers."""
+    """Process function with keyed state and timers."""
 
     def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
         super().__init__(function, "process_element", key_of)
@@ -170,11 +174,11 @@ class KeyedProcessOperator(StatefulOperator):
 
 
 class FoldOperator(KeyedOperator):
-    """What reduce and aggregate share: one value per key, and when results are emitted.
+    """Base of reduce and aggregate: one value per key, and the choice of when to emit results.
 
-    A value is changed by a plain function only, so that a batch is folded in one loop. Which dict
-    the values are in may change from one batch to the next (``state_table.py``). Where records have
-    timestamps, the last one is kept with the value: ``(timestamp, value)``.
+    Only a plain function may change a value, so that a batch is folded in one loop. The dict that
+    holds the values may be replaced between two batches (``state_table.py``). If records have
+    timestamps, the latest one is kept with the value: ``(timestamp, value)``.
     """
 
     awaits = False
@@ -197,8 +201,8 @@ class FoldOperator(KeyedOperator):
 
     async def process_watermark(self, watermark: Watermark) -> None:
         if watermark.timestamp_ms == MAX_WATERMARK and not self._every_record:
-            # In front of it: behind the end of event time, they would be late. They are state no
-            # more, so that a restart from here does not emit them again.
+            # Emit before the watermark: after the end of event time the results would be late.
+            # Then remove them from the state, so that a restart from here does not repeat them.
             await self._emit_final_results()
             values = self._table.live
             for key in [key for key, _ in self._table.entries()]:
@@ -225,7 +229,7 @@ class FoldOperator(KeyedOperator):
         yield list(each_detached(self._folded(records), self.detachment))
 
     def _folded(self, records: Iterator[Any]) -> Iterator[Any]:
-        """Fold the records, and generate one result of each, if they are to be emitted."""
+        """Fold the records; generate one result per record if each one is emitted."""
         raise NotImplementedError
 
     def _results(self) -> Iterator[Any]:
@@ -234,12 +238,12 @@ class FoldOperator(KeyedOperator):
             yield self._result(key, value)
 
     def _result(self, key: Any, value: Any) -> Any:
-        """Return the result that a key's value stands for."""
+        """Return the result for a key's value."""
         raise NotImplementedError
 
 
 class ReduceOperator(FoldOperator):
-    """Reduces the records of a key to one record."""
+    """Reduce the records of a key to one record."""
 
     kind = StateKind.REDUCING
 
@@ -272,7 +276,7 @@ class ReduceOperator(FoldOperator):
 
 
 class AggregateOperator(FoldOperator):
-    """Folds the records of a key into an accumulator; a result is emitted as (key, result)."""
+    """Fold the records of a key into an accumulator; emit each result as (key, result)."""
 
     kind = StateKind.AGGREGATING
 

@@ -1,12 +1,12 @@
-"""The mailbox of a subtask: what others want done in its own turn.
+"""The mailbox of a subtask: calls that other components want made in the subtask's own turn.
 
-Theory of operation (Flink's TaskMailbox and MailboxProcessor). Whoever shares the event loop with a
-subtask may look at it at any time, but what he finds may be in the middle of a batch: an operator
-has taken a record into its state, and what it made of it is not written yet. A *mail* is a call
-that the subtask makes by itself where it stands between two batches: everything that came of the
-one is with its writers, and nothing of the next one has begun. Mails are run in the order in which
-they came, and no batch is processed meanwhile. What a mail returns or raises is its sender's; one
-that the subtask has posted itself, a timer, has no sender, and what it raises fails the subtask.
+Theory of operation (Flink's TaskMailbox and MailboxProcessor). Code on the same event loop can look
+at a subtask at any time, but may find it in the middle of a batch: an operator has put a record
+into its state, and the results are not written yet. A *mail* is a call that the subtask itself
+makes between two batches. All results of the batch before are then with the writers, and nothing of
+the next batch has begun. Mails run in the order of arrival, and no batch is processed meanwhile.
+The result or error of a mail goes to its sender. A timer is a mail that the subtask posts itself;
+it has no sender, so its error fails the subtask.
 
 ::
 
@@ -14,20 +14,16 @@ that the subtask has posted itself, a timer, has no sender, and what it raises f
     QUIESCED  CLOSE -> CLOSED
     CLOSED    CLOSE -> CLOSED
 
-In OPEN mails come in and are run; in QUIESCED those that are there are run; in CLOSED none are:
-senders get ClosedResourceError.
+An OPEN mailbox accepts and runs mails, a QUIESCED one only runs the mails it has, and a CLOSED one
+answers senders with ClosedResourceError.
 
-When mails are run: before a batch is asked for, where they cost the subtask a look at ``mails``;
-and in any wait that ``interruptible`` made, which is one for the next batch, or, at the end, for
-the consumers. A writer's wait for memory is no such wait, soft or hard: there, the rest of a batch
-is still to be written. In jobs with unaligned checkpoints batches come in slices, mails are run
-between them, and the wait for memory before one is interruptible (``record_slices.py``).
+Mails run before a batch is requested, and in every wait made by ``interruptible``: the wait for the
+next batch, and, at the end, the wait for the consumers. A writer's wait for memory, soft or hard,
+is not interruptible, because the rest of a batch is still to be written. In jobs with unaligned
+checkpoints, batches come in slices: mails run between slices, and the wait for memory before a
+slice is interruptible (``record_slices.py``).
 
-How long mails wait says how long a batch keeps the subtask, backpressure included:
-``measure_latency`` sends one to find out (Flink's MailboxMetricsController).
-
-Owned counters: the subtask's own mails, the mails run so far, the last time measured. Invariant: a
-mailbox that is not open takes no mail, a closed one is empty.
+Invariant: a mailbox that is not open accepts no mail, and a closed one is empty.
 """
 
 from __future__ import annotations
@@ -50,16 +46,16 @@ T = TypeVar("T")
 
 
 class MailboxStep(Enum):
-    """What moves a mailbox on."""
+    """An event that changes the state of a mailbox."""
 
     QUIESCE = "quiesce"
-    """The subtask has done its work."""
+    """The subtask has finished its work."""
     CLOSE = "close"
-    """It is gone."""
+    """The subtask has ended."""
 
 
 class MailboxState(Enum):
-    """What becomes of mails."""
+    """The state of a mailbox, which decides about mails."""
 
     OPEN = "they come in and are run"
     QUIESCED = "none come in, those that are there are run"
@@ -77,8 +73,11 @@ TRANSITIONS: Transitions[MailboxState, MailboxStep] = Transitions(
 
 
 class MailboxStatistics(NamedTuple):
-    """Mails that wait, those that have been run, and how long the last one that was measured has
-    waited, or the one that is measured now if that is longer."""
+    """Counts of waiting and executed mails, and a latency.
+
+    ``latency_ms`` is the time that the last measured mail has waited. If a measurement is in
+    progress and has lasted longer, it is the time so far.
+    """
 
     waiting: int
     run: int
@@ -86,21 +85,21 @@ class MailboxStatistics(NamedTuple):
 
 
 class Mail(NamedTuple):
-    """A call, and the future of whoever wants it made; None for the subtask itself."""
+    """A call and the future of its sender, which is None if the subtask posted the mail itself."""
 
     action: Callable[[], Any]
     answer: asyncio.Future[Any] | None
 
 
 class Mailbox:
-    """The mails of the subtask called ``owner``, at most ``mails_max`` at a time."""
+    """The mails of the subtask named ``owner``; at most ``mails_max`` mails of senders wait."""
 
     def __init__(self, owner: str, mails_max: int, clock: Callable[[], float] = task_time) -> None:
         self.mails: deque[Mail] = deque()
-        """What waits; for the subtask to look at, and for nobody to change."""
+        """The waiting mails, in order. The subtask reads them; only the mailbox changes them."""
         self.state = MailboxState.OPEN
         self.is_running = False
-        """Whether a mail is being run."""
+        """Whether a mail is running."""
         self._owner = owner
         self._mails_max = mails_max
         self._woken = Availability()
@@ -114,11 +113,13 @@ class Mailbox:
     # -- the senders' side ------------------------------------------------------------------------
 
     def submit(self, action: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Have a function or coroutine function called between two batches; the future gets what it
-        returns or raises, and cancelling that in time prevents the call.
+        """Have a function or coroutine function called between two batches.
 
-        Raises ClosedResourceError if the subtask takes no mail any more, LocalProtocolError if too
-        many wait. A subtask that ends before the call, or in it, answers with ClosedResourceError.
+        The returned future gets the result or the error. Cancelling it before the call prevents
+        the call. A subtask that ends before or during the call sets ClosedResourceError.
+
+        Raises ClosedResourceError if the mailbox accepts no mail any more, LocalProtocolError if
+        too many mails wait.
         """
         if self.state is not MailboxState.OPEN:
             raise self._closed()
@@ -134,16 +135,21 @@ class Mailbox:
         return answer
 
     def post(self, action: Callable[[], Any]) -> None:
-        """Have a function or coroutine function of the subtask's own called between two batches;
-        what it raises fails the subtask. Nothing is called once no mail is taken any more."""
+        """Have a function or coroutine function of the subtask itself called between two batches.
+
+        An error of the call fails the subtask. A mailbox that is not open ignores the call.
+        """
         if self.state is MailboxState.OPEN:
             self.mails.append(Mail(action, None))
             self._own += 1
             self._woken.set(True)
 
     def measure_latency(self) -> None:
-        """Find out how long a mail waits now, unless that is under way; harmless if none is
-        taken."""
+        """Measure how long a mail waits now (Flink's MailboxMetricsController).
+
+        This is the time for which a batch keeps the subtask busy, backpressure included. Does
+        nothing if a measurement is in progress or the mailbox accepts no mail.
+        """
         has_room = len(self.mails) - self._own < self._mails_max
         takes_mail = self.state is MailboxState.OPEN and has_room
         if self._measured_since is None and takes_mail:
@@ -161,8 +167,11 @@ class Mailbox:
     # -- the subtask's side -----------------------------------------------------------------------
 
     async def run_mails(self) -> None:
-        """Run the mails that are there, in order; those that come meanwhile are for the next time,
-        so that no sender can keep the subtask from its work."""
+        """Run the mails that wait now, in order.
+
+        Mails that arrive meanwhile run the next time, so that no sender can keep the subtask from
+        its work.
+        """
         self.is_running = True
         try:
             await self._run_mails()
@@ -171,7 +180,7 @@ class Mailbox:
 
     async def _run_mails(self) -> None:
         for _ in range(len(self.mails)):
-            if not self.mails:
+            if not self.mails:  # A mail has closed the mailbox.
                 return
             mail = self.mails.popleft()
             if mail.answer is None:
@@ -179,7 +188,7 @@ class Mailbox:
                 self._run += 1
                 await _called(mail.action)
                 continue
-            if mail.answer.done():
+            if mail.answer.done():  # The sender has cancelled the call.
                 continue
             try:
                 result = await _called(mail.action)
@@ -195,7 +204,7 @@ class Mailbox:
             self._run += 1
 
     def interruptible(self, wait: Wait) -> Wait:
-        """Make a wait in which mails are run, for where the subtask stands between two batches."""
+        """Return a wait that runs mails, for places where the subtask is between two batches."""
         woken = self._woken
 
         def wake() -> None:
@@ -216,12 +225,14 @@ class Mailbox:
         return interruptible_wait
 
     async def until(self, availability: Availability) -> None:
-        """Suspend until something is available, and run mails meanwhile; somebody else says what
-        the time counts as."""
+        """Wait until something is available, and run mails meanwhile.
+
+        The caller accounts for the time: the wait itself is not measured.
+        """
         await self._until(availability, WaitReason.IDLE)
 
     async def run_beside(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run mails while ``work`` is done in a task of its own; return what it returns."""
+        """Run mails while ``work`` runs in a separate task; return the result of ``work``."""
         task = asyncio.create_task(work)
         done = Availability()
         task.add_done_callback(lambda _: done.set(True))
@@ -234,11 +245,11 @@ class Mailbox:
         return task.result()
 
     def quiesce(self) -> None:
-        """Take no more mails."""
+        """Accept no more mails."""
         self.state = TRANSITIONS[self.state, MailboxStep.QUIESCE]
 
     def close(self) -> None:
-        """Run no more mails: who waits for one learns that the subtask is gone. Idempotent."""
+        """End the mailbox: waiting senders get ClosedResourceError. Idempotent."""
         self.state = TRANSITIONS[self.state, MailboxStep.CLOSE]
         while self.mails:
             self._return(self.mails.popleft())
@@ -247,7 +258,8 @@ class Mailbox:
     def _return(self, mail: Mail) -> None:
         if mail.answer is not None and not mail.answer.done():
             mail.answer.set_exception(self._closed())
-            mail.answer.exception()  # Who does not ask does not mind.
+            # Mark the error as retrieved: asyncio would log it if the sender no longer waits.
+            mail.answer.exception()
 
     def _closed(self) -> ClosedResourceError:
         return ClosedResourceError(f"subtask {self._owner} has ended, or is about to")
@@ -261,7 +273,7 @@ class Mailbox:
         )
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the counts are inconsistent."""
         assert self._own == sum(mail.answer is None for mail in self.mails), "own mails miscounted"
         assert len(self.mails) - self._own <= self._mails_max, "more mails wait than may"
         assert not (self.state is MailboxState.CLOSED and self.mails), "closed but not empty"

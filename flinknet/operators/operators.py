@@ -1,25 +1,25 @@
-"""Operators: what turns the records of a chain into other records, a batch at a time.
+"""Operators, which transform the records of a chain one batch at a time.
 
-Theory of operation. ``process`` takes the records of one network buffer (or one batch of a source)
-and hands what it made of them to ``emit``, which is the next operator's ``process`` or a record
-writer. Nothing is done per record but the user's function: a plain function runs in one tight loop
-over the batch, and only its results are awaited on, a batch at a time. A coroutine function is
-awaited record by record, and what it returned is emitted before the next one starts, so that a slow
-one does not hold back what is ready.
+Theory of operation. ``process`` takes the records of one network buffer, or one batch of a source.
+It passes the results to ``emit``, which is the next operator's ``process`` or a record writer. The
+user function is the only code that runs per record. A plain function runs in a tight loop over the
+batch, and the operator awaits only the emission of its results. A coroutine function is awaited
+record by record. Its results are emitted before the next call, so that a slow call does not hold
+back results that are ready.
 
-Rules that operators and sinks keep:
+Rules for operators and sinks:
 
-- what a function gives away is *detached* before its code runs again (``records/detached.py``), so
-  it may go on changing it;
-- a batch belongs to the one operator or writer that it was emitted to, with all records in it: a
-  function may change and keep what it gets. Where several take a batch, each gets its own
-  (``with_copies``). The list itself is never changed, and iterated once;
-- an emitted batch is never empty, and holds at most about ``BATCH_RECORDS`` more than came in: the
-  results of a generator function are taken in pieces, so that one record may become millions in
-  bounded memory. Arrow record batches, which are large, are emitted one by one as they are made;
-- the loop reads the batch through one iterator, whose position names the record that failed: that
-  of a list, or the batch itself, if it has come over the network and its records are unpacked as
-  they are asked for (``ArrivedRecords``).
+- A value that a function emits is *detached* before the function's code runs again
+  (``records/detached.py``), so the function may keep changing it.
+- A batch and its records belong to the one operator or writer that receives it: a function may
+  change and keep its records. Several receivers get a copy each (``with_copies``). The list itself
+  is never changed, and it is iterated once.
+- An emitted batch is never empty and holds at most about ``BATCH_RECORDS`` more records than came
+  in. The results of a generator function are taken in pieces, so that one record may become
+  millions in bounded memory. Arrow record batches are large, so they are emitted one by one.
+- The loop reads the batch through one iterator. Its position identifies a record that failed. The
+  iterator is that of a list, or the batch itself if it came over the network and unpacks its
+  records on demand (``ArrivedRecords``).
 """
 
 from __future__ import annotations
@@ -92,54 +92,55 @@ __all__ = [
 ]
 
 _RECORD_CHARACTERS_MAX = 200
-"""Of a record in an error message: enough to find it again, too few to hide the error."""
+"""Limit for a record in an error message: enough to find the record, too few to hide the error."""
 
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 100
 _SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 8
 
 Emit = Callable[[Any], Coroutine[Any, Any, None]]
-"""Takes a batch: a list of records, or a ``StampedBatch``."""
+"""Coroutine function that takes a batch: a list of records, or a ``StampedBatch``."""
 StreamElement = WatermarkElement | LatencyMarker
-"""What goes along with records from operator to operator."""
+"""Elements that travel with the records from operator to operator."""
 PassOn = Callable[[StreamElement], Coroutine[Any, Any, None]]
 
 
 class Operator:
     """One operator of a chain in one subtask.
 
-    Life: ``connect``, ``open``, any number of ``process``, ``end_of_input`` if the input ended
-    well, and ``close``, which comes in any case once ``open`` was called.
+    Life cycle: ``connect``, ``open``, any number of ``process``, ``end_of_input`` if the input
+    ended normally, and ``close``, which is called in every case once ``open`` was called.
     """
 
     is_stamped = False
-    """Whether what it emits has timestamps: each batch is a ``StampedBatch``; the chain sets it."""
+    """Whether the operator emits timestamps, as ``StampedBatch``; the chain sets it."""
 
     room: Availability | None = None
-    """Whether it would take another batch at once, if that may be because of others than those
-    behind it: batches come in slices then, and the subtask looks up until there is room."""
+    """Whether the operator would accept another batch at once, if it waits for anything besides
+    the operators downstream. If set, batches are cut into slices, and between two slices the
+    subtask waits for room and runs mails and priority events."""
 
     process: Emit
-    """Takes a batch, with timestamps or not; returns when everything that came of it has been taken
-    by the next operators."""
+    """Process a batch, with or without timestamps; return when the next operators have taken all
+    of its results."""
 
     detachment = Detachment.ALWAYS
-    """How values that the function gives away are detached; the chain sets it."""
+    """How values that the function emits are detached; the chain sets it."""
 
     needs_loop = False
-    """Whether it awaits something for every record, so that its chain is better run by the event
-    loop than in the thread of its subtask."""
+    """Whether the operator awaits something for every record. Its chain then runs better on the
+    event loop than in the subtask's thread."""
 
     takes_whole_batches = False
-    """Whether few records cost it about as much as many: its batches are not cut to let others have
-    their turn."""
+    """Whether a few records cost about as much as many. Its batches are not cut to give other
+    subtasks a turn."""
 
     iterates_once = False
-    """Whether ``process`` takes ``ArrivedRecords`` for a list, too: it iterates over the batch, and
-    does nothing else with it."""
+    """Whether ``process`` also accepts ``ArrivedRecords`` in place of a list, because it only
+    iterates over the batch, once."""
 
     def connect(self, emit: Emit, pass_on: PassOn | None = None) -> None:
-        """Set where results go, and who is told of event time and gets latency markers."""
+        """Set the receivers of results (``emit``) and of stream elements (``pass_on``)."""
         self._emit = emit
         self._pass_on = pass_on if pass_on is not None else _tell_nobody
 
@@ -148,30 +149,30 @@ class Operator:
         self._context = context
 
     async def process_watermark(self, watermark: Watermark) -> None:
-        """Event time has come further: everything before has been processed."""
+        """Advance event time: everything before the watermark has been processed."""
         self._context.process_context.current_watermark = watermark.timestamp_ms
         await self._pass_on(watermark)
 
     async def process_watermark_status(self, status: WatermarkStatus) -> None:
-        """Event time is waited for no longer, or again."""
+        """Handle an input that becomes idle or active in event time."""
         await self._pass_on(status)
 
     async def process_event_time(self, element: WatermarkElement) -> None:
-        """Take a watermark or a status."""
+        """Process a watermark or a watermark status."""
         if isinstance(element, Watermark):
             await self.process_watermark(element)
         else:
             await self.process_watermark_status(element)
 
     async def process_latency_marker(self, marker: LatencyMarker) -> None:
-        """Note how long the marker has taken, and let it go on."""
+        """Record the latency of the marker and forward it."""
         context = self._context
         now_ms = context.processing_time.get_current_processing_time()
         context.latency.take(marker, CLUSTER_CLOCK.shows_at(now_ms))
         await self._pass_on(marker)
 
     async def process_stream_element(self, element: StreamElement) -> None:
-        """Take whatever goes along with records."""
+        """Process an element that travels with the records."""
         if isinstance(element, LatencyMarker):
             await self.process_latency_marker(element)
         else:
@@ -179,34 +180,38 @@ class Operator:
 
     @property
     def late_records_dropped(self) -> int | None:
-        """How many it has dropped because they were late; None if it never does."""
+        """Number of records dropped because they were late; None if the operator never drops."""
         return None
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
-        """Bring the operator's own state up to date: a checkpoint captures it next."""
+        """Update the operator's state, which a checkpoint captures next."""
 
     async def persist(self) -> None:
-        """Make durable what the last snapshot refers to; records are processed meanwhile."""
+        """Make the data that the last snapshot refers to durable, while records are processed."""
 
     async def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete, and with it those before."""
+        """Handle the completion of a checkpoint, which completes all earlier ones too."""
 
     async def end_of_input(self) -> None:
-        """Emit what was held back until the last record."""
+        """Emit the results that were held back until the last record."""
 
     def awaits_checkpoint(self) -> bool:
-        """Whether it has something to do, after its last record, when a checkpoint is complete.
-        Raises why that cannot be done any more."""
+        """Return whether a checkpoint must complete after the last record to finish the work.
+
+        Raises the reason if that has become impossible.
+        """
         return False
 
     def output_of_checkpoints(self) -> object | None:
-        """Return the user's function or sink if it is told which checkpoints are complete: what it
-        makes visible then is not undone by the state that a later attempt begins with."""
+        """Return the user's function or sink if it is notified of complete checkpoints.
+
+        The output that it makes visible at that moment is not undone by the state from which a
+        later attempt starts.
+        """
         return None
 
     async def withdraw_output(self, function: object, *, in_thread: bool = False) -> None:
-        """Have a function or sink take back what it has made visible behind the checkpoint that
-        its job goes on from."""
+        """Have a function or sink withdraw its output from after the restored checkpoint."""
         context = self._context
         restored = context.state.restored_from
         if not isinstance(function, WithdrawableOutput) or not context.checkpointed:
@@ -222,14 +227,14 @@ class Operator:
                 self.fail(error, "in withdraw_after()")
 
     async def close(self) -> None:
-        """Release what ``open`` acquired."""
+        """Release the resources that ``open`` acquired."""
 
     def fail(self, error: BaseException, what: str) -> NoReturn:
         """Raise an error of a user's function with its place in the job.
 
-        An error of flinknet's own says what happened, and is raised as it is. So are the
-        cancellation of the subtask, its end with a savepoint, and the end of a coroutine that is
-        not needed any more.
+        Errors of flinknet itself are raised unchanged, because they already explain the failure.
+        The cancellation of the subtask, its stop with a savepoint, and the closing of a coroutine
+        that is no longer needed are also raised unchanged.
         """
         if isinstance(error, FlinknetError | GeneratorExit | Stopped) or is_cancelled(error):
             raise error
@@ -245,7 +250,7 @@ OperatorFactory = Callable[[], Operator]
 
 
 class FunctionOperator(Operator):
-    """An operator around one user function; the subclasses say how the function is applied."""
+    """An operator around one user function; subclasses define how the function is applied."""
 
     awaits = True
     """Whether the function may be a coroutine function."""
@@ -258,7 +263,7 @@ class FunctionOperator(Operator):
     def __init__(self, function: Any, method: str) -> None:
         self._function = function
         self._stamps: StampsOfBatch | None = None
-        """Of the batch in progress, if its records have timestamps."""
+        """Timestamps of the batch in progress, if its records have timestamps."""
         self._call = bound_function(function, method)
         find_attributes_fast(function)
         awaiting = is_awaiting(self._call)
@@ -305,10 +310,10 @@ class FunctionOperator(Operator):
                 self.fail(error, "in close()")
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
-        """Apply a plain function to all records, as a generator of batches, which may be empty.
+        """Apply a plain function to all records; generate batches of results, possibly empty.
 
-        It must be a generator: there a StopIteration that escapes from the user's function is an
-        error, while ``map`` would take it for the end of the records.
+        An implementation must be a generator. In a generator, a StopIteration that escapes from
+        the user's function becomes an error; ``map`` would take it for the end of the records.
         """
         raise NotImplementedError
 
@@ -317,11 +322,11 @@ class FunctionOperator(Operator):
         raise NotImplementedError
 
     def _marked(self, results: Iterator[Any]) -> Iterator[Any]:
-        """Generate the results, each with the timestamp of the record that was taken last."""
+        """Generate the results, each with the timestamp of the record taken last."""
         return results if self._stamps is None else self._stamps.marked(results)
 
     def _beside(self, results: list[Any], stamps: Stamps) -> Batch:
-        """Return the results as they are emitted, with their timestamps if they have some."""
+        """Return the results as they are emitted, with their timestamps if the batch has any."""
         return StampedBatch(results, stamps(len(results))) if self.is_stamped else results
 
     async def _emit_results(
@@ -331,7 +336,7 @@ class FunctionOperator(Operator):
         *arguments: Any,
         stamps: Stamps = without_time,
     ) -> None:
-        """Call any kind of function and emit its results in pieces; ``where`` is said of errors."""
+        """Call any kind of function and emit its results in pieces; errors name ``where()``."""
         async with aclosing(
             pieces_of(self.detachment, call, *arguments, are_emitted=True)
         ) as pieces:
@@ -376,7 +381,7 @@ class FunctionOperator(Operator):
 
 
 class MapOperator(FunctionOperator):
-    """One record in, one record out."""
+    """Map each record to one record."""
 
     gives_one_each = True
 
@@ -386,6 +391,7 @@ class MapOperator(FunctionOperator):
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         returned = each_returned(self._call, records, self.detachment)
         for first in returned:
+            # Arrow record batches are large and leave one by one; other results leave together.
             yield [first] if is_columns(first) else [first, *returned]
 
     async def _apply_awaiting(self, record: Any) -> list[Any]:
@@ -393,7 +399,7 @@ class MapOperator(FunctionOperator):
 
 
 class FilterOperator(FunctionOperator):
-    """Keeps the records for which the function is true."""
+    """Keep the records for which the function is true."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function, "filter")
@@ -406,7 +412,7 @@ class FilterOperator(FunctionOperator):
 
 
 class FlatMapOperator(FunctionOperator):
-    """One record in, any number out."""
+    """Map each record to any number of records."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function, "flat_map")
@@ -421,7 +427,7 @@ class FlatMapOperator(FunctionOperator):
 
 
 class ProcessOperator(FunctionOperator):
-    """As flat_map, with a view of where the record came from."""
+    """Map each record to any number of records, with a view of the record's origin."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function, "process_element")
@@ -442,7 +448,7 @@ class ProcessOperator(FunctionOperator):
 
 
 class CallableSinkOperator(FunctionOperator):
-    """Hands every record to a function that keeps it."""
+    """Pass every record to a function that consumes it."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function, "invoke")
@@ -468,11 +474,11 @@ def _last_taken(records: list[Any] | ArrivedRecords, position: Iterator[Any]) ->
 
 
 async def _tell_nobody(element: StreamElement) -> None:
-    """There is no operator behind."""
+    """Ignore the element: this operator is the last of its chain."""
 
 
 def on_records(records: Sequence[Any]) -> str:
-    """Return which records an error is about: ``"on a record of type str, 'no number'"``, or
+    """Describe the records that an error is about: ``"on a record of type str, 'no number'"``, or
     ``"on 2 records of type int, str"``."""
     types = ", ".join(sorted({type(record).__name__ for record in records}))
     if len(records) == 1:
@@ -481,7 +487,7 @@ def on_records(records: Sequence[Any]) -> str:
 
 
 def _shortened(record: Any) -> str:
-    """What a record looks like, in a line that an error message can hold."""
+    """Return a one-line representation of a record, for an error message."""
     if is_columns(record):
         return f"with {record.num_rows} rows"
     try:

@@ -1,29 +1,22 @@
-"""Slices of a batch, between which a subtask looks up from its work.
+"""Slices of a batch, between which a subtask handles other events.
 
-Theory of operation. A barrier that has overtaken everything else must not wait for the batch that
-the subtask is at: a buffer of records that take 200 microseconds each is a third of a second, and
-one whose results find no memory is as long as the backpressure lasts. So in a job with unaligned
-checkpoints a batch is worked off in slices of about SLICE_S, whose size follows from how long the
-last one took. Between two of them mails are run, timers and triggers among them, and the events
-that have priority are handled; while no output has memory for another record, too, so that a slice
-seldom waits inside. (Flink does all that between two records.) A fast operator is done with its
-batch in one slice, and has looked at the clock twice.
+Theory of operation. A barrier that has overtaken all records must not wait for the batch in
+progress. A buffer of records that take 200 microseconds each lasts a third of a second, and a batch
+without memory for its results lasts as long as the backpressure. So in a job with unaligned
+checkpoints a batch is processed in slices of about SLICE_S; the duration of a slice sets the size
+of the next one. Between two slices the subtask runs mails, timers and triggers among them, and
+handles priority events. It also waits there until every output has memory for another record, so
+that a slice seldom blocks inside. (Flink does all this between two records.) A fast operator
+finishes its batch in one slice and reads the clock twice.
 
-With two outputs, or two channels of one, a slice may still find that the first one took the last
-memory. Where that has lasted (PRESSED_S), slices begin with one record and grow slowly: the fewer
-records one has, the seldomer both run out of memory in it.
+The records of a batch that have not begun are the *rest*. They are in flight on the channel that
+they came from: after the processed records, before the partial record in the deserializer.
 
-Where an operator waits for others than those behind it, in any job, the next slice also waits until
-it has room.
+Timers and windows that fire can be as many as there are keys. Their operators slice them in the
+same way (``SliceSize``, ``interrupt``): the results of fired timers are emitted between two slices,
+and pending timers are state. (Flink: interruptible timers, FLINK-20217.)
 
-What of the batch has not begun, the *rest*, is in flight, on the channel that it came from: behind
-what was processed, in front of what the deserializer has of the next record.
-
-Timers and windows that fire, which may be as many as there are keys, are sliced in the same way by
-who fires them (``SliceSize``, ``interrupt``): what has fired is emitted then, and what has not is
-state. (Flink: interruptible timers, FLINK-20217.)
-
-Invariant: between two slices, what is not in the rest is with the writers, or in operators' state.
+Invariant: between two slices, every record is in the rest, with the writers, or in operator state.
 """
 
 from __future__ import annotations
@@ -44,20 +37,20 @@ from flinknet.records.serialization.packer import RecordPacker
 __all__ = ["RecordSlices", "SliceSize"]
 
 SLICE_S = 0.0005
-"""Time of a slice. A barrier, and each turn of a thread that writes, waits for as long wherever it
-comes; a turn of the loop takes a thirtieth of it."""
+"""Duration of a slice in seconds. A barrier waits this long at each subtask, and so does each turn
+of a writing thread; a turn of the loop takes a thirtieth of it."""
 
 PRESSED_S = 0.01
-"""A wait for memory that is as long says that others are much slower. After shorter ones nothing
-changes: many short slices would cost more than the barriers gain."""
+"""A longer wait for memory, in seconds, shows that consumers are much slower. Shorter waits change
+nothing: many short slices would cost more than the barriers gain."""
 
 RECORDS_FIRST = 64
 RECORDS_MAX = 65_536
-"""More than a batch has."""
+"""More records than any batch has."""
 
 
 class SliceSize:
-    """How many records, timers or windows make a slice of about ``slice_s`` seconds."""
+    """The number of records, timers or windows in a slice of about ``slice_s`` seconds."""
 
     def __init__(self, slice_s: float = SLICE_S) -> None:
         self.records = RECORDS_FIRST
@@ -65,9 +58,11 @@ class SliceSize:
         self._is_pressed = False
 
     def took(self, records: int, seconds: float) -> None:
-        """A slice is done, and has taken ``seconds``: a long one makes the next one as short as it
-        should have been, a short one twice as long, or under pressure by a record, if it was not
-        the end of its batch."""
+        """Adapt the size to a finished slice of ``records`` that took ``seconds``.
+
+        After a long slice, the size shrinks to the records that would have fitted. After a short
+        one that was not the end of its batch, it doubles, or grows by one record under pressure.
+        """
         if seconds > self._slice_s:
             self.records = max(1, int(records * self._slice_s / seconds))
             self._is_pressed = self._is_pressed or seconds > PRESSED_S
@@ -77,7 +72,10 @@ class SliceSize:
             self._is_pressed = self._is_pressed and self.records < RECORDS_FIRST
 
     def waited(self, seconds: float) -> None:
-        """There was no memory for so long before the next slice."""
+        """Adapt the size to a wait of ``seconds`` for memory before the next slice."""
+        # With two outputs, or two channels of one, a slice can still find that the first one took
+        # the last memory. The fewer records a slice has, the less often both run out within it. So
+        # under pressure slices start with one record and grow slowly.
         if seconds > PRESSED_S:
             self.records = 1
             self._is_pressed = True
@@ -87,14 +85,15 @@ class RecordSlices:
     """The batches of one subtask, in slices.
 
     Args:
-        mailbox: whose mails are run in between.
-        outputs: of each output, whether it has memory for another record.
-        times: the account of the waits for that.
-        reader: where events with priority come from; None for a source.
-        packer: packs records as they came.
-        thread: where the chain runs.
-        slice_s: about how long a slice takes.
-        rooms: of operators, whether they have room for another slice.
+        mailbox: the mailbox to serve between two slices.
+        outputs: for each output, whether it has memory for another record.
+        times: accounts for the waits for that memory.
+        reader: the origin of priority events; None for a source.
+        packer: packs records in the form in which they arrived.
+        thread: the thread in which the chain runs.
+        slice_s: approximate duration of a slice, in seconds.
+        rooms: for operators that wait for more than their consumers, whether they have room for
+            another slice.
     """
 
     def __init__(
@@ -125,8 +124,11 @@ class RecordSlices:
         work: Callable[[list[Any]], Coroutine[Any, Any, None]],
         channel: int = -1,
     ) -> None:
-        """Have all records of a batch processed, which is not empty; ``channel`` is where they came
-        from. Between two slices the loop turns, or nothing that they look up for could come."""
+        """Process all records of a batch, which must not be empty.
+
+        ``channel`` is the channel of the records. The event loop runs once between two slices, so
+        that mails and events can arrive.
+        """
         self._rest, self._channel = records, channel
         try:
             while True:
@@ -143,21 +145,25 @@ class RecordSlices:
             self._rest = []
 
     async def interrupt(self) -> None:
-        """Do what comes between two slices, in other work of the subtask's. If that is itself a
-        mail, the others wait for its end."""
+        """Do the work that comes between two slices, from other work of the subtask.
+
+        If the caller is itself a mail, the other mails wait until it ends.
+        """
         if self._mailbox.is_running:
             self._take_priority_events()
         else:
             await self._look_up()
 
     def rest_of(self, channel: int) -> Iterable[bytes]:
-        """The records of a channel that were read and have not begun, packed one by one. Raises
-        SerializationError."""
+        """Return the records of a channel that were read and have not begun, packed one by one.
+
+        Raises SerializationError.
+        """
         return map(self._pack, self._rest) if channel == self._channel else ()
 
     async def _look_up(self) -> None:
-        """Do what comes between two slices, until there is memory for the next one, and room; the
-        wait for room is the operator's work, and counts as busy."""
+        """Run mails and handle priority events until the operators have room and the outputs have
+        memory for the next slice. The wait for room is the operator's work and counts as busy."""
         if self._mailbox.mails:
             await self._mailbox.run_mails()
         self._take_priority_events()
@@ -179,7 +185,7 @@ class RecordSlices:
     async def _until_available(
         self, needed: Availability, wait: Callable[[Availability], Awaitable[None]]
     ) -> None:
-        """Wait for it, or an event with priority."""
+        """Wait for the needed availability, or for a priority event."""
         some = Availability()
         wake = partial(some.set, True)
         awaited = [needed]

@@ -1,12 +1,12 @@
-"""Side outputs: results of an operator that belong to another stream than its main one.
+"""Side outputs: results of an operator that belong to a stream other than its main output.
 
-Theory of operation. A process function yields ``tag, value``. The results of process functions and
-of windows are sorted here before they go on: a value goes to the operators that read its tag, or is
-dropped if no operator does. It makes no difference to the main stream whether a tag is read.
+Theory of operation. A process function yields ``tag, value``. ``split_outputs`` sorts the results
+of process functions and windows: a value goes to the operators that read its tag, or is dropped if
+no operator does. Whether a tag is read makes no difference to the main stream.
 
-Programs without side outputs pay nothing for that: a tag can only be yielded where one exists, and
-``OutputTag.exists`` says whether this process has ever made or received one. Where one exists, each
-batch of results is searched for tags (``tagged_results.py``), and goes on as it is if it has none.
+Programs without side outputs pay nothing. A tag can only be yielded if one exists, and
+``OutputTag.exists`` says whether this process has ever created or received one. If so, each batch
+of results is searched for tags (``tagged_results.py``) and passed on unchanged if it has none.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ __all__ = ["OutputTag", "split_outputs"]
 @never_changes
 @dataclass(frozen=True, slots=True)
 class OutputTag:
-    """Names a side output, whose records are what ``type_info`` says, if anything; a list of types
-    is that of rows (PyFlink's OutputTag)."""
+    """Name of a side output, and optionally the type of its records (PyFlink's OutputTag).
+
+    A list as ``type_info`` declares rows with fields of these types.
+    """
 
     exists: ClassVar[bool] = False
-    """Whether a tag was made in this process, or came into it."""
+    """Whether a tag was created in this process, or received by it."""
 
     tag_id: str
     type_info: TypeInformation | list[TypeInformation] | None = field(default=None, compare=False)
     conversion: Conversion | None = field(default=None, init=False, repr=False, compare=False)
-    """What makes its records what the type says; None if nothing was said."""
+    """Converts a record to the declared type; None without a declared type."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.tag_id, str) or not self.tag_id:
@@ -50,25 +52,24 @@ class OutputTag:
         OutputTag.exists = True
 
     def __init_subclass__(cls) -> NoReturn:
-        # A subclass would not be found among results, where only the exact class is looked for.
+        # The search for tags compares the exact class, so it would miss a subclass.
         raise ConfigurationError("OutputTag cannot be subclassed: make tags of different names")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Copies and tags that travel are made anew, so that ``exists`` is right everywhere.
+        # Copies and unpickled tags run __post_init__, so that ``exists`` is right in each process.
         return OutputTag, (self.tag_id, self.type_info)
 
     @property
     def type(self) -> TypeInformation | None:
-        """What its records are, None if nothing was said."""
+        """Declared type of the records; None without one."""
         return None if isinstance(self.type_info, list) else self.type_info
 
 
 def split_outputs(main: Emit, sides: Mapping[str, Emit], operator: Operator) -> Emit:
-    """Return an ``emit`` of the operator that sends ``(tag, value)`` to the tag's side, and the
-    rest to ``main``.
+    """Return an ``emit`` that sends each ``(tag, value)`` to the tag's side output.
 
-    The side gets the value with the timestamp of the result, if it has one. A tag without a value,
-    or with several, fails the operator.
+    All other results go to ``main``. The side output gets the value with the timestamp of the
+    result, if it has one. A tag without a value, or with several, fails the operator.
     """
 
     async def split(results: Batch) -> None:
@@ -105,7 +106,7 @@ def split_outputs(main: Emit, sides: Mapping[str, Emit], operator: Operator) -> 
 
 
 def _tagged(result: Any) -> tuple[OutputTag, Any]:
-    """Return a result's tag and its value, made what the tag says."""
+    """Return the tag and the value of a result; the value is converted to the tag's type."""
     if type(result) is OutputTag or len(result) != 2:
         raise TypeError(f"it yielded {result!r:.200}: yield a tag and one value, tag, value")
     tag, value = result

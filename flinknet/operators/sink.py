@@ -1,7 +1,7 @@
-"""A sink, and the operator that writes to it: where records leave a job, a batch at a time.
+"""Sinks, and the operator that writes to them: records leave a job here, one batch at a time.
 
-A sink object describes the whole sink; every subtask has its copy. For a record at a time there are
-plain callables and ``SinkFunction`` instead.
+A sink object describes the whole sink, and every subtask has a copy. Programs that write one record
+at a time use plain callables and ``SinkFunction`` instead.
 """
 
 from __future__ import annotations
@@ -35,111 +35,117 @@ __all__ = [
 ]
 
 _PENDING = ListStateDescriptor("pending")
-"""(subtask, checkpoint, committable) of what is prepared and not committed."""
+"""Entries (subtask, checkpoint, committable) for output that is prepared and not committed."""
 
 
 class Sink(Function, ABC):
-    """Takes batches of records. Each method may be a coroutine function.
+    """Base of sinks, which take batches of records. Each method may be a coroutine function.
 
-    Life in a subtask: ``open``, any number of ``write``, ``finish`` if the whole input has been
-    seen, and ``close``, which comes in any case once ``open`` was called, and must then do nothing
-    harmful.
+    Life cycle in a subtask: ``open``, any number of ``write``, ``finish`` if the whole input was
+    processed, and ``close``. Once ``open`` was called, ``close`` is always called, also after an
+    error, and must then be harmless.
     """
 
     takes_whole_batches = True
-    """Whether a few records cost it about as much as many, as a request does."""
+    """Whether a few records cost about as much as many, as for a request."""
 
     @abstractmethod
     def write(self, records: list[Any]) -> Any:
-        """Take records; the list is shared, so it must not be changed."""
+        """Take records. The list is shared, so it must not be changed."""
 
     def finish(self) -> Any:
-        """Make everything written visible: the input is complete."""
+        """Make all written records visible: the input is complete."""
 
 
 class ConfirmedSink(Sink):
-    """A sink whose other end confirms what it has taken: a checkpoint is acknowledged after that,
-    so that nothing is lost with the subtask that is in a checkpoint."""
+    """A sink with a receiver that confirms records.
+
+    A subtask acknowledges a checkpoint only after the confirmation, so no record of the checkpoint
+    is lost with the subtask.
+    """
 
     @abstractmethod
     async def confirm(self) -> None:
-        """Return when the other end has all that was written before the last snapshot; it may be
-        cancelled, and called again while records are written."""
+        """Return when the receiver has all records written before the last snapshot.
+
+        The call may be cancelled, and repeated while records are written.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class CommitContext:
-    """Whose output a committer commits."""
+    """The job and operator of the output that a committer commits."""
 
     operator_name: str
     job_id: str
     attempt: int
     checkpointed: bool = False
-    """Whether the job has checkpoints, with which most is committed already."""
+    """Whether the job has checkpoints; these have already committed most of the output."""
 
 
 class Committer(ABC):
     """Makes the output of all subtasks of a sink visible at once, or removes it.
 
-    It runs in one worker of the job, in a thread of its own. That worker, or the coordinator, can
-    be lost at any moment: then another one calls the same method again, so both must be
-    *idempotent*, also if the first call still runs. ``abort`` may also come after a ``commit`` that
-    failed, and even while one still hangs elsewhere: whichever of the two is first wins.
+    A committer runs in one worker of the job, in its own thread. That worker, or the coordinator,
+    can be lost at any moment; then another worker calls the same method again. So both methods must
+    be *idempotent*, even while the first call still runs. ``abort`` may also follow a failed
+    ``commit``, or run while a ``commit`` still hangs in another worker: the first of them wins.
     """
 
     @abstractmethod
     def commit(self, committables: list[Any]) -> None:
-        """Make visible what the subtasks have prepared; their committables come in order."""
+        """Make the prepared output visible; the committables are in the order of the subtasks."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Remove what the subtasks have written, prepared or not."""
+        """Remove the output of all subtasks, prepared or not."""
 
 
 class TwoPhaseSink(Sink):
-    """A sink whose output becomes visible all at once, after every subtask of the job has finished,
-    or not at all (Flink's two-phase committing sink).
+    """A sink with output that becomes visible all at once, when every subtask of the job has
+    finished, or not at all (Flink's two-phase committing sink).
 
-    First phase: what a subtask writes is for nobody to see; at the end of its input, after
-    ``finish``, ``prepare_commit`` makes it durable and says what it is. Second phase: when every
-    subtask has finished, one worker makes a ``Committer`` and lets it commit what all of them have
-    prepared; only then the job has finished. If the job fails or is cancelled, it is aborted. If
-    all processes are killed, neither happens: what is prepared stays invisible, and the sink's next
-    ``open`` or commit removes it. Of several such sinks in a job each commits for itself, one after
-    the other.
+    In the first phase, the output of a subtask is invisible. At the end of the input, after
+    ``finish``, ``prepare_commit`` makes it durable and returns a description of it. In the second
+    phase, when every subtask has finished, one worker creates a ``Committer``, which commits the
+    prepared output of all subtasks. The job finishes only after that.
 
-    That is what a job without checkpoints does; one with checkpoints needs a ``CheckpointedSink``.
+    If the job fails or is cancelled, the output is aborted. If all processes are killed, it stays
+    invisible, and the sink's next ``open`` or commit removes it. Several such sinks in a job commit
+    independently, one after the other.
+
+    This holds for jobs without checkpoints. A job with checkpoints needs a ``CheckpointedSink``.
     """
 
     @abstractmethod
     def prepare_commit(self) -> Any:
-        """Return what the committer needs of this subtask: a small value that can be pickled."""
+        """Return the data that the committer needs of this subtask: a small picklable value."""
 
     @abstractmethod
     def create_committer(self, context: CommitContext) -> Committer:
-        """Make the committer, on a copy of the sink that was never opened."""
+        """Create the committer; called on a copy of the sink that was never opened."""
 
     def exclusive_output(self) -> str | None:
-        """Return the name of what only one sink of a job may write to, or None if others may."""
+        """Return the name of an output that only one sink of a job may write to, or None."""
         return None
 
 
 class CheckpointedSink(TwoPhaseSink):
-    """A two-phase sink that commits with each checkpoint of its job, if that has any (Flink's
-    SupportsCommitter).
+    """A two-phase sink that commits with each checkpoint of its job, if the job has checkpoints
+    (Flink's SupportsCommitter).
 
-    Theory of operation. When a checkpoint is taken, the sink ends what it has written since the
-    last one (``roll``): what it calls it by, a *committable*, is state. Before the checkpoint is
-    acknowledged it is made durable (``persist``), and when the checkpoint is complete it becomes
-    visible (``publish``). If the job goes on from that checkpoint before it did, it does so then;
-    what was written later is discarded, since the records come again. For what is left at the end
-    of its input the subtask waits until a last checkpoint of it is complete; the committer, which
-    comes when all subtasks have finished, gets nothing, and may clear up.
+    Theory of operation. When a checkpoint is taken, ``roll`` ends the output written since the last
+    one and returns *committables*, which identify that output and become state. ``persist`` makes
+    the output durable before the checkpoint is acknowledged, and ``publish`` makes it visible when
+    the checkpoint is complete. A job that is restored from that checkpoint before ``publish``
+    publishes on restore. Later output is discarded, since its records are repeated. At the end of
+    the input, the subtask waits for a last checkpoint that completes the remaining output. The
+    committer runs when all subtasks have finished; it gets no committables and may clean up.
 
-    If the newest checkpoint is lost, the job goes on from an older one, and what was published
-    behind that one comes again. A sink with the base ``WithdrawableOutput`` takes it back before
-    anything else is published; without that base the job fails, unless its configuration allows
-    repeated output (``CheckpointConfig.set_allow_repeated_output``).
+    If the newest checkpoint is lost, the job is restored from an older one, and the output
+    published after that one is repeated. A sink with the base ``WithdrawableOutput`` withdraws it
+    before it publishes anything else. Without that base the job fails, unless its configuration
+    allows repeated output (``CheckpointConfig.set_allow_repeated_output``).
 
     Committables are text, or tuples of text and numbers. ``persist``, ``publish``, ``discard`` and
     ``withdraw_after`` run in a thread, the first two while records are written.
@@ -147,30 +153,34 @@ class CheckpointedSink(TwoPhaseSink):
 
     @abstractmethod
     def roll(self) -> list[Any]:
-        """End what was written since the last call, quickly; return its committables."""
+        """End the output written since the last call, quickly; return its committables."""
 
     @abstractmethod
     def persist(self, committables: list[Any]) -> None:
-        """Have it survive a loss of power; idempotent. Never called while a call is under way, even
-        if the checkpoint of that call is given up."""
+        """Make the output survive a loss of power; idempotent.
+
+        Calls never overlap, even if the checkpoint of the running call is abandoned.
+        """
 
     @abstractmethod
     def publish(self, checkpoint_id: int, committables: list[Any]) -> None:
-        """Make it visible; idempotent, and after a failure it may be another subtask that does.
+        """Make the output visible; idempotent. After a failure, another subtask may call it.
 
-        ``checkpoint_id`` is the first checkpoint that the committables are part of, 0 if that is
-        one of another job which this one continues. ``withdraw_after`` needs to know it of
-        everything that was published.
+        ``checkpoint_id`` is the first checkpoint that includes the committables. It is 0 if that
+        checkpoint belongs to another job, which this job continues. ``withdraw_after`` needs the
+        checkpoint of all published output.
         """
 
     @abstractmethod
     def discard(self, kept: Collection[Any], is_own: Callable[[int], bool]) -> None:
-        """Remove what earlier attempts of the job have prepared, but for what is kept, where
-        ``is_own`` says so of the subtask that wrote it."""
+        """Remove output prepared by earlier attempts of the job, except the ``kept`` committables.
+
+        ``is_own`` tells whether this subtask handles the output of the subtask with that index.
+        """
 
 
 class SinkOperator(Operator):
-    """The end of a chain: a sink that takes whole batches."""
+    """The end of a chain: an operator that writes whole batches to a sink."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
@@ -178,14 +188,14 @@ class SinkOperator(Operator):
         self.process = self._write
         self._saved: OperatorListState | None = None
         self._rolled: list[Any] = []
-        """Committables that no checkpoint has yet: what was left at the end of the input."""
+        """Committables that no checkpoint includes yet: the output left at the end of the input."""
         self._pending: list[tuple[int, Any]] = []
-        """Checkpoint and committable of what is not visible yet."""
+        """Checkpoint and committable of each output that is not visible yet."""
         self._volatile: list[Any] = []
-        """Those of them that are not durable yet."""
+        """The pending committables that are not durable yet."""
         self._persisting = asyncio.Lock()
         self._failure: Exception | None = None
-        """Why what was written may be lost."""
+        """The error after which written records may be lost."""
 
     async def open(self, context: RuntimeContext) -> None:
         await super().open(context)
@@ -210,8 +220,10 @@ class SinkOperator(Operator):
             await self.withdraw_output(self.output_of_checkpoints())
 
     async def _take_over(self, sink: CheckpointedSink, context: RuntimeContext) -> None:
-        """Remove what came behind the checkpoint that the job goes on from, and make visible what
-        it has: of the subtasks of then whose numbers this one has now."""
+        """Discard output from after the restored checkpoint, and publish the output it contains.
+
+        A subtask handles the output of former subtasks that map to its index.
+        """
 
         def is_own(index: int) -> bool:
             return index % context.parallelism == context.index
@@ -219,8 +231,8 @@ class SinkOperator(Operator):
         self._saved = context.state.operator.get_union_list_state(_PENDING)
         saved = list(self._saved.get())
         kept = [committable for _, _, committable in saved]
-        # In this order: a worker that was taken for dead may publish at this moment. What it has
-        # not published yet it then finds discarded, and what it has is withdrawn.
+        # Discard first: a worker that was wrongly declared dead may publish at this moment. It then
+        # finds its unpublished output discarded, and its published output is withdrawn.
         await on_loop(asyncio.to_thread, sink.discard, kept, is_own)
         await self.withdraw_output(sink, in_thread=True)
         restored = context.state.restored_from
@@ -274,10 +286,10 @@ class SinkOperator(Operator):
             raise
 
     async def _make_durable(self, sink: CheckpointedSink) -> None:
-        # Two checkpoints may be written at a time, or one and a savepoint.
+        # Two checkpoints, or a checkpoint and a savepoint, may be written at the same time.
         await self._persisting.acquire()
         committables = list(self._volatile)
-        if not committables:  # The checkpoint before has taken all of them.
+        if not committables:  # The checkpoint before has persisted all of them.
             self._persisting.release()
             return
 
@@ -286,8 +298,8 @@ class SinkOperator(Operator):
                 del self._volatile[: len(committables)]
             self._persisting.release()
 
-        # If the checkpoint is given up the thread goes on: the next one waits for its end, or both
-        # would send the same files.
+        # If the checkpoint is abandoned, the thread goes on. The next checkpoint waits for it,
+        # because otherwise both would send the same files.
         work = asyncio.ensure_future(asyncio.to_thread(sink.persist, committables))
         work.add_done_callback(is_over)
         await asyncio.shield(work)
@@ -303,8 +315,11 @@ class SinkOperator(Operator):
             self.fail(error, "when a checkpoint was complete")
 
     def _check_nothing_is_lost(self) -> None:
-        """A checkpoint that fails does not fail its job; but what a sink could not end or make
-        durable may be gone, and must come again."""
+        """Fail if a checkpoint has failed in the sink.
+
+        A failed checkpoint does not fail its job. But output that a sink could not end or make
+        durable may be lost, and must be produced again.
+        """
         if self._failure is not None:
             self.fail(self._failure, "for a checkpoint")
 
@@ -326,7 +341,7 @@ class SinkOperator(Operator):
             self.fail(error, "in close()")
 
     async def _write(self, batch: Batch) -> None:
-        # A sink may sort its list; others may have the batch, too.
+        # The sink may sort its list, and other receivers may share the batch.
         records = batch.values.copy() if isinstance(batch, StampedBatch) else batch
         if self._failure is not None:
             self._check_nothing_is_lost()
@@ -337,7 +352,7 @@ class SinkOperator(Operator):
 
 
 async def _publish(sink: CheckpointedSink, due: list[tuple[int, Any]]) -> None:
-    """Publish committables, each with its checkpoint, the oldest first; in a thread."""
+    """Publish committables in a thread, grouped by checkpoint, the oldest checkpoint first."""
     for checkpoint_id, group in groupby(sorted(due, key=itemgetter(0)), key=itemgetter(0)):
         committables = [committable for _, committable in group]
         await on_loop(asyncio.to_thread, sink.publish, checkpoint_id, committables)

@@ -1,14 +1,15 @@
-"""A source, and the operator that reads it: where a job's records come from, a batch at a time.
+"""Sources, and the operator that reads them: records enter a job here, one batch at a time.
 
-Theory of operation. One source object describes the whole stream; every subtask has its copy and
-reads its share. A batch is a list of records, or anything else with a length that is iterated once;
-it is iterated as late as possible, so it may make its records then.
+Theory of operation. One source object describes the whole stream; every subtask has a copy and
+reads its share. A batch is a list of records, or any object with a length that can be iterated
+once. It is iterated as late as possible, so it may create its records at that point.
 
-Checkpoints have the shares of all subtasks with how far each was read. A subtask that goes on with
-several of them (``Share``) reads them in turn, a batch of each.
+A checkpoint contains the shares of all subtasks and the position reached in each. After a change of
+the parallelism, a subtask may continue several shares (``Share``). It reads them in turn, one batch
+of each.
 
-Every ``latency_interval_ms`` it emits a latency marker, between two batches: the time for which it
-was backpressured before is not in it, as in Flink.
+Every ``latency_interval_ms`` the operator emits a latency marker, between two batches. As in Flink,
+the marker does not include time that the source spent backpressured before.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ __all__ = ["Batch", "Batches", "Share", "Source", "SourceOperator", "read", "sha
 
 
 _SHARES = ListStateDescriptor("shares")
-"""(subtask, subtasks, its shares) of each subtask, as all have it."""
+"""Entries (subtask, subtasks, shares of the subtask), one per subtask; each subtask has all."""
 
 
 class Share(NamedTuple):
-    """The records that ``subtask`` of ``subtasks`` has left to read behind ``position`` of them.
+    """The records that ``subtask`` of ``subtasks`` has still to read, after its first ``position``.
 
-    A share stays the same when the job goes on with another number of subtasks. A subtask may then
-    read several shares, or a part of one. A share can be cut only if records are dealt out one by
-    one: then every m-th record of its rest is a share of more subtasks. Otherwise some subtasks
-    have nothing to read. Invariant: the shares of all subtasks together are the records that were
-    left, each once.
+    A share keeps its meaning when the job continues with another number of subtasks. A subtask may
+    then read several shares, or a part of one. A share can only be divided if records are dealt out
+    one by one: every m-th record of the rest then forms a share among more subtasks. Otherwise some
+    subtasks have nothing to read. Invariant: the shares of all subtasks together contain each
+    remaining record exactly once.
     """
 
     subtask: int
@@ -59,7 +60,7 @@ class Share(NamedTuple):
     position: int = 0
 
     def part(self, number: int, parts: int) -> Share:
-        """Return one of so many parts, of records that are dealt out one by one."""
+        """Return part ``number`` of ``parts``, for records that are dealt out one by one."""
         first = self.subtask + (self.position + number) * self.subtasks
         subtasks = self.subtasks * parts
         return Share(first % subtasks, subtasks, first // subtasks)
@@ -68,7 +69,7 @@ class Share(NamedTuple):
 def shares_of(
     shares: Iterable[Share], index: int, parallelism: int, *, can_be_cut: bool
 ) -> list[Share]:
-    """Return what subtask ``index`` of ``parallelism`` reads of all shares."""
+    """Return the shares that subtask ``index`` of ``parallelism`` reads."""
     row: Sequence[Share] = sorted(shares)
     if not row:
         return []
@@ -81,7 +82,7 @@ def shares_of(
 
 
 class Batch(Protocol):
-    """Some records, iterated once."""
+    """Records that can be iterated once."""
 
     def __len__(self) -> int: ...
 
@@ -92,50 +93,52 @@ Batches = Iterator[Batch] | AsyncIterator[Batch]
 
 
 class Source(ABC):
-    """Where records come from."""
+    """Base of sources: the origin of the records of a stream."""
 
     parallelism: int | None = None
-    """How many subtasks read it if the job does not say; None takes the job's parallelism."""
+    """Number of subtasks if the job does not set it; None stands for the job's parallelism."""
 
     replayable = False
-    """Whether a subtask gets the same records in the same order each time: only then can a job with
-    checkpoints read it."""
+    """Whether a subtask gets the same records in the same order each time. A job with checkpoints
+    can only read a replayable source."""
 
     deals_out_records = False
-    """Whether subtask k of p gets the records k, k + p, k + 2p, ... of one sequence: only then can
-    what a subtask has left be read by several, at another parallelism."""
+    """Whether subtask k of p gets the records k, k + p, k + 2p, ... of one sequence. Only then can
+    several subtasks share the rest of one subtask, at another parallelism."""
 
     is_bounded = True
-    """Whether it ends by itself."""
+    """Whether the source ends by itself."""
 
     keeps_no_records = False
-    """Whether neither the source nor code that it calls refers to a record, or to anything in it
-    that can be changed, once its batch was given away: then none is copied."""
+    """Whether no record, and no mutable part of one, is referenced after its batch was emitted,
+    neither by the source nor by code that it calls. Records are then not copied."""
 
     @abstractmethod
     def batches(self, context: RuntimeContext) -> Batches:
         """Return an iterator, or an async iterator, of the batches of subtask ``context.index``.
 
-        After a change of the parallelism it may be called several times, for what other subtasks
-        had before: ``context.index`` and ``context.parallelism`` are theirs then.
+        After a change of the parallelism it may be called several times, once for each share of a
+        former subtask; ``context.index`` and ``context.parallelism`` then describe that subtask.
 
-        A generator is closed when the subtask ends, whichever way, so it can release in a
-        ``finally``. A plain iterator runs in the subtask's thread, and may block: but records and
-        checkpoints wait meanwhile. An async one runs on the worker's event loop. What it waits for
-        inside ``context.idle()`` counts as idle, else as busy.
+        A generator is closed when the subtask ends, in every case, so it can release resources in
+        a ``finally``. A plain iterator runs in the subtask's thread and may block, but records and
+        checkpoints wait meanwhile. An async iterator runs on the worker's event loop. Its waits
+        inside ``context.idle()`` count as idle, all other waits as busy.
         """
 
     def batches_after(self, context: RuntimeContext, position: int) -> Batches:
-        """Return the batches behind the first ``position`` records of a replayable source.
+        """Return the batches after the first ``position`` records of a replayable source.
 
-        Here they are read and dropped; a source that can find its place does better.
+        The default reads and drops these records. A source that can seek should override it.
         """
         return _behind(self.batches(context), position)
 
 
 def read(source: Source, context: RuntimeContext, position: int = 0) -> AsyncGenerator[Batch, None]:
-    """Read the batches of any source, behind the first ``position`` records, and close its
-    generator at the end."""
+    """Read the batches of any source after the first ``position`` records.
+
+    Closes the source's generator at the end.
+    """
     batches = source.batches_after(context, position) if position else source.batches(context)
     return _each(batches)
 
@@ -168,8 +171,10 @@ async def _each(batches: Batches) -> AsyncGenerator[Batch, None]:
 
 
 async def _pieces(batches: Batches, detachment: Detachment) -> AsyncGenerator[list[Any], None]:
-    """Read batches, empty ones too, and large ones in pieces, so that a barrier does not wait for
-    long; Arrow record batches one by one, as they are made."""
+    """Read batches, including empty ones, and generate large ones in pieces.
+
+    A barrier waits for one piece at most. Arrow record batches are generated one by one.
+    """
     runs_beside = isinstance(batches, AsyncIterator)
     async with aclosing(_each(batches)) as each:
         async for batch in each:
@@ -180,7 +185,7 @@ async def _pieces(batches: Batches, detachment: Detachment) -> AsyncGenerator[li
                     yield piece
                 continue
             # No code of the source runs before the next batch. So each piece is detached when it is
-            # taken, and a long list is not brought into the processor's cache twice.
+            # taken, and a long list is brought into the processor's cache only once.
             is_written = are_serialised_next(batch, detachment)
             for piece in in_pieces(batch):
                 given = piece if is_written else all_detached(piece, detachment)
@@ -200,7 +205,7 @@ class SourceOperator(Operator):
         self.records_read = 0
         self._shares: list[Share] = []
         self._read = 0
-        """Which of them the records in progress are of."""
+        """Index of the share that the records in progress belong to."""
         self._saved: OperatorListState | None = None
         self._marker_timer: ScheduledTimer | None = None
 
@@ -234,7 +239,7 @@ class SourceOperator(Operator):
         await self._pass_on(LatencyMarker(marked_ms, context.operator_uid, context.index))
 
     def _restored_shares(self, saved: list[Any]) -> list[Share]:
-        """Return what this subtask goes on with; those that had finished have left nothing."""
+        """Return the shares that this subtask continues; finished subtasks have left none."""
         context = self._context
         had = {subtask: [Share(*one) for one in shares] for subtask, _, shares in saved}
         if {number for _, number, _ in saved} <= {context.parallelism}:
@@ -265,10 +270,18 @@ class SourceOperator(Operator):
         looks_up: bool = False,
         cuts: bool = True,
     ) -> None:
-        """Emit every record of the source; other subtasks get a turn after every batch, and mails
-        are run before one, also while an asynchronous source makes it. With ``looks_up`` batches
-        are emitted in slices, between which the subtask does what they look up for; ``cuts`` says
-        whether other batches may be cut."""
+        """Emit every record of the source.
+
+        Other subtasks get a turn after every batch. Mails run before each batch, and while an
+        asynchronous source produces one.
+
+        Args:
+            mailbox: the subtask's mailbox.
+            slices: processes the batches that are cut into slices.
+            looks_up: whether batches are emitted in slices, between which the subtask handles
+                mails and waits for memory and room.
+            cuts: whether batches may be cut for other reasons.
+        """
         thread = slices.thread
         async with AsyncExitStack() as opened:
             reading: deque[tuple[int, Pieces]] = deque()
@@ -291,7 +304,7 @@ class SourceOperator(Operator):
                 await asyncio.sleep(0)
 
     async def _read_batch(self, pieces: Pieces, slices: RecordSlices, cuts: bool) -> bool:
-        """Read a batch and emit it, in slices if it may be cut; return whether there was one."""
+        """Emit one batch, in slices if it may be cut; return False at the end of the source."""
         next_piece = self._next(pieces.generated)
         records = await (next_piece if pieces.are_asynchronous else slices.thread.run(next_piece))
         if records and cuts:
@@ -301,9 +314,11 @@ class SourceOperator(Operator):
         return records is not None
 
     async def _read_and_emit(self, pieces: Pieces, size: SliceSize, cuts: bool) -> bool:
-        """Read some records of a plain source and emit them; return whether there were some: in the
-        chain's thread several batches, as many as make the step worth its cost, or a part of one
-        that takes long."""
+        """Emit some records of a plain source; return False at the end of the source.
+
+        In the chain's thread one call emits several batches, as many as make a step worth its
+        cost. A batch that takes long is emitted in parts.
+        """
         ends_at = task_time() + (STEP_S if is_in_task_thread() else 0.0)
         while (records := pieces.rest or await self._next(pieces.generated)) is not None:
             began, number = task_time(), size.records if cuts else len(records)
@@ -349,8 +364,10 @@ class SourceOperator(Operator):
 
 
 class Pieces:
-    """The batches of one share of a source; ``are_asynchronous`` says that the event loop makes
-    them."""
+    """The batches of one share of a source.
+
+    ``are_asynchronous`` says that the event loop produces them, not the chain's thread.
+    """
 
     def __init__(
         self, generated: AsyncGenerator[list[Any], None], *, are_asynchronous: bool
@@ -358,11 +375,11 @@ class Pieces:
         self.generated = generated
         self.are_asynchronous = are_asynchronous
         self.rest: list[Any] = []
-        """What was read and is not emitted. It is read again if the job goes on from a checkpoint
-        of now."""
+        """Records that were read and are not emitted. The share's position does not include them,
+        so a restored job reads them again."""
 
     async def close(self, thread: ChainThread) -> None:
-        """Close the source's generator, where it was iterated."""
+        """Close the source's generator, in the place where it was iterated."""
         closing = self.generated.aclose()
         await (closing if self.are_asynchronous else thread.run(closing))
 
@@ -370,8 +387,9 @@ class Pieces:
 async def _read_apart(
     pieces: AsyncGenerator[list[Any], None], mailbox: Mailbox
 ) -> AsyncGenerator[list[Any], None]:
-    """Read one piece at a time, when it is asked for, in one task for all of them; until it is
-    there, whoever asks runs mails. The time counts as busy: a source says itself when it is idle.
+    """Read pieces on demand in one separate task, and run mails until each is there.
+
+    The time counts as busy: the source itself reports when it is idle.
     """
     read, asked = Availability(), asyncio.Event()
     piece: list[Any] | None = None

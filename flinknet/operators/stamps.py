@@ -1,27 +1,22 @@
 """Timestamps, which travel beside the values of a batch.
 
-Theory of operation. Functions know nothing of timestamps. A batch of records that have some is a
-``StampedBatch``, with its values in one list and their timestamps in another. An operator hands the
-values to its function, and gives each result the timestamp of the record that it comes from. On the
+Theory of operation. Functions see values without timestamps. A batch of records with timestamps is
+a ``StampedBatch``, with the values in one list and the timestamps in another. An operator passes
+the values to its function and gives each result the timestamp of the record it comes from. On the
 wire, and in state that holds records, a record with a timestamp is a tuple ``(timestamp, value)``;
-key selectors and partitioners look at the value.
+key selectors and partitioners look at the value. Batches without timestamps are plain lists.
 
 | results of | have the timestamp of |
 |---|---|
 | map, flat_map, filter, process | the record |
 | reduce, aggregate | the record that was added last |
-| on_timer | the timer, if it is one of event time |
+| on_timer | the timer, if it is an event-time timer |
 | map_batch, process_batch | the latest record of the batch |
 | a window | the window's end |
 | finish() | nothing: it is None |
 
-Results are generated one by one, each behind the record that it comes from; so the timestamp of a
-result is that of the record that was taken last when it was generated. Batches of streams without
-timestamps are plain lists.
-
-The first operator of a chain gets the records that come over the network as ``StampedArrivals``. If
-it iterates over them once, they are unpacked one by one: the garbage collector would look through
-many objects that are there at a time.
+Results are generated one by one, each right after its record was taken. So the timestamp of a
+result is the timestamp of the record taken last when the result was generated.
 """
 
 from __future__ import annotations
@@ -47,10 +42,10 @@ __all__ = [
 ]
 
 Stamp = int | None
-"""A time in milliseconds, None for a record that has none."""
+"""A time in milliseconds; None for a record without a timestamp."""
 
 Stamps = Callable[[int], list[Stamp]]
-"""Returns the timestamps of the next so many results."""
+"""Function that returns the timestamps of the next ``number`` results."""
 
 
 class StampedBatch:
@@ -86,8 +81,11 @@ class StampedBatch:
 
 
 class StampedArrivals:
-    """Records that have come over the network, ``(timestamp, value)``, each of which is unpacked
-    when it is asked for; they can be iterated over once."""
+    """Records from the network as pairs ``(timestamp, value)``, for the first operator of a chain.
+
+    Each pair is unpacked on demand, and the pairs can be iterated once. An operator that iterates
+    once keeps few objects alive; the garbage collector would scan many unpacked objects in vain.
+    """
 
     __slots__ = ("pairs",)
 
@@ -96,11 +94,11 @@ class StampedArrivals:
 
 
 Batch = list[Any] | StampedBatch
-"""Records without timestamps, or with them."""
+"""Records with or without timestamps."""
 
 
 def in_pairs(batch: Any) -> Iterable[tuple[Stamp, Any]]:
-    """Iterate over timestamps and values of any batch."""
+    """Iterate over the timestamps and values of any batch."""
     if isinstance(batch, StampedBatch):
         return zip(batch.stamps, batch.values, strict=True)
     if isinstance(batch, StampedArrivals):
@@ -116,14 +114,14 @@ def values_of(batch: Any) -> Any:
 
 
 def on_wire(batch: Any) -> Any:
-    """Return the records of any batch as they are sent."""
+    """Return the records of any batch in the form in which they are sent."""
     if isinstance(batch, StampedArrivals):
         return list(batch.pairs)
     return batch.pairs() if isinstance(batch, StampedBatch) else batch
 
 
 def latest(stamps: Iterable[Stamp]) -> Stamp:
-    """Return the latest of timestamps, None if there is none."""
+    """Return the latest timestamp, or None if there is none."""
     return max((one for one in stamps if one is not None), default=None)
 
 
@@ -133,11 +131,11 @@ def same(stamp: Stamp) -> Stamps:
 
 
 without_time: Stamps = same(None)
-"""Gives no result a timestamp."""
+"""Function that gives no result a timestamp."""
 
 
 class NotedStamps:
-    """The timestamps of results that have been generated, and are not emitted yet."""
+    """The timestamps of results that were generated and are not emitted yet."""
 
     __slots__ = ("_noted",)
 
@@ -145,21 +143,21 @@ class NotedStamps:
         self._noted: list[Stamp] = []
 
     def with_stamp(self, stamp: Stamp, results: Iterable[Any]) -> Iterator[Any]:
-        """Generate results, and note the same timestamp for each."""
+        """Generate the results and record the same timestamp for each."""
         note = self._noted.append
         for result in results:
             note(stamp)
             yield result
 
     def take(self, number: int) -> list[Stamp]:
-        """Return the timestamps of the next so many results."""
+        """Return the timestamps of the next ``number`` results."""
         taken = self._noted[:number]
         del self._noted[:number]
         return taken
 
 
 class StampsOfBatch(NotedStamps):
-    """The timestamps of a batch whose values are being taken, and of the results."""
+    """The timestamps of a batch while its values are being taken, and of its results."""
 
     __slots__ = ("_pairs", "last", "stamp")
 
@@ -168,11 +166,14 @@ class StampsOfBatch(NotedStamps):
         self._pairs = in_pairs(batch)
         self.stamp: Stamp = None
         self.last: Any = None
-        """The value that was taken last; ``stamp`` is its timestamp."""
+        """The value taken last; ``stamp`` is its timestamp."""
 
     def taken(self, *, one_each: bool) -> Iterator[Any]:
-        """Generate the values. With ``one_each`` each value has one result, and its timestamp is
-        noted for that; without, the caller has the results ``marked``."""
+        """Generate the values.
+
+        With ``one_each``, every value has one result, and its timestamp is recorded here. Without
+        it, the caller passes the results through ``marked``.
+        """
         note = self._noted.append
         for stamp, value in self._pairs:
             self.stamp, self.last = stamp, value
@@ -181,7 +182,7 @@ class StampsOfBatch(NotedStamps):
             yield value
 
     def marked(self, results: Iterable[Any]) -> Iterator[Any]:
-        """Generate the results, each with the timestamp of the value that was taken last then."""
+        """Generate the results, each with the timestamp of the value taken last at that point."""
         note = self._noted.append
         for result in results:
             note(self.stamp)

@@ -1,12 +1,13 @@
-"""What an asynchronous operator has taken and not given away yet, and in which order it may.
+"""The queue of an asynchronous operator: elements in flight, and the order in which they may leave.
 
 Theory of operation (Flink's OrderedStreamElementQueue and UnorderedStreamElementQueue). The queue
-is a row of *segments*, and only what is complete in the first of them may leave. A watermark is a
-segment of its own, which is complete, so that no record overtakes it. If the order of records is to
-be kept, each is a segment of its own; if not, all records between two watermarks are one, and leave
-in the order in which they were completed.
+is a sequence of *segments*, and only completed elements of the first segment may leave. A watermark
+is a segment of its own and is always complete, so no record overtakes it. In ordered mode, each
+record is a segment of its own. In unordered mode, all records between two watermarks form one
+segment and leave in the order of their completion.
 
-Invariant: no segment is empty; ``len`` is the number of elements in all of them, completed or not.
+Invariants: no segment is empty; ``len`` is the number of elements in all segments, completed or
+not.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["Completed", "QueueEntry", "StreamElementQueue"]
 
 
 class QueueEntry:
-    """A record that results are waited for."""
+    """A record with pending results."""
 
     __slots__ = ("record", "segment")
 
@@ -31,7 +32,7 @@ class QueueEntry:
 
 
 class Completed(NamedTuple):
-    """A record with its results; or event time, if that is not None."""
+    """A record with its results, or a watermark element if ``event_time`` is not None."""
 
     record: Any
     results: list[Any]
@@ -39,7 +40,7 @@ class Completed(NamedTuple):
 
 
 class Segment:
-    """Elements of which any may leave before any other."""
+    """Elements that may leave in any order."""
 
     __slots__ = ("completed", "pending")
 
@@ -49,19 +50,19 @@ class Segment:
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything has left."""
+        """Whether all elements have left."""
         return not self.pending and not self.completed
 
 
 class StreamElementQueue:
-    """At most ``capacity`` elements, whoever fills it sees to that."""
+    """A queue of at most ``capacity`` elements; the caller checks ``is_full`` before it adds."""
 
     def __init__(self, capacity: int, *, ordered: bool) -> None:
         self._capacity = capacity
         self._ordered = ordered
         self._segments: deque[Segment] = deque()
         self._open: Segment | None = None
-        """The last segment, if another record may join it."""
+        """The last segment, if it may take another record."""
         self._length = 0
 
     def __len__(self) -> int:
@@ -69,16 +70,16 @@ class StreamElementQueue:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing may be put in."""
+        """Whether the queue has no room for another element."""
         return self._length >= self._capacity
 
     @property
     def has_completed(self) -> bool:
-        """Whether something may leave."""
+        """Whether an element may leave."""
         return bool(self._segments) and bool(self._segments[0].completed)
 
     def put(self, record: Any) -> QueueEntry:
-        """Append a record, to be completed."""
+        """Append a record; ``complete`` later supplies its results."""
         segment = self._open
         if segment is None:
             segment = Segment()
@@ -90,7 +91,7 @@ class StreamElementQueue:
         return entry
 
     def put_event_time(self, element: WatermarkElement) -> None:
-        """Append a watermark, or a status, which everything before it leaves before."""
+        """Append a watermark or a status, which leaves after everything before it."""
         segment = Segment()
         segment.completed.append(Completed(None, [], element))
         self._segments.append(segment)
@@ -98,12 +99,12 @@ class StreamElementQueue:
         self._length += 1
 
     def complete(self, entry: QueueEntry, results: list[Any]) -> None:
-        """Say what has come of a record."""
+        """Supply the results of a record."""
         del entry.segment.pending[entry]
         entry.segment.completed.append(Completed(entry.record, results))
 
     def take_completed(self) -> Iterator[Completed]:
-        """Take out, one by one, what may leave now."""
+        """Remove and generate the elements that may leave now."""
         while self.has_completed:
             first = self._segments[0]
             taken = first.completed.popleft()
@@ -126,7 +127,7 @@ class StreamElementQueue:
         ]
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the books are wrong."""
+        """Raise AssertionError if the segments and the length are inconsistent."""
         assert not any(segment.is_empty for segment in self._segments), "an empty segment"
         counted = sum(len(one.pending) + len(one.completed) for one in self._segments)
         assert counted == self._length, "elements miscounted"

@@ -1,4 +1,4 @@
-"""Whether there is an output tag among the results of an operator; compiled, a look at each."""
+"""Search for output tags among the results of an operator; compiled, because it visits each one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["has_tags"]
 
 
 def has_tags(results: list[Any], tag: type) -> bool:
-    """Whether a result is a tag, or a tuple that begins with one; ``tag`` is the class of tags."""
+    """Return whether a result is an instance of ``tag``, or a tuple that begins with one."""
     for value in results:
         if type(value) is tuple:
             parts = value

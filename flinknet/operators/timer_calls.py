@@ -1,13 +1,13 @@
-"""The calls of ``on_timer``: what every operator with timers has of one (Flink's Triggerable).
+"""The timers of an operator, and the calls of ``on_timer`` (Flink's Triggerable).
 
-Theory of operation. Timers of event time fire when the operator says how far that has come,
-processing time's when the subtask's clock calls back, always between two batches. A call sees the
-state of the timer's key, since the key in progress is set before it. The results of many calls are
-emitted together. Many timers may be due at once, as many as there are keys: they fire in slices of
-about half a millisecond, and between two of them others have their turn, and a checkpoint may be
-taken, since what has not fired is state (Flink: InternalTimeServiceManager, interruptible timers).
+Theory of operation. Event-time timers fire when the operator advances the watermark. Timers of
+processing time fire when the subtask's clock calls back, always between two batches. The current
+key is set before a call, so ``on_timer`` sees the state of the timer's key. Results of many calls
+are emitted together.
 
-Owned: the timers, and the view that ``on_timer`` gets.
+As many timers may be due at once as there are keys. They fire in slices of about half a
+millisecond. Between two slices, other subtasks get a turn and a checkpoint may be taken, because
+pending timers are state (Flink: InternalTimeServiceManager, interruptible timers).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["TimerCalls"]
 
 
 class EmitResults(Protocol):
-    """Calls a function, and emits what it returns; ``where`` is said of errors."""
+    """Function that calls ``call`` and emits its results; errors name ``where()``."""
 
     def __call__(
         self,
@@ -41,10 +41,15 @@ class EmitResults(Protocol):
 
 
 class TimerCalls:
-    """The timers of one operator in one subtask, and ``on_timer``, which is called for each.
+    """The timers of one operator in one subtask, and the calls of ``on_timer``.
 
-    ``view`` is brought up to date before a call, which gets ``shown`` if that is another view of
-    the same. ``stamped`` says that results have timestamps.
+    Args:
+        on_timer: the user's function.
+        context: the context of the operator in its subtask.
+        emit_results: emits the results of calls.
+        view: the timer's context, updated before each call.
+        shown: passed to ``on_timer`` in place of ``view``, as another view of the same context.
+        stamped: whether results have timestamps.
     """
 
     def __init__(
@@ -69,21 +74,21 @@ class TimerCalls:
         self._place.timers = view.timers = TimerService(self._timers, self._place)
 
     def start(self) -> None:
-        """Let timers that were restored fire by the clock, now that the function is open."""
+        """Set the clock for restored timers; called once the function is open."""
         self._timers.set_clock()
 
     async def advance_watermark(self, timestamp_ms: int) -> None:
-        """Event time has come to there: what was registered until then fires."""
+        """Advance event time, and fire the timers registered up to ``timestamp_ms``."""
         self._place.current_watermark = timestamp_ms
         await self._fire(TimeDomain.EVENT_TIME, timestamp_ms)
 
     async def end_of_input(self) -> None:
-        """Event time has come to its end; by processing time nothing fires any more."""
+        """Advance event time to its end; processing-time timers do not fire any more."""
         self.close()
         await self.advance_watermark(MAX_WATERMARK)
 
     def close(self) -> None:
-        """Let nothing fire by processing time any more; idempotent."""
+        """Stop processing-time timers. Idempotent."""
         self._timers.close()
 
     async def _fire_by_clock(self) -> None:
@@ -92,11 +97,11 @@ class TimerCalls:
         self._timers.set_clock()
 
     async def _fire(self, domain: TimeDomain, until_ms: int) -> None:
-        """Have all timers fire until then, also those that are registered meanwhile."""
+        """Fire all timers up to ``until_ms``, including those registered meanwhile."""
         queue, view = self._timers.of(domain), self._view
         waits = is_awaiting(self._on_timer)
         while (deadline_ms := queue.deadline_ms) is not None and deadline_ms <= until_ms:
-            # Those of the other domain may have fired meanwhile.
+            # Between two slices, timers of the other time domain may have fired.
             view.domain, view.current_watermark = domain, self._place.current_watermark
             if waits:
                 due = queue.pop_due(until_ms)
@@ -129,7 +134,7 @@ class TimerCalls:
         self._slice.took(fired, task_time() - began)
 
     def _stamp(self) -> Stamp:
-        """Return the timestamp of what the call of ``on_timer`` returns."""
+        """Return the timestamp for the results of a call of ``on_timer``."""
         view = self._view
         return view.current_timestamp if view.domain is TimeDomain.EVENT_TIME else None
 

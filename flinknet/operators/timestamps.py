@@ -1,12 +1,12 @@
-"""Where a stream gets its timestamps and watermarks (Flink's TimestampsAndWatermarksOperator).
+"""Assignment of timestamps and watermarks (Flink's TimestampsAndWatermarksOperator).
 
-Theory of operation. Behind this operator the records have timestamps (``stamps.py``). Every
-``auto_watermark_interval_ms`` the subtask says how far event time has come, if it has, between two
-batches; with 0 it does not. What watermarks there were before count no more, except the last one,
-after all event time: nothing comes behind it. The end of the input is the end of event time.
+Theory of operation. Downstream of this operator, records have timestamps (``stamps.py``). Every
+``auto_watermark_interval_ms`` the operator emits a watermark between two batches, if event time has
+advanced; an interval of 0 disables this. Watermarks from upstream are dropped, except the final one
+(MAX_WATERMARK). The end of the input is the end of event time.
 
-With idleness, a subtask that has had nothing for so long says so, and that it is active again
-before the next records. The time in which the operators behind held it back does not count.
+With idleness configured, a subtask that has received nothing for that long emits IDLE. It emits
+ACTIVE before the next records. Time under backpressure does not count as idle.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TIMESTAMP_MS_MAX = MAX_WATERMARK
 
 
 class AssignTimestampsOperator(Operator):
-    """Gives records their timestamps, or other ones."""
+    """Assigns timestamps to records, replacing any that they have."""
 
     def __init__(self, strategy: WatermarkStrategy) -> None:
         if not isinstance(strategy, WatermarkStrategy):
@@ -66,7 +66,7 @@ class AssignTimestampsOperator(Operator):
             await self._advance(MAX_WATERMARK)
 
     async def process_watermark_status(self, status: WatermarkStatus) -> None:
-        """What was idle before the operator is of no matter behind it."""
+        """Drop the upstream status: this operator detects idleness itself."""
 
     async def _process(self, records: Batch) -> None:
         stamps = self._stamps_of(records)

@@ -1,11 +1,11 @@
-"""An operator with two inputs: a method of the user's function for each.
+"""Operators with two inputs, which call one method of the user's function per input.
 
-Theory of operation. Which input a batch belongs to says its channel: those of the first input come
-first. The two are never in one task with what is before them. Event time is the lowest of both
-inputs; one whose records have no timestamps does not hold it back, and its results have none.
+Theory of operation. The channel of a batch tells its input: the channels of the first input come
+first. Such an operator is always the first of its chain. Event time is the minimum of both inputs.
+An input without timestamps does not hold it back, and the results of its records have none.
 
-Where a stream has a key the function may have ``on_timer``: what that returns has the time of the
-timer, if it is one of event time.
+On keyed streams the function may define ``on_timer``. Its results have the timestamp of the timer,
+if it is an event-time timer.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ KeyOf = Callable[[Any], Any]
 
 
 class TwoInputOperator(FunctionOperator):
-    """What operators with two inputs share; ``methods`` are called with what ``_arguments`` says.
+    """Base of operators with two inputs.
 
-    ``keys`` are the key selectors of the inputs, None for one without key.
+    ``methods`` names the two methods of the user's function. ``keys`` are the key selectors of the
+    inputs, None for an input without a key.
     """
 
     methods = ("", "")
@@ -68,7 +69,7 @@ class TwoInputOperator(FunctionOperator):
             self._timers.start()
 
     def _timers_of(self, context: RuntimeContext) -> TimerCalls | None:
-        """Return the timers of a function that has ``on_timer``."""
+        """Return the timers of a function that defines ``on_timer``, else None."""
         on_timer = getattr(self._function, "on_timer", None)
         if on_timer is None:
             return None
@@ -83,7 +84,7 @@ class TwoInputOperator(FunctionOperator):
         )
 
     def _timer_view(self, view: OnTimerContext) -> Any:
-        """Return what ``on_timer`` sees."""
+        """Return the context that is passed to ``on_timer``."""
         return view
 
     async def process_watermark(self, watermark: Watermark) -> None:
@@ -107,7 +108,7 @@ class TwoInputOperator(FunctionOperator):
         await self._emit_out()
 
     def _pieces(self, side: int, value: Any) -> AsyncGenerator[list[Any], None]:
-        """Call the side's method on a record, and generate its results in pieces."""
+        """Call the method of the input ``side`` on a record, and generate its results in pieces."""
         return pieces_of(self.detachment, self._calls[side], value)
 
     async def _process_one_input(self, records: Batch) -> None:
@@ -137,7 +138,7 @@ class TwoInputOperator(FunctionOperator):
 
 
 class CoMapOperator(TwoInputOperator):
-    """One record in, one record out."""
+    """Map each record to one record."""
 
     methods = ("map1", "map2")
 
@@ -147,13 +148,13 @@ class CoMapOperator(TwoInputOperator):
 
 
 class CoFlatMapOperator(TwoInputOperator):
-    """One record in, any number out."""
+    """Map each record to any number of records."""
 
     methods = ("flat_map1", "flat_map2")
 
 
 class CoProcessOperator(TwoInputOperator):
-    """As CoFlatMapOperator, with a view of where the record came from."""
+    """Map each record to any number of records, with a view of the record's origin."""
 
     methods = ("process_element1", "process_element2")
 
@@ -162,7 +163,10 @@ class CoProcessOperator(TwoInputOperator):
 
 
 class BroadcastProcessOperator(TwoInputOperator):
-    """The first input is a stream, the second one is there for all subtasks, and has the state."""
+    """Process a stream with broadcast state.
+
+    The first input is the stream. The second one reaches all subtasks and may change the state.
+    """
 
     methods = ("process_element", "process_broadcast_element")
 

@@ -1,7 +1,7 @@
-"""Records of a declared type: made so where they leave an operator, restored where they come in.
+"""Records of a declared type: converted when they leave an operator, restored when they arrive.
 
-What a type says of a value stands in ``type_information.py``. A batch of records that are right
-already goes on as the list that it is.
+``type_information.py`` describes how a type converts a value. A batch of records that already
+conform is passed on as the same list.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ __all__ = ["InputType", "restored", "typed"]
 
 
 class InputType(NamedTuple):
-    """What the records of one input of an operator are as they come over the network."""
+    """The records of one operator input, as they arrive from the network."""
 
     kind: TypeInformation | None
-    """What they are declared to be."""
+    """Declared type of the records."""
     stamped: bool
-    """Whether they are tuples ``(timestamp, value)``."""
+    """Whether the records are tuples ``(timestamp, value)``."""
 
 
 def typed(emit: Emit, operator: Operator, kind: TypeInformation) -> Emit:
-    """Return an ``emit`` of an operator whose records are made what their type says; one that
-    cannot be fails the operator."""
+    """Return an ``emit`` that converts the records to their declared type.
+
+    A record that cannot be converted fails the operator.
+    """
     conversion = converter(kind)
     if conversion is None:
         return emit
@@ -51,9 +53,11 @@ def typed(emit: Emit, operator: Operator, kind: TypeInformation) -> Emit:
 
 
 def restored(head: Operator, context: RuntimeContext, inputs: Sequence[InputType]) -> Emit:
-    """Return a ``process`` of the first operator of a chain, for records that have come over the
-    network, where lists arrive as tuples, and timestamps within their records; ``inputs`` has its
-    one input, or its two."""
+    """Return a ``process`` of a chain's first operator for records from the network.
+
+    Lists arrive as tuples, and timestamps within the records; both are restored. ``inputs`` has one
+    entry per input of the operator, one or two.
+    """
     process, place, iterates_once = head.process, context.process_context, head.iterates_once
     restores = [_restoring(one) for one in inputs]
     if not any(restores):
@@ -72,9 +76,10 @@ def restored(head: Operator, context: RuntimeContext, inputs: Sequence[InputType
 
 
 def _restoring(records: InputType) -> Callable[[Any], Any] | None:
-    """Return a function that makes batches of an input fit the operator; None if they do.
+    """Return a function that adapts batches of an input to the operator, or None if they fit.
 
-    Records that are unpacked when they are asked for are made lists then, too."""
+    Records that are unpacked on demand get their lists back at that point.
+    """
     kind = records.kind
     conversion = converter(kind) if kind is not None and kind.has_lists else None
     if records.stamped:

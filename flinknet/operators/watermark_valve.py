@@ -1,31 +1,28 @@
-"""What the watermarks of many channels say about all of them (after Flink's StatusWatermarkValve).
+"""Combined event time of many input channels (after Flink's StatusWatermarkValve).
 
-Theory of operation. Event time at a task is the lowest watermark of its channels. A channel that is
-*idle* does not count, and neither does one that has *finished*: its last watermark says that
-nothing comes after it, which is no reason to give up what an idle channel may still send. One that
-becomes active again is *aligned*, and counts, only when it has caught up with what was said before,
-so that event time never goes back and is not held either.
+Theory of operation. The watermark of a task is the lowest watermark of its channels. *Idle* and
+*finished* channels do not count. A channel that becomes active again counts only when it is
+*aligned*, that is, when its watermark has reached the last output. So event time neither goes back
+nor is held back.
 
-- What comes out are watermarks that rise, and changes between idle and active; both only if they
-  say something new. Watermarks come out while the output is active.
-- A watermark below the channel's last one is ignored, and so is one on an idle channel, unless it
-  is the last.
-- When no channel is active any more and some are idle, nothing is waited for: the highest watermark
-  that any channel has had comes out, and then IDLE. The last watermark of a channel that has
-  finished is not among them.
-- When all channels have finished, event time has: MAX_WATERMARK comes out.
-- A *silent* channel, whose records have no timestamps, counts only there: its MAX_WATERMARK says
-  that no record comes after it. Otherwise timers would fire, and windows close, before its records.
+- The outputs are rising watermarks, and changes between idle and active. Watermarks are only
+  emitted while the output is active.
+- A watermark that is not above the channel's last one is ignored. A watermark on an idle channel is
+  ignored, unless it is MAX_WATERMARK.
+- When no channel is active and some are idle, the highest watermark of any channel is emitted, then
+  IDLE. The MAX_WATERMARK of a finished channel is not considered: the end of one channel does not
+  make the later records of an idle channel late.
+- When all channels have finished, MAX_WATERMARK is emitted.
+- A *silent* channel has records without timestamps. It only counts for that last rule. Otherwise
+  timers would fire, and windows close, before its records.
 
-In Flink the last watermark of a finished channel counts as any other. So it is the highest when the
-others are idle, and all that these send later is late and dropped (FLINK-38477, not released; the
-rule there is this one). Releases of Flink also leave out to look for a new lowest watermark when a
-channel becomes active (FLINK-40475).
+In Flink, the MAX_WATERMARK of a finished channel counts like any other. If the other channels are
+idle, it is the highest, and their later records are all late and dropped (FLINK-38477, not
+released, introduces the rule used here). Releases of Flink also do not look for a new lowest
+watermark when a channel becomes active (FLINK-40475).
 
-Owned by the valve: per channel its watermark, whether it is idle and whether it has finished; the
-last watermark and the last status that came out. Invariants: unless all channels with event time
-have finished, the output is idle if, and only if, none of them is active; of the active ones that
-are aligned, the lowest is at the last output.
+Invariants: unless all channels with event time have finished, the output is idle if and only if
+none of them is active; the lowest watermark of the active, aligned channels is the last output.
 """
 
 from __future__ import annotations
@@ -44,21 +41,21 @@ __all__ = ["StatusWatermarkValve"]
 
 
 class ChannelStatus:
-    """What one channel has said."""
+    """The state of one channel."""
 
     __slots__ = ("finished", "idle", "watermark")
 
     def __init__(self) -> None:
         self.watermark = MIN_WATERMARK
-        """The last one; of a channel that has finished, the one before MAX_WATERMARK."""
+        """Last watermark of the channel; for a finished channel, the one before MAX_WATERMARK."""
         self.idle = False
         self.finished = False
 
 
 class StatusWatermarkValve:
-    """The valve of ``channels`` channels.
+    """The valve of ``channels`` input channels.
 
-    ``silent`` are those that carry no event time: they hold back nothing but its end.
+    ``silent`` are the channels without event time; they hold back MAX_WATERMARK only.
     """
 
     def __init__(self, channels: int, silent: Collection[int] = ()) -> None:
@@ -70,11 +67,11 @@ class StatusWatermarkValve:
 
     @property
     def watermark(self) -> int:
-        """The last one that came out, in milliseconds; MIN_WATERMARK before that."""
+        """Last watermark that was emitted, in milliseconds; MIN_WATERMARK before the first."""
         return self._last
 
     def input_watermark(self, index: int, timestamp_ms: int) -> list[WatermarkElement]:
-        """A watermark came on a channel; return what is to be said behind the valve."""
+        """Take a watermark of a channel; return the elements to emit."""
         channel = self._channels[index]
         if channel.finished:
             return []
@@ -86,11 +83,11 @@ class StatusWatermarkValve:
             held_back = channel.watermark <= self._last
             channel.watermark = timestamp_ms
             if not held_back:
-                return []  # another channel is the lowest, and stays so: not worth a look at all
+                return []  # Another channel is the lowest, so the output does not change.
         return self._news()
 
     def input_status(self, index: int, *, idle: bool) -> list[WatermarkElement]:
-        """A channel became idle or active; return what is to be said behind the valve."""
+        """Take a status of a channel; return the elements to emit."""
         channel = self._channels[index]
         if channel.idle == idle:
             return []
@@ -98,11 +95,11 @@ class StatusWatermarkValve:
         return self._news()
 
     def _news(self) -> list[WatermarkElement]:
-        """Return what has changed since something was said last."""
+        """Return the elements that the current state of the channels adds to the output."""
         timed = self._timed
         active = [one.watermark for one in timed if not (one.idle or one.finished)]
         if active:
-            # Those that are behind what was said have not caught up.
+            # A channel below the last output has not caught up, and is not aligned.
             aligned = [one for one in active if one >= self._last]
             return [*self._turn(idle=False), *self._rise_to(min(aligned, default=MIN_WATERMARK))]
         if all(one.finished for one in timed):
@@ -125,7 +122,7 @@ class StatusWatermarkValve:
         return [WatermarkStatus(idle)]
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the state of the valve is inconsistent."""
         timed = self._timed
         active = [one.watermark for one in timed if not (one.idle or one.finished)]
         have_finished = bool(timed) and all(one.finished for one in timed)

@@ -1,29 +1,23 @@
-"""Windows at work (Flink's WindowOperator).
+"""Windows on keyed and non-keyed streams (Flink's WindowOperator).
 
-Theory of operation. For every key and window there is a *pane*: what the window keeps of its
-records, and what its trigger remembers. A record is added to the panes of its windows, and the
-trigger is asked after each; it is asked again when one of the window's timers is due. A window that
-fires hands what it keeps to the window function, in the order in which windows fired; the results
-have the timestamp of the window's end. All that a watermark lets happen has been emitted when the
-watermark goes on. As many windows may be due as there are keys: they speak in slices, between which
-others have their turn, and a checkpoint may be taken.
+Theory of operation. Every key and window has a *pane*, which holds the contents of the window and
+the memory of its trigger. A record is added to the panes of its windows, and the trigger is called
+after each addition and when a timer of the window is due. A window that fires passes its contents
+to the window function, in the order in which windows fired; the results have the timestamp of the
+window's end. The results that a watermark causes are emitted before the watermark itself. As many
+windows may be due as there are keys. They are processed in slices; between two slices other
+subtasks get a turn, and a checkpoint may be taken.
 
-A window is there until its *cleanup time*: of event time, its end and the allowed lateness; of
-processing time, its end. A record all of whose windows are gone is *late*: it goes to the side
-output for late data, or is counted (``late_records_dropped`` in the subtask's metrics) and dropped.
-One that has no window, as there are between windows that slide by more than their size, is dropped
-as the assigner says, and is late only if its own time is over.
+A window exists until its *cleanup time*: its end plus the allowed lateness in event time, its end
+in processing time. A record is *late* if all its windows are gone. Late records go to the side
+output for late data, or are dropped and counted (``late_records_dropped`` in the metrics).
+Session windows merge before a record is added: all windows that the record's window touches become
+one window with one pane, and the timers of the merged windows are deleted. Windows of processing
+time with an end after the end of the input do not fire, as in Flink.
 
-Session windows merge before the record is added: what touches its window becomes one window, with
-one pane, and the timers of those that are gone are deleted.
-
-Windows of processing time whose end has not come when the input ends do not fire, as in Flink.
-
-What is kept per key is state, in a form that can be written to a checkpoint: a dict from windows,
-as tuples, to panes, and a pane is a list (``Pane``). Which timer is due next is not: it is found
-out anew from the panes when the operator is opened.
-
-Owned: panes and timers. Invariant: each key that is kept has a pane, each timer stands in its pane.
+The panes are state, in a form that can be written to a checkpoint: per key a dict from windows, as
+tuples, to lists (``Pane``). The order of the timers is not state; ``open`` derives it from the
+panes. Invariants: each stored key has a pane, and each timer is recorded in its pane.
 """
 
 from __future__ import annotations
@@ -60,13 +54,13 @@ __all__ = ["WindowOperator"]
 WindowMethod = Literal["process", "apply"]
 
 Pane = list[Any]
-"""What a window of a key keeps (a list of that, empty for nothing), its trigger's memory, and the
-times of its timers of event time and of the clock."""
+"""The contents of a window of a key (a list with one item, or empty), the memory of its trigger,
+the times of its event-time timers, and the times of its processing-time timers."""
 
 KEPT, STATE, EVENT_TIMERS, PROCESSING_TIMERS = range(4)
 
 _SPOKEN = "windows spoken"
-"""Key in a trigger's memory for the number of count windows that have been handed out."""
+"""Key in a trigger's memory for the number of count windows that have been emitted."""
 
 Panes = dict[tuple[int, ...], Pane]
 
@@ -84,7 +78,7 @@ def _window_of(place: tuple[int, ...]) -> Window:
 
 
 class PaneContext:
-    """A pane as its trigger sees it."""
+    """The pane of a window, as its trigger sees it."""
 
     def __init__(self, operator: WindowOperator) -> None:
         self._operator = operator
@@ -93,7 +87,7 @@ class PaneContext:
         self.window: Window = TimeWindow(0, 0)
         self.pane: Pane = _new_pane()
         self.merged: Sequence[dict[str, Any]] = ()
-        """What the trigger remembered of the windows that have just become this one."""
+        """The trigger's memories of the windows that were just merged into this one."""
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
         return state_in(self.state, state_descriptor)
@@ -137,8 +131,9 @@ class PaneContext:
 class WindowOperator(Operator):
     """The windows of one subtask.
 
-    ``function`` has the ``method`` that is called with the key (if the stream is ``keyed``), with
-    the context or the window, and with the elements; None emits the elements themselves.
+    The ``method`` of ``function`` is called with the key (if the stream is ``keyed``), with the
+    context or the window, and with the elements. Without a function, the elements themselves are
+    emitted.
     """
 
     iterates_once = True
@@ -173,7 +168,7 @@ class WindowOperator(Operator):
         for one in (*self._functions, key_of):
             find_attributes_fast(one)
         self._entries: dict[Any, Panes] = {}
-        """What is live in the state table, which sets it anew."""
+        """The live part of the state table, which replaces this attribute."""
         self.event_timers = WindowTimers()
         self.processing_timers = WindowTimers()
         self._alarm: ScheduledTimer | None = None
@@ -252,7 +247,7 @@ class WindowOperator(Operator):
         await self._emit_results()
 
     def _add(self, stamp: int | None, value: Any) -> bool:
-        """Add a record to its windows; return whether it is in none because it is too late."""
+        """Add a record to its windows; return True if it is in none because it is late."""
         assigner, contents = self._assigner, self._contents
         if not assigner.is_event_time:
             time_ms = self.now_ms()
@@ -261,15 +256,15 @@ class WindowOperator(Operator):
         else:
             time_ms = stamp
         key, panes = self._panes_of(self._key_of(value))
-        # A record of no window, between two that slide by more than their size, is none's: it is
-        # late only if its own time is over (Flink: WindowOperator.isElementLate).
+        # Windows that slide by more than their size leave gaps. A record in a gap has no window and
+        # is dropped; it is late only if its own time is over (Flink: WindowOperator.isElementLate).
         late = assigner.is_event_time and time_ms + self._lateness_ms <= self.watermark
         is_kept = False
         kept_of_it = (stamp, value) if contents.keeps_timestamps else value
         windows = assigner.assign_windows(value, time_ms)
         shares = [kept_of_it]
         if len(windows) > 1:
-            # A function may change what one window has of a record, and no other window's.
+            # A function may change a record in one window; other windows must not see the change.
             shares = [detached(kept_of_it, self.detachment) for _ in windows[1:]] + shares
         for assigned, share in zip(windows, shares, strict=False):
             window = assigned
@@ -302,7 +297,7 @@ class WindowOperator(Operator):
             return key, entries[key]
 
     def _merged(self, key: Any, panes: Panes, window: TimeWindow) -> TimeWindow:
-        """Make one window of this one and of those that it touches, and return it."""
+        """Merge a window with the windows that it touches; return the merged window."""
         touched = sorted(one for one in map(_time_window, panes) if one.intersects(window))
         for one in touched:
             window = window.cover(one)
@@ -344,11 +339,11 @@ class WindowOperator(Operator):
 
     @property
     def watermark(self) -> int:
-        """How far event time has come."""
+        """Current event time in milliseconds."""
         return self._context.process_context.current_watermark
 
     def now_ms(self) -> int:
-        """Return the processing time."""
+        """Return the current processing time in milliseconds."""
         return self._clock.get_current_processing_time()
 
     async def process_watermark(self, watermark: Watermark) -> None:
@@ -358,7 +353,7 @@ class WindowOperator(Operator):
         await super().process_watermark(watermark)
 
     def register_processing_timer(self, time_ms: int, key: Any, window: Window) -> None:
-        """Set a timer of the clock, and the subtask's alarm for the first of them."""
+        """Set a processing-time timer, and set the subtask's alarm for the first of them."""
         self.processing_timers.register(time_ms, key, window)
         self._set_alarm()
 
@@ -416,7 +411,7 @@ class WindowOperator(Operator):
         await self._emit_results()
 
     async def _forget_state(self, key: Any, window: Window) -> None:
-        """The window has spoken for the last time: what its function kept of it goes."""
+        """Clear the window function's state of a window that has fired for the last time."""
         place = self._place_of(key, window)
         if self._clear is not None:
             try:
@@ -427,14 +422,15 @@ class WindowOperator(Operator):
 
     def _place_of(self, key: Any, window: Window) -> WindowContext:
         self._context.process_context.current_key = key
-        # Firings of a count window share what functions keep: nothing would ever remove it else.
+        # All firings of a count window share the function's state. Nothing would ever remove the
+        # state of a single firing.
         self._window_state.enter(() if isinstance(window, CountWindow) else window)
         return WindowContext(
             window, self.watermark, self.now_ms(), self._window_state, self._global_state
         )
 
     def _cleanup_ms(self, window: Window) -> int:
-        """When the window goes; the end of time for never."""
+        """Return the time at which the window is removed; MAX_WATERMARK for never."""
         end_ms = window.max_timestamp()
         if not self._assigner.is_event_time:
             return end_ms
@@ -453,13 +449,13 @@ class WindowOperator(Operator):
             context.register_processing_time_timer(time_ms)
 
     def _forget_timers(self, context: PaneContext) -> None:
-        """Delete all timers of a window that goes."""
+        """Delete all timers of a window that is removed."""
         for time_ms in list(context.pane[EVENT_TIMERS]):
             context.delete_event_time_timer(time_ms)
         for time_ms in list(context.pane[PROCESSING_TIMERS]):
             context.delete_processing_time_timer(time_ms)
 
-    # -- windows that speak -----------------------------------------------------------------------
+    # -- windows that fire ------------------------------------------------------------------------
 
     def _context_of(self, key: Any, window: Window, pane: Pane) -> PaneContext:
         context = self._pane_context
@@ -483,7 +479,7 @@ class WindowOperator(Operator):
         return CountWindow(spoken)
 
     async def _speak(self) -> None:
-        """Call the window function for what has fired, in order."""
+        """Call the window function for the windows that have fired, in order."""
         fired, self._fired = self._fired, []
         for key, window, elements in fired:
             stamp = window.max_timestamp()
@@ -502,7 +498,7 @@ class WindowOperator(Operator):
     async def _emit_each(
         self, stamp: int | None, call: Callable[..., Any], *arguments: Any
     ) -> None:
-        """Take the results of any kind of function, and emit them when they are many."""
+        """Collect the results of any kind of function, and emit them when there are many."""
         async with aclosing(pieces_of(self.detachment, call, *arguments)) as pieces:
             async for piece in pieces:
                 self._results.add(stamp, piece)

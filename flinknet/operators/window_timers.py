@@ -1,8 +1,8 @@
-"""The timers of windows: which window of which key is due when.
+"""Timers of windows: the key and window to call at a time.
 
-Theory of operation. A heap in the order of time, and a set that says what is in it: a timer that is
-deleted leaves the set, and the heap when it comes to its top. One that is there already is not set
-twice. Timers of one time come in the order in which they were set.
+Theory of operation. A heap orders the timers by time, and a set tells which of them are valid. A
+deleted timer leaves the set at once, and the heap when it reaches the top. A timer that is already
+set is not added again. Timers with the same time fire in the order of their registration.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["WindowTimers"]
 
 
 class WindowTimers:
-    """Timers of one kind of time."""
+    """Timers of one time domain."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Any, Window]] = []
@@ -28,18 +28,21 @@ class WindowTimers:
         return len(self._set)
 
     def register(self, time_ms: int, key: Any, window: Window) -> None:
-        """Set a timer, unless it is set."""
+        """Set a timer, unless it is already set."""
         if (time_ms, key, window) not in self._set:
             self._set.add((time_ms, key, window))
             self._registered += 1
             heappush(self._heap, (time_ms, self._registered, key, window))
 
     def delete(self, time_ms: int, key: Any, window: Window) -> None:
-        """Forget a timer; harmless if there is none."""
+        """Delete a timer, if it is set."""
         self._set.discard((time_ms, key, window))
 
     def due(self, now_ms: int) -> Iterator[tuple[int, Any, Window]]:
-        """Take the timers up to ``now_ms``, in order; some may be set and deleted meanwhile."""
+        """Remove and generate the timers up to ``now_ms``, in order.
+
+        Timers may be set and deleted during the iteration.
+        """
         while self._heap and self._heap[0][0] <= now_ms:
             time_ms, _, key, window = heappop(self._heap)
             if (time_ms, key, window) in self._set:
@@ -47,7 +50,7 @@ class WindowTimers:
                 yield time_ms, key, window
 
     def next_ms(self) -> int | None:
-        """Return when the next one is due, None if there is none."""
+        """Return the time of the next timer, or None if there is none."""
         while self._heap and (self._heap[0][0], *self._heap[0][2:]) not in self._set:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
