@@ -1,1 +1,1 @@
-"""The subtask: it runs a chain, takes part in checkpoints and restores state."""
+"""The subtask, which runs a chain, takes part in checkpoints and restores state."""

@@ -1,17 +1,19 @@
 """The operator chain: the operators of one subtask, wired into a tree of direct calls.
 
-Theory of operation. The head's ``process`` takes what comes in. Every operator's results go to the
-operators behind it and to the record writers of its edges; with one of them, ``emit`` calls its
-method, and between two operators stands only what counts (``operator_counts.py``). Operators are
-opened from the end to the start, so that whoever emits finds its successors ready; they end in the
-direction of the data, so that what one emits at the end of its input is processed by those behind
-it before these end too. Watermarks go the way of the records, to all operators behind and to all
-subpartitions; a latency marker goes to one of them, at random, so that there are no more of them
-behind (Flink). In between stands what a program asks for: what makes records of the type that is
-declared (`typed_records.py`) and what copies those that can be changed (`record_copies.py`).
+Theory of operation. The head's ``process`` takes the records that enter the chain. The results of
+an operator go to the operators chained to it and to the record writers of its edges. With a single
+target, ``emit`` is that target's method, with only a counter in between (``operator_counts.py``).
+Where the program requires it, a conversion to the declared type (``typed_records.py``) or a copy of
+mutable records (``with_copies``) is inserted.
 
-Behind the end of the input the chain *awaits its final checkpoint*, if an operator has something to
-do when that is complete: one that was captured after every operator had ended (FLIP-147).
+Operators are opened from last to first, so that an operator that emits finds its successors ready.
+They end from first to last, so that successors still process the results emitted at the end of the
+input. Watermarks go to all chained operators and all subpartitions. A latency marker goes to one of
+them at random, so that markers do not multiply downstream (Flink).
+
+After the end of the input, the chain *awaits its final checkpoint* if an operator has work to do
+when that checkpoint is complete. The final checkpoint is the first one that was captured after
+every operator had ended (FLIP-147).
 """
 
 from __future__ import annotations
@@ -49,19 +51,19 @@ __all__ = ["MARKERS_QUEUED_MAX", "OperatorChain", "RecordWriterOutput", "with_co
 T = TypeVar("T")
 
 MARKERS_QUEUED_MAX = 10
-"""Unread events of a channel from which on it gets no more latency markers: those that are there
-will say how long it takes."""
+"""Maximum number of unread events in a channel that still gets latency markers. Beyond it, the
+markers that already wait will show the latency."""
 
 
 def with_copies(
     process: Callable[[Any], T], fail: Callable[[Exception], Any]
 ) -> Callable[[Batch], T]:
-    """Return a ``process`` that works on copies of the records that can be changed.
+    """Return a ``process`` that works on copies of the mutable records.
 
-    An operator keeps no reference to a record that it emits (``records/detached.py``), so the one
-    operator behind it may change and keep the record. Of several operators behind it, all but the
-    last one take copies, and writers serialise before any of them. Flink copies records between all
-    chained operators; with ``enable_object_reuse`` neither is done. ``fail`` gets the error of a
+    An operator keeps no reference to a record that it emits (``records/detached.py``). So a single
+    successor may change and keep the record. With several successors, all but the last take copies,
+    and writers serialise before any of them. Flink copies records between all chained operators;
+    with ``enable_object_reuse`` neither Flink nor this chain copies. ``fail`` gets the error of a
     record that cannot be copied.
     """
 
@@ -79,7 +81,7 @@ def with_copies(
 
 
 class RecordWriterOutput:
-    """The end of a chain at the network: one edge's writer, which names who made a bad record."""
+    """The end of a chain at the network: one edge's writer, with errors that name the operator."""
 
     def __init__(
         self,
@@ -93,17 +95,17 @@ class RecordWriterOutput:
         self.writer = writer
         self.tag = tag
         self.is_silent = is_silent
-        """Whether its records have no timestamps and those of another input of the consumer do.
-        The end of event time waits there for the end of this output."""
+        """Whether these records have no timestamps while another input of the consumer has them.
+        The end of event time there waits for the end of this output."""
         self._edge_name = edge_name
         self._operator_name = operator_name
         self.emit: Emit = self._write
-        """Takes records to be written; this is where a chain feels backpressure."""
+        """Write records. This is the place where a chain feels backpressure."""
         self.pass_on: PassOn = self._write_element
-        """Takes a watermark or a status for all consumers, or a latency marker for one of them."""
+        """Send a watermark or a status to all consumers, or a latency marker to one of them."""
 
     def gather(self, gathered: GatheredOutput) -> None:
-        """Have records serialised where they are emitted, and all of it written by the loop."""
+        """Serialise records where they are emitted, and have the event loop write them."""
         self.emit = gathered.gathering(self._pack, self._named)
         self.pass_on = gathered.gathering(self._pack_element, _as_it_is)
 
@@ -123,8 +125,10 @@ class RecordWriterOutput:
         return [Write(partial(self._write_element, element), 0)]
 
     def _named(self, error: Exception, batch: Batch | None) -> Exception:
-        """Return an error of the writer as one that says which operator emitted the records; they
-        are None where only their bytes are left, which no partitioner looks at."""
+        """Return an error of the writer with the name of the operator that emitted the records.
+
+        ``batch`` is None if only the serialised bytes are left; no partitioner reads those.
+        """
         if isinstance(error, SerializationError):
             return SerializationError(
                 f'operator "{self._operator_name}" emitted what cannot be sent: {text_of(error)}'
@@ -143,7 +147,7 @@ class RecordWriterOutput:
             await self.writer.broadcast_event(element.event())
 
     async def _send_marker(self, marker: LatencyMarker) -> None:
-        """Send it at random; where ``MARKERS_QUEUED_MAX`` events wait, it is dropped."""
+        """Send a marker to a random subpartition; drop it if ``MARKERS_QUEUED_MAX`` events wait."""
         subpartitions = self.writer.partition.subpartitions
         index = randrange(len(subpartitions))
         if subpartitions[index].events_queued < MARKERS_QUEUED_MAX:
@@ -156,12 +160,15 @@ class Targets:
     def __init__(self) -> None:
         self.writers: list[Emit] = []
         self.chained: list[tuple[Emit, Emit]] = []
-        """What takes the records themselves, and what takes copies of them."""
+        """For each chained operator, a callable for the records themselves, and one that copies."""
 
     @property
     def emit(self) -> Emit:
-        """Give records to all. The writers come first: they have serialised a record before a
-        function changes it. The last operator gets the records themselves."""
+        """Return a callable that passes records to all targets.
+
+        The writers come first, so that they serialise a record before a function changes it. The
+        last operator gets the records themselves.
+        """
         if not self.chained:
             return _to_all(self.writers)
         copying = [copy for _, copy in self.chained]
@@ -176,8 +183,8 @@ def _as_it_is(error: Exception, element: StreamElement | None) -> Exception:
 class OperatorChain:
     """The operators of one subtask.
 
-    ``outputs`` are the edges that leave each operator, by its index. ``context`` is the subtask's;
-    every operator gets its own, with its name.
+    ``outputs`` are the edges that leave each operator, by the operator's index. ``context`` belongs
+    to the subtask; every operator gets a copy with its own name.
     """
 
     def __init__(
@@ -197,10 +204,10 @@ class OperatorChain:
             splits = one.splits_outputs
             self._counts.append(OperatorCounts(one.name, one.uid, before, splits_outputs=splits))
         self.uids = [one.uid for one in chained]
-        """Of the operators, first to last."""
+        """The uids of the operators, first to last."""
         self._outputs = [output for some in outputs.values() for output in some]
         self.gathered: GatheredOutput | None = None
-        """What its steps in a thread have emitted; None if the event loop runs it."""
+        """Output of the chain's steps in a thread; None if the event loop runs the chain."""
         if vertex.task_threads and not any(one.needs_loop for one in self._operators):
             self.gathered = GatheredOutput()
             for output in self._outputs:
@@ -210,7 +217,7 @@ class OperatorChain:
         self._opened: list[Operator] = []
         self._has_ended = False
         self._final_checkpoint: int | None = None
-        """The first one that was captured behind the end of the input."""
+        """The first checkpoint that was captured after the end of the input."""
         self._is_final_complete = False
         for index, one in enumerate(chained):
             self._connect(index, one, chained, outputs.get(index, ()))
@@ -252,7 +259,7 @@ class OperatorChain:
         self._operators[index].connect(counts.counted_output(emit), pass_on)
 
     def _copying(self, one: ChainedOperator, behind: ChainedOperator, other: Operator) -> Emit:
-        """Return a ``process`` of the other operator, behind the one, that takes copies."""
+        """Return a ``process`` of ``other`` that takes copies of the records of ``one``."""
         known = one.output_type if behind.tag is None else None
         if self._reuses_objects or (known is not None and known.is_unchanging):
             return other.process
@@ -264,18 +271,21 @@ class OperatorChain:
 
     @property
     def rooms(self) -> list[Availability]:
-        """Of each operator that waits for others than those behind it, whether it would take a
+        """For each operator that waits for more than its successors, whether it would take a
         batch."""
         return [operator.room for operator in self._operators if operator.room is not None]
 
     def set_channel(self, channel: int) -> None:
-        """Tell process functions which input channel the next batch came through."""
+        """Set the input channel of the next batch, for process functions to see."""
         for context in self._contexts:
             context.process_context.channel = channel
 
     def snapshot(self, checkpoint_id: int, timestamp_ms: int) -> list[OperatorSnapshot]:
-        """Capture the state of all operators, first to last, between two batches; each is to be
-        written or closed. Raises StateError, or what a function's ``snapshot_state`` raises."""
+        """Capture the state of all operators, first to last, between two batches.
+
+        Each snapshot must be written or closed by the caller. Raises StateError, or the error of a
+        function's ``snapshot_state``.
+        """
         if self._has_ended and self._final_checkpoint is None:
             self._final_checkpoint = checkpoint_id
         taken: list[OperatorSnapshot] = []
@@ -289,20 +299,22 @@ class OperatorChain:
         return taken
 
     async def persist(self) -> None:
-        """Make durable what operators have outside of their state when a snapshot was taken, beside
-        the records: before it is acknowledged."""
+        """Make data outside of the captured state durable, before the snapshot is acknowledged.
+
+        Records are processed meanwhile.
+        """
         for operator in self._operators:
             await operator.persist()
 
     async def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete, first to last; between two batches."""
+        """Report a complete checkpoint to all operators, first to last; called between batches."""
         for operator in self._operators:
             await operator.notify_checkpoint_complete(checkpoint_id)
         if self._final_checkpoint is not None and checkpoint_id >= self._final_checkpoint:
             self._is_final_complete = True
 
     def state_of(self, uid: str) -> StateHandler:
-        """Return the state of an operator, to be restored before ``open``."""
+        """Return the state of an operator, for restoring it before ``open``."""
         return self._contexts[self.uids.index(uid)].state
 
     async def open(self) -> None:
@@ -314,8 +326,10 @@ class OperatorChain:
             await operator.open(context)
 
     async def end_of_input(self) -> None:
-        """Let every operator emit what it held back, first to last, and say to consumers that
-        wait for it that event time may end; idempotent."""
+        """Let every operator emit the results it held back, first to last. Idempotent.
+
+        Silent outputs then send the end of event time, because their consumers wait for it.
+        """
         if not self._has_ended:
             for operator in self._operators:
                 await operator.end_of_input()
@@ -325,8 +339,10 @@ class OperatorChain:
             self._has_ended = True
 
     def awaits_checkpoint(self) -> bool:
-        """Whether it has ended, but for what a checkpoint that is complete has it do. Raises
-        JobFailedError if that cannot be done any more."""
+        """Return whether the chain has ended, except for work at the completion of a checkpoint.
+
+        Raises JobFailedError if that work has become impossible.
+        """
         if not self._has_ended or self._is_final_complete:
             return False
         return any(operator.awaits_checkpoint() for operator in self._operators)
@@ -334,8 +350,8 @@ class OperatorChain:
     async def close(self, cause: BaseException | None = None) -> None:
         """Close every operator that was opened, first to last.
 
-        The first error is raised when all are closed; if the chain is closed because of ``cause``,
-        errors are notes on it instead.
+        The first error is raised when all are closed. If the chain is closed because of ``cause``,
+        errors are added to it as notes instead.
         """
         failure: Exception | None = None
         while self._opened:
@@ -349,12 +365,12 @@ class OperatorChain:
             raise failure
 
     def close_state(self) -> None:
-        """Let go of all state, when no snapshot of it is written any more; idempotent."""
+        """Release all state, once no snapshot of it is being written. Idempotent."""
         for context in self._contexts:
             context.state.close()
 
     def metrics(self) -> dict[str, Any]:
-        """What the functions left in their contexts, by operator name."""
+        """Return the metrics that functions left in their contexts, by operator name."""
         return {
             context.operator_name: context.metrics for context in self._contexts if context.metrics
         }
@@ -362,21 +378,24 @@ class OperatorChain:
     def operator_totals(
         self, records_read: int, watermark_read: int | None
     ) -> tuple[OperatorTotals, ...]:
-        """What each operator has moved, first to last; of the first one, what the subtask has
-        read, and of event time has read."""
+        """Return the counts of each operator, first to last.
+
+        ``records_read`` and ``watermark_read`` are the input of the subtask, and so of the first
+        operator.
+        """
         return tuple(
             counts.totals(records_read, watermark_read, operator.late_records_dropped)
             for operator, counts in zip(self._operators, self._counts, strict=True)
         )
 
     def latency_histograms(self) -> tuple[LatencyHistogram, ...]:
-        """How long latency markers have taken to come to each operator, first to last."""
+        """Return the latencies of the markers at each operator, first to last."""
         return tuple(
             histogram for context in self._contexts for histogram in context.latency.histograms()
         )
 
     def committables(self) -> dict[str, list[Any]]:
-        """What two-phase sinks have prepared, by operator uid."""
+        """Return the prepared output of two-phase sinks, by operator uid."""
         return {
             uid: context.committables
             for uid, context in zip(self.uids, self._contexts, strict=True)
@@ -422,7 +441,7 @@ def _to_all(
 
 
 def _as_it_goes(told: list[PassOn]) -> PassOn:
-    """Tell all of event time, and give a latency marker to one of them."""
+    """Return a callable that passes event time to all targets, and a latency marker to one."""
     if len(told) <= 1:
         return _to_all(told)
     to_all = _to_all(told)

@@ -1,24 +1,21 @@
-"""What a checkpoint stores of a subtask's channels: the data that its barriers overtake.
+"""The channel state of a subtask in a checkpoint: the data that barriers overtake.
 
-Theory of operation. An aligned checkpoint stores nothing of them. For any other the subtask's
-barrier goes to all writers, and what it overtakes there is the state of the outputs: known at once,
-or, if the barrier waits in the queues because it may still be taken in time, when every reader has
-had it or its time is over. What is in flight at the inputs begins with what the subtask has read
-and not processed: the parts of records that its deserializers hold. Behind that comes what the
-barrier handler hands out, until every channel has had its barrier.
+Theory of operation. An aligned checkpoint has no channel state. In every other checkpoint, the
+subtask's barrier goes to all writers, and the data that it overtakes there is the state of the
+outputs. It is known at once, unless the barrier waits in the queues because it may still be read in
+time. Then it is known when every reader has read the barrier or the timeout has passed. The state
+of the inputs begins with data that was read and not processed, namely the rest of a batch and the
+partial records in the deserializers. Then follow the buffers that the barrier handler passes on,
+until every channel has delivered its barrier.
 
-``ChannelStateWriter`` collects both. The future that ``begin`` returns has them when both are
-complete, or the error for which they never will be. An output that has been finished gets no
-barrier: its end, which stands behind all its data, is one to whoever reads it.
+``ChannelStateWriter`` collects both. The future that ``begin`` returns gets the state when both are
+complete, or an error if they cannot be completed.
 
-Watermarks and idle status are no data: those that a barrier overtakes are not stored. After a
-restore event time is late until the next one comes, and never wrong.
+Watermarks and idle statuses are not stored when a barrier overtakes them. After a restore, event
+time lags until the next watermark arrives, but it is never wrong.
 
-A time-out of the outputs is a timer of the event loop's, and no mail: a subtask that waits for
-memory in the middle of a batch has its barriers overtake what it waits for all the same.
-
-Flink: SubtaskCheckpointCoordinatorImpl with ChannelStateWriterImpl; the alignment timer is that of
-its registerAlignmentTimer.
+Flink: SubtaskCheckpointCoordinatorImpl with ChannelStateWriterImpl, and the alignment timer of
+registerAlignmentTimer.
 """
 
 from __future__ import annotations
@@ -44,7 +41,7 @@ InFlight = asyncio.Future[ChannelState]
 
 
 class ChannelCapture:
-    """The channels of one subtask, as its checkpoints see them."""
+    """The channels of one subtask, for its checkpoints."""
 
     def __init__(
         self,
@@ -54,21 +51,25 @@ class ChannelCapture:
         writers: Sequence[RecordWriter],
         slices: RecordSlices | None = None,
     ) -> None:
-        """``slices`` knows what was read and is not processed, if that can be interrupted."""
+        """``slices`` holds the records that were read and not processed, if batches are cut."""
         self._reader = reader
         self._slices = slices
         self._partitions = [writer.partition for writer in writers]
         self._state = ChannelStateWriter(subtask, config)
         self._labels = [] if reader is None else _labels(reader)
         self._unsettled: dict[int, int] = {}
-        """Partitions of which it is not known yet what the barrier overtakes, by checkpoint."""
+        """By checkpoint, the number of partitions with overtaken data that is not known yet."""
         self._timers: dict[int, asyncio.TimerHandle] = {}
 
     def begin(self, barrier: CheckpointBarrier) -> InFlight | None:
-        """Write the barrier to all outputs, and collect what is in flight; None if nothing can be.
+        """Write the barrier to all outputs and collect the data in flight.
 
-        Raises LocalProtocolError as ``broadcast_event``; then nothing is collected."""
+        Returns None for an aligned checkpoint, which has no such data. Raises LocalProtocolError
+        like ``broadcast_event``; nothing is collected then.
+        """
         checkpoint_id, options = barrier.checkpoint_id, barrier.options
+        # A finished output gets no barrier. Its end follows all its data and acts as a barrier for
+        # its readers.
         partitions = [
             (number, partition)
             for number, partition in enumerate(self._partitions)
@@ -92,7 +93,9 @@ class ChannelCapture:
         if not partitions:
             self._finish_output(checkpoint_id)
         elif options.aligned_timeout_ms is not None and checkpoint_id in self._unsettled:
-            # The clock may have been set back since the barrier was made.
+            # This is a timer of the event loop, not a mail. A subtask that waits for memory in the
+            # middle of a batch must still let its barriers overtake the data. The clock may have
+            # been set back since the barrier was created.
             age_ms = max(0, CLUSTER_CLOCK.now_ms() - barrier.timestamp_ms)
             self._timers[checkpoint_id] = asyncio.get_running_loop().call_later(
                 max(0, options.aligned_timeout_ms - age_ms) / 1000, self._time_out, checkpoint_id
@@ -100,15 +103,15 @@ class ChannelCapture:
         return in_flight
 
     def persist(self, checkpoint_id: int, channel: int, buffer: Buffer) -> None:
-        """A buffer is in flight; its reference is taken over."""
+        """Add a buffer in flight; takes over its reference."""
         self._state.add_input(checkpoint_id, self._labels[channel], [buffer])
 
     def complete_input(self, checkpoint_id: int) -> None:
-        """Every channel has had its barrier."""
+        """End the input side: every channel has delivered its barrier."""
         self._state.finish_input(checkpoint_id)
 
     def abort(self, checkpoint_id: int, reason: str) -> None:
-        """Collect nothing more for a checkpoint; its barriers stay where they are."""
+        """Stop collecting for a checkpoint; its barriers stay where they are."""
         self._unsettled.pop(checkpoint_id, None)
         self._cancel_timer(checkpoint_id)
         self._state.abort(checkpoint_id, reason)
@@ -116,7 +119,7 @@ class ChannelCapture:
             partition.abort_barrier(checkpoint_id)
 
     def close(self) -> None:
-        """Collect nothing any more; idempotent."""
+        """Stop collecting for all checkpoints. Idempotent."""
         for checkpoint_id in list(self._timers):
             self._cancel_timer(checkpoint_id)
         self._unsettled.clear()
@@ -130,7 +133,7 @@ class ChannelCapture:
                 self._state.add_input(checkpoint_id, label, self._reader.unconsumed(channel))
 
     def _settled(self, checkpoint_id: int, number: int, overtaken: OvertakenData | None) -> None:
-        """It is known what the barrier has overtaken in one partition, or that it never will be."""
+        """Take the data overtaken in one partition; None if its barrier was given up there."""
         if checkpoint_id not in self._unsettled:
             _recycle(overtaken)
             return
@@ -162,7 +165,7 @@ class ChannelCapture:
 
 
 def _labels(reader: RecordReader) -> list[ChannelLabel]:
-    """Return the gate of each channel that a reader numbers through, and its place there."""
+    """Return the gate and the channel within it, for each channel in the reader's numbering."""
     return [
         (number, channel)
         for number, gate in enumerate(reader.gate.gates)
@@ -175,7 +178,8 @@ def _settle(in_flight: InFlight, ended: ChannelState | FlinknetError) -> None:
         in_flight.set_result(ended)
     else:
         in_flight.set_exception(ended)
-        in_flight.exception()  # Who has given the checkpoint up does not ask.
+        # Mark the error as retrieved: the caller may have given the checkpoint up.
+        in_flight.exception()
 
 
 def _recycle(overtaken: OvertakenData | None) -> None:

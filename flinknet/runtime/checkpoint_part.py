@@ -1,4 +1,4 @@
-"""A subtask's part in one checkpoint: what it has captured, and what becomes of that.
+"""The part of one subtask in one checkpoint: its captured state, and the states it goes through.
 
 Theory of operation
 -------------------
@@ -9,14 +9,14 @@ Theory of operation
     CAPTURED   ALIGN -> WRITING, ABORT -> ABORTED
     WRITING    ACKNOWLEDGE -> ACKNOWLEDGED, REFUSE -> DECLINED, ABORT -> ABORTED
 
-A part is written when two things have happened, in either order: its state is captured, and every
-barrier has come. The capture comes first but for a savepoint with which the job ends, whose capture
-is a mail. ACKNOWLEDGED, DECLINED and ABORTED are final: an abort that comes after an answer does
-not take that back.
+Writing begins when two things have happened, in either order: the state is captured, and every
+barrier has arrived. The capture normally comes first. The exception is a savepoint that stops the
+job, because its capture is a mail. ACKNOWLEDGED, DECLINED and ABORTED are final: an abort after an
+answer does not take the answer back.
 
-The part has the snapshots in CAPTURED alone, and ``abort`` hands them over to be closed. In WRITING
-they are the writer's, which closes them however it ends, also if it is cancelled before it has
-begun.
+The part owns the snapshots only in CAPTURED, and ``abort`` returns them to be closed. In WRITING
+they belong to the task that writes them. It closes them in every case, even if it is cancelled
+before it starts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["TRANSITIONS", "Captured", "CheckpointPart", "PartEvent", "PartState"
 
 
 class PartEvent(Enum):
-    """What happens to a part."""
+    """An event in the life of a part."""
 
     CAPTURE = "the state is captured"
     ALIGN = "every barrier has come"
@@ -44,7 +44,7 @@ class PartEvent(Enum):
 
 
 class PartState(Enum):
-    """Where a part stands."""
+    """The state of a part."""
 
     DUE = "its state is to be captured, and barriers are missing"
     ALIGNED = "its state is to be captured, and every barrier has come"
@@ -79,7 +79,7 @@ _FINAL = (PartState.ACKNOWLEDGED, PartState.DECLINED, PartState.ABORTED)
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What the synchronous half of a checkpoint leaves for the asynchronous one."""
+    """Result of the synchronous half of a checkpoint, and input of the asynchronous half."""
 
     snapshots: list[OperatorSnapshot]
     in_flight: InFlight | None
@@ -88,14 +88,14 @@ class Captured:
     """Whether the subtask had emitted its last record; then there may be no snapshots."""
 
     def close(self) -> None:
-        """Let go of the snapshots; idempotent."""
+        """Release the snapshots. Idempotent."""
         for snapshot in self.snapshots:
             snapshot.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What is to be written, and how long its barriers took."""
+    """Captured state to be written, with the alignment of its barriers."""
 
     barrier: CheckpointBarrier
     captured: Captured
@@ -114,11 +114,11 @@ class CheckpointPart:
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing happens to it any more."""
+        """Whether the part is in a final state."""
         return self.state in _FINAL
 
     def capture(self, captured: Captured) -> Written | None:
-        """The state is captured; return what is to be written, None if barriers are missing."""
+        """Add the captured state; return the data to write, or None if barriers are missing."""
         alignment = self._data
         if isinstance(alignment, AlignmentMetrics):
             self._become(PartEvent.CAPTURE)
@@ -127,7 +127,7 @@ class CheckpointPart:
         return None
 
     def align(self, alignment: AlignmentMetrics) -> Written | None:
-        """Every barrier has come; return what is to be written, None if it is not captured yet."""
+        """Add the alignment; return the data to write, or None if the state is not captured yet."""
         captured = self._data
         if isinstance(captured, Captured):
             self._become(PartEvent.ALIGN)
@@ -136,15 +136,15 @@ class CheckpointPart:
         return None
 
     def acknowledge(self) -> None:
-        """Everything is written."""
+        """Note that everything is written."""
         self._become(PartEvent.ACKNOWLEDGE)
 
     def refuse(self) -> None:
-        """The subtask cannot capture or write its state."""
+        """Note that the subtask cannot capture or write its state."""
         self._become(PartEvent.REFUSE)
 
     def abort(self) -> Captured | None:
-        """The checkpoint is given up; return what was captured and is not being written."""
+        """Give the part up; return captured state that is not being written, to be closed."""
         captured = self._data if isinstance(self._data, Captured) else None
         self._become(PartEvent.ABORT)
         return captured

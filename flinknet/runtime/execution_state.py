@@ -1,4 +1,4 @@
-"""The states of a subtask in the worker that runs it.
+"""The states of a subtask in its worker.
 
 Theory of operation (Flink's ExecutionState)::
 
@@ -8,8 +8,8 @@ Theory of operation (Flink's ExecutionState)::
     RUNNING       FINISHED -> FINISHED, FAILED -> FAILED, CANCEL -> CANCELING
     CANCELING     CLOSED -> CANCELED
 
-``subtask.py`` takes the steps. What the coordinator knows of it is told by messages, and coarser
-(``cluster/control/subtask_state.py``).
+``subtask.py`` takes the steps. The coordinator keeps a coarser state, which it derives from
+messages (``cluster/control/subtask_state.py``).
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ __all__ = ["TRANSITIONS", "ExecutionState", "ExecutionStep"]
 
 
 class ExecutionStep(Enum):
-    """What moves a subtask on."""
+    """A step of a subtask from one state to the next."""
 
     OPEN = "open"
-    """Its partitions are registered, its gates have requested theirs."""
+    """Its partitions are registered, and its gates have requested their partitions."""
     RUN = "run"
-    """Every subtask of the job has been opened: it may begin."""
+    """Every subtask of the job is open, so this one may begin."""
     RUNNING = "running"
     """Its operators are open."""
     FINISHED = "finished"
-    """Its whole input is processed, and its consumers have processed everything."""
+    """Its whole input is processed, and its consumers have processed all of its output."""
     FAILED = "failed"
-    """Something of it raised an error."""
+    """Its code, or a component of it, raised an error."""
     CANCEL = "cancel"
-    """Nobody wants it any more."""
+    """Its job was cancelled, or the subtask is closed early."""
     CLOSED = "closed"
-    """After a cancellation everything has been let go of."""
+    """All resources are released after a cancellation."""
 
 
 class ExecutionState(Enum):
-    """Where a subtask stands; the value is what messages say of it."""
+    """The state of a subtask; messages use the value as text."""
 
     CREATED = "it has not been opened"
     DEPLOYING = "it waits for the others to be opened"
@@ -54,15 +54,17 @@ class ExecutionState(Enum):
     FAILED = "it has failed"
 
     def after(self, step: ExecutionStep, subtask: object) -> ExecutionState:
-        """The state after a step. Raises LocalProtocolError, which names the subtask, for a step
-        that must not come in this state."""
+        """Return the state after a step.
+
+        Raises LocalProtocolError, which names ``subtask``, if the step is illegal in this state.
+        """
         if (self, step) not in TRANSITIONS:
             raise LocalProtocolError(f"{subtask} takes no step {step.name}: {self.value}")
         return TRANSITIONS[self, step]
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing changes any more."""
+        """Whether the state is final."""
         return self in (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
 
 

@@ -1,9 +1,9 @@
-"""What a subtask does with the events among its records.
+"""The event handler of a subtask for watermarks, statuses and latency markers.
 
-Theory of operation. Events come while the next batch is read, between two batches, where nothing
-can be awaited. So a watermark is put through the valve at once, and what comes out of it waits in
-``pending`` for the subtask, which gets its turn before any record behind the watermark is read. A
-latency marker waits there as it is.
+Theory of operation. Events arrive while the next batch is read, between two batches, where the code
+cannot await. So a watermark passes the valve at once, and the resulting elements wait in
+``pending``. The subtask takes them before it reads any record behind the watermark. Latency markers
+wait there unchanged.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ __all__ = ["InputEvents"]
 
 
 class InputEvents:
-    """The event handler of a subtask whose records have timestamps, or with latency markers among
-    them."""
+    """Event handler for channels with timestamps or latency markers."""
 
     def __init__(self, valve: StatusWatermarkValve) -> None:
         self.pending: list[StreamElement] = []
@@ -26,13 +25,15 @@ class InputEvents:
 
     @property
     def watermark(self) -> int:
-        """Event time behind the valve, in milliseconds, whether it was taken or is pending."""
+        """Event time behind the valve, in milliseconds, including pending watermarks."""
         return self._valve.watermark
 
     def on_event(self, channel: int, event: Event) -> bool:
-        """Return whether there is something to be told to the operators.
+        """Handle an event; return whether elements are pending for the operators.
 
-        Raises RemoteProtocolError for what is no event, or one that nobody here would resume."""
+        Raises RemoteProtocolError for an invalid event, and for one that blocks the producer,
+        because nothing on this side would resume it.
+        """
         if event.data_type.is_blocking_upstream:
             what = event.data_type.name
             raise RemoteProtocolError(
@@ -48,6 +49,6 @@ class InputEvents:
         return bool(self.pending)
 
     def take(self) -> list[StreamElement]:
-        """Return what is pending, in order, which is the caller's from now on."""
+        """Return the pending elements in order, and forget them."""
         pending, self.pending = self.pending, []
         return pending

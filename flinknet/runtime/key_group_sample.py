@@ -1,13 +1,10 @@
-"""Which key groups the records of a subtask belong to: a sample, for who asks why it is busy.
+"""A sample of the key groups of a subtask's records, which shows skewed keys in a busy subtask.
 
-Theory of operation. Of a batch one record is looked at, at another place in each: that costs a
-hash, and who has most of the records has most of the sample. Where batches are large that is done
-with one in ``LARGE_BATCHES_EACH``, which stands for all of them: all of its records have to be
-unpacked at once for it, which costs an operator a tenth of its time. The counts are of late:
-whenever there are ``SAMPLE_MAX`` all are halved, so that what was long ago fades. Channels whose
-edge is not keyed are passed over. What the key selector raises here is not the job's concern: the
-record has been keyed where it was sent, but may have another form before its type is restored; the
-channel is not sampled any more then.
+Theory of operation. One record of each batch is sampled, at a different position in each. This
+costs one hash, and the key group with most records dominates the sample. Large batches are sampled
+one in ``LARGE_BATCHES_EACH``, with a weight for the others, because all records of a sampled batch
+must be unpacked at once, which costs an operator a tenth of its time. At ``SAMPLE_MAX`` all counts
+are halved, so that old records fade. Channels of edges without a key are skipped.
 """
 
 from __future__ import annotations
@@ -25,21 +22,24 @@ __all__ = ["KEY_GROUPS_TOLD_MAX", "SAMPLE_MAX", "KeyGroupOf", "KeyGroupSample"]
 KeyGroupOf: TypeAlias = Callable[[Any], int]
 
 SAMPLE_MAX = 1_000
-"""Batches after which the older ones count half as much."""
+"""Weight of the sampled batches after which all counts are halved."""
 
 LARGE_BATCH_RECORDS = 64
-"""From so many on it is a large one. Fewer are unpacked as fast at once as one by one."""
+"""Size from which a batch is large. Smaller batches unpack as fast at once as one by one."""
 
 LARGE_BATCHES_EACH = 8
-"""Of so many one is looked at."""
+"""Number of large batches of which one is sampled."""
 
 KEY_GROUPS_TOLD_MAX = 8
-"""Key groups that are told of, those with most records first."""
+"""Maximum number of key groups reported, the most frequent first."""
 
 
 class KeyGroupSample:
-    """The sample of one subtask; ``key_group_of`` says, for each channel, the key group of a
-    record, or None for a channel that is not keyed."""
+    """The sample of one subtask.
+
+    ``key_group_of`` has, for each channel, a function from a record to its key group, or None if
+    the channel has no key.
+    """
 
     def __init__(self, key_group_of: Sequence[KeyGroupOf | None]) -> None:
         self._key_group_of = list(key_group_of)
@@ -49,25 +49,29 @@ class KeyGroupSample:
         self._large = 0
 
     def weigh(self, channel: int, records: int) -> int:
-        """A batch of so many records has come, at least one: return for how many it stands. If not
-        for 0, ``take`` is to look at it."""
+        """Return the weight for a batch of ``records`` records, at least one.
+
+        If the weight is not 0, the caller must pass the batch to ``take``.
+        """
         if self._key_group_of[channel] is None:
             return 0
         if records < LARGE_BATCH_RECORDS:
             return 1
-        # Not each time the same of so many: channels may take turns.
+        # Vary the position among the large batches, because channels may take turns.
         turn, place = divmod(self._large, LARGE_BATCHES_EACH)
         self._large += 1
         return LARGE_BATCHES_EACH if place == turn % LARGE_BATCHES_EACH else 0
 
     def take(self, channel: int, records: Sequence[Any], weight: int = 1) -> None:
-        """Look at a batch that stands for so many."""
+        """Sample a batch with the given weight."""
         key_group_of = self._key_group_of[channel]
         assert key_group_of is not None, "a batch of such a channel stands for none"
         self._taken += 1
         try:
             self._counts[key_group_of(records[self._taken % len(records)])] += weight
         except Exception:
+            # The record was keyed where it was sent, so the error does not concern the job. The
+            # record may have another form here, before its type is restored. Stop sampling.
             self._key_group_of[channel] = None
             return
         self._counted += weight
@@ -77,9 +81,12 @@ class KeyGroupSample:
             self._counted = self._counts.total()
 
     def counts(self) -> tuple[KeyGroupCount, ...]:
-        """The key groups with most records, the first of all, and how often each was seen; the
-        last one, -1, is all others together."""
-        # The loop asks while the subtask's thread takes: one call in C copies all of them at once.
+        """Return the most frequent key groups with their counts, in descending order.
+
+        A last entry with key group -1 counts all others together.
+        """
+        # The event loop reads while the subtask's thread samples. A single call in C makes an
+        # atomic copy.
         counts = dict.copy(self._counts)
         most = nlargest(KEY_GROUPS_TOLD_MAX, counts.items(), key=itemgetter(1))
         others = sum(counts.values()) - sum(count for _, count in most)

@@ -1,9 +1,10 @@
-"""What one operator of a chain has emitted, for its metrics: counted where it goes on.
+"""Counts of the records and watermarks that one operator of a chain has emitted, for its metrics.
 
-Theory of operation. What an operator has taken is what the one before it has emitted, or, of the
-first one, what its subtask has read. So one place counts for two, and a batch costs one addition;
-``emit`` stays a plain call, and who awaits it awaits the next operator itself. Only where side
-outputs go different ways is what an operator takes counted by itself. Watermarks are noted alike.
+Theory of operation. The input of an operator is the output of the operator before it, or, for the
+first one, the input of the subtask. So one counter serves two operators, and a batch costs one
+addition. ``emit`` remains a plain call, and its caller awaits the next operator itself. Only behind
+side outputs, which split the records, does an operator count its input separately. Watermarks are
+recorded in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["OperatorCounts", "RecordCount"]
 
 
 class RecordCount:
-    """Counts records on their way from one place to the next."""
+    """A counter of records on their way from one operator to the next."""
 
     __slots__ = ("records",)
 
@@ -26,7 +27,7 @@ class RecordCount:
         self.records = 0
 
     def counted(self, emit: Emit) -> Emit:
-        """The same, with the records counted. They are as soon as they are handed over."""
+        """Return ``emit`` with a counter; records count as soon as they are passed on."""
 
         def emit_counted(records: list[Any]) -> Any:
             self.records += len(records)
@@ -36,8 +37,11 @@ class RecordCount:
 
 
 class OperatorCounts:
-    """One operator's, in one subtask. ``before`` is the one that its records come from: None for
-    the first of a chain. It ``splits_outputs`` if it emits to side outputs too."""
+    """The counts of one operator in one subtask.
+
+    ``before`` is the operator that its records come from, None for the first of a chain.
+    ``splits_outputs`` says whether the operator also emits to side outputs.
+    """
 
     def __init__(
         self, name: str, uid: str, before: OperatorCounts | None, *, splits_outputs: bool = False
@@ -52,18 +56,18 @@ class OperatorCounts:
         self._output_watermark: int | None = None
 
     def counted_input(self, process: Emit) -> Emit:
-        """What takes the operator's records, which counts them if nobody else does."""
+        """Return ``process``, with a counter if the operator before cannot count for this one."""
         if not self._takes_a_part:
             return process
         self._taken = self._taken or RecordCount()
         return self._taken.counted(process)
 
     def counted_output(self, emit: Emit) -> Emit:
-        """What the operator emits to, with its records counted, those of side outputs too."""
+        """Return ``emit`` with a counter; records of side outputs count, too."""
         return self._emitted.counted(emit)
 
     def noted(self, pass_on: PassOn) -> PassOn:
-        """What the operator tells of event time, with the last watermark kept."""
+        """Return ``pass_on`` with a record of the last watermark."""
 
         def pass_on_noted(element: StreamElement) -> Any:
             if isinstance(element, Watermark):
@@ -75,7 +79,7 @@ class OperatorCounts:
     def totals(
         self, records_read: int, watermark_read: int | None, late_records_dropped: int | None
     ) -> OperatorTotals:
-        """Everything now, with what the subtask has read: the first operator has taken that."""
+        """Return all current counts; the arguments are the input of the first operator."""
         before = self._before
         if before is None:
             records_in, input_watermark = records_read, watermark_read

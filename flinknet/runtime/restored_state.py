@@ -1,9 +1,9 @@
-"""What a subtask begins with when its job continues from a checkpoint.
+"""The state from which a subtask starts when its job continues from a checkpoint.
 
-Keyed state may come from any subtask of the operator before, since key groups lie elsewhere at
-another parallelism; operator state from all of them, in their order. So both are read whole, and
-``StateHandler`` takes what belongs here. Where keyed state is kept on disk it may be too much for
-memory: then its parts are put down in files, section by section, and read from there.
+At another parallelism, key groups move between subtasks. So keyed state may come from any former
+subtask of the operator, and operator state from all of them, in their order. Both are read whole,
+and ``StateHandler`` selects the part of this subtask. Keyed state of an on-disk backend may exceed
+the memory; it is spooled to files, section by section, and read from there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["RestoredState"]
 
 
 class RestoredState:
-    """A checkpoint, as the subtasks of one attempt are restored from it."""
+    """A checkpoint from which the subtasks of one attempt are restored."""
 
     def __init__(self, store: PartReader, metadata: CheckpointMetadata) -> None:
         self._store = store
@@ -37,9 +37,9 @@ class RestoredState:
     async def restore(
         self, chain: OperatorChain, index: int, parallelism: int, max_parallelism: int
     ) -> None:
-        """Give every operator of a chain its state, before it is opened.
+        """Give every operator of a chain its state, before the operator is opened.
 
-        CheckpointCorruptedError, StateError or CheckpointStorageError if that cannot be.
+        Raises CheckpointCorruptedError, StateError or CheckpointStorageError.
         """
         for uid in chain.uids:
             operator = self._operators.get(uid)
@@ -66,19 +66,24 @@ class RestoredState:
                     await asyncio.sleep(0)
 
     def has_ended(self, uids: Iterable[str], index: int, parallelism: int) -> bool:
-        """Whether a subtask had emitted its last record: it, or at another parallelism all of
-        them."""
+        """Return whether a subtask had emitted its last record in the checkpoint.
+
+        At another parallelism, all former subtasks must have done so.
+        """
         operators = [self._operators[uid] for uid in uids if uid in self._operators]
         return any(index in operator.finished_at(parallelism) for operator in operators)
 
     def channels(self, graph: JobGraph) -> RestoredChannels:
-        """What was in flight. Raises StateError if the job has no place for some of it."""
+        """Return the data in flight. Raises StateError if the job has no place for some of it."""
         return RestoredChannels(self._store, self._metadata, graph)
 
     def _parts(
         self, operator: OperatorState, kind: StateKind, groups: range
     ) -> Iterator[AsyncGenerator[bytes, None]]:
-        """The parts of one kind, of each subtask before that had one of these key groups."""
+        """Generate the parts of one kind, one for each former subtask.
+
+        The part of a subtask that had none of these key groups is empty.
+        """
         states = {state.subtask_index: state for state in operator.subtasks}
         for index in range(operator.parallelism):
             had = key_group_range(operator.max_parallelism, operator.parallelism, index)
@@ -97,7 +102,7 @@ class RestoredState:
 async def _whole(
     sections: AsyncGenerator[bytes, None], backend: KeyedStateBackend, spooled: ExitStack
 ) -> bytes | mmap:
-    """Return a part in one piece: in memory, or in a file until ``spooled`` is left."""
+    """Return a part in one piece: in memory, or in a file until ``spooled`` is closed."""
     if not backend.is_on_disk:
         return b"".join([content async for content in sections])
     async with aclosing(sections):

@@ -1,7 +1,7 @@
-"""Which subtask the code that runs belongs to.
+"""The subtask that the running code belongs to.
 
-``Subtask.run`` sets it in its task. It is a context variable, so that it holds in the tasks that
-are made there, too, and in what these call in threads through ``asyncio.to_thread``.
+``Subtask.run`` sets it in its task. It is a context variable, so that it also holds in tasks that
+are created there, and in functions that these call through ``asyncio.to_thread``.
 """
 
 from __future__ import annotations
@@ -13,4 +13,4 @@ from flinknet.graph.deployment import SubtaskDescriptor
 __all__ = ["RUNNING_SUBTASK"]
 
 RUNNING_SUBTASK: ContextVar[SubtaskDescriptor] = ContextVar("flinknet.running_subtask")
-"""Not set where no subtask runs."""
+"""The current subtask; not set outside of subtasks."""

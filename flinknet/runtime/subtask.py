@@ -1,33 +1,27 @@
-"""A subtask: one parallel instance of a vertex, from its gates through its chain to its partitions.
+"""A subtask: one parallel instance of a vertex, with its gates, its chain and its partitions.
 
-Theory of operation.
+Theory of operation. ``execution_state.py`` has the states and their transitions.
 
-The states, and which may follow which, are those of ``execution_state.py``:
+- DEPLOYING begins with ``open``. The result partitions are registered and the gates have requested
+  theirs, so that neighbours find each other in any order. No operator has run.
+- INITIALIZING and RUNNING are in ``run``. Operators are opened. Then batches come from the source,
+  or from the gates, one buffer each; several gates are read in turn (``UnionInputGate``). The chain
+  runs in the subtask's own thread, several batches in a step (``task_thread.py``), or on the event
+  loop, which then runs other code after each buffer and each batch of a source. Between two steps
+  the subtask runs its mails (``mailbox.py``), timers among them, and passes event time to the
+  operators.
+- At the end of the input, operators emit held-back results and close, and two-phase sinks prepare.
+  Every writer then finishes, which waits until the consumers have processed everything. After that
+  the subtask is FINISHED. Checkpoints go on meanwhile and count the subtask as finished. If an
+  operator must commit with a checkpoint, the writers finish first, and the operators close when a
+  checkpoint from after the end is complete. A subtask that is restored from that checkpoint opens
+  its operators and ends without a record.
+- FAILED or CANCELING: the partitions are failed with the cause first, so that consumers see the
+  first cause and not "connection closed". Then operators, gates and writers close.
 
-- DEPLOYING, from ``open`` on: the result partitions are registered and the gates have requested
-  theirs, so that neighbours find each other in any order. Nothing has run yet.
-- INITIALIZING and RUNNING, in ``run``: operators are opened; then batches come from the source or
-  from the gates, one buffer each. Several gates are read as one, in turn (``UnionInputGate``). A
-  batch's buffer, and with it the producer's credit, goes back when the next batch is asked for, so
-  when the chain has taken the last one. The chain runs in the subtask's own
-  thread, several batches in a step (``task_thread.py``), or on the event loop, which then turns
-  behind each buffer and each batch of a source. Between two steps the mails are run that have come
-  (``mailbox.py``), timers among them, and the operators are told how far event time has come. In a
-  job with unaligned checkpoints, and where an operator waits for others than those behind it, a
-  long batch is interrupted for mails and barriers (``record_slices.py``).
-- At the end of the input operators emit what they held back and close, two-phase sinks prepare;
-  then every writer finishes, which waits until the consumers have processed everything: FINISHED.
-  Meanwhile checkpoints go on, and have the subtask as one that has finished. If an operator has
-  something to commit with a checkpoint, the writers finish first, and operators close when one
-  behind the end is complete. Continued from that one, operators are restored and opened, and end
-  without a record.
-- FAILED, or CANCELING: the partitions are failed with the cause before anything else, so that
-  consumers learn the first cause and not "connection closed"; then operators, gates and writers
-  close.
-
-Counters: the reader owns bytes and records in, a source the records it has read, the writers bytes
-and records out. Reader and writers share one time account: the subtask is idle until it is run, and
-while no gate has data.
+Counters: the reader counts bytes and records in, a source counts the records it has read, and the
+writers count bytes and records out. Reader and writers share one account of times. The subtask is
+idle until ``run``, and while no gate has data.
 """
 
 from __future__ import annotations
@@ -96,36 +90,39 @@ if TYPE_CHECKING:
 __all__ = ["Subtask", "SubtaskResult", "SubtaskStatistics"]
 
 TURN_S = 0.01
-"""For about so long a chain keeps the event loop to itself, if that runs it."""
+"""Approximate time in seconds for which a chain may occupy the event loop that runs it."""
 
 BUFFERS_IN_STEP = 4
-"""Buffers that a step in the thread holds at most: with them the producer's credit comes back when
-all are processed, and it needs some to go on meanwhile. A step of so many full ones takes about two
-milliseconds, beside which its cost vanishes."""
+"""Maximum number of buffers in a step in the thread. The producer's credit for them returns when
+all are processed, and the producer needs some credit to continue meanwhile. A step of this many
+full buffers takes about two milliseconds, so that the cost of a step is negligible."""
 
 
 class SubtaskStatistics(NamedTuple):
-    """What can be seen of a subtask beside its inputs and its outputs, which are read by whoever
-    wants to see them: its counters and its times."""
+    """The counters and times of a subtask.
+
+    The statistics of inputs and outputs are not included; they are read from the gates and
+    partitions themselves.
+    """
 
     state: str
-    """Name of its ``ExecutionState``."""
+    """Name of the ``ExecutionState``."""
     io_metrics: IOMetrics
     mailbox: MailboxStatistics
     times: TaskTimesStatistics
     input_watermark: int | None
-    """Event time at its inputs, in milliseconds; None if no record there has a timestamp."""
+    """Event time at the inputs, in milliseconds; None if no input has timestamps."""
     key_groups: tuple[KeyGroupCount, ...]
-    """Of a keyed input, see ``KeyGroupSample``."""
+    """Sample of a keyed input, see ``KeyGroupSample``."""
     latencies: tuple[LatencyHistogram, ...]
-    """How long latency markers have taken to come here."""
+    """Latencies of the markers that have arrived."""
     operators: tuple[OperatorTotals, ...]
-    """Of its chain, first to last."""
+    """Counts of the chain's operators, first to last."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskResult(IOMetrics):
-    """What a subtask leaves when it has come to its end: its counters, and what it has made."""
+    """Counters and output of a subtask that has finished."""
 
     collected: dict[str, list[Any]] = field(repr=False)
     """Records of the chain's collect sinks, by sink name."""
@@ -133,16 +130,16 @@ class SubtaskResult(IOMetrics):
     """Plain JSON values that functions left in their ``RuntimeContext.metrics``, by operator
     name."""
     committables: dict[str, list[Any]] = field(default_factory=dict)
-    """What two-phase sinks have prepared to be committed, by operator uid."""
+    """Prepared output of two-phase sinks, to be committed, by operator uid."""
     checkpoint_taken: int = -1
-    """The newest checkpoint for which it has captured its state; -1 for none."""
+    """The newest checkpoint for which the subtask has captured its state; -1 for none."""
 
 
 class Subtask:
     """One parallel instance of a vertex of ``graph``, in this worker's network environment.
 
-    A collect sink that keeps more than ``collect_records_max`` records fails it; None for any
-    number. At most ``mailbox_mails_max`` calls may wait for it to come between two batches.
+    A collect sink that keeps more than ``collect_records_max`` records fails the subtask; None sets
+    no limit. At most ``mailbox_mails_max`` calls may wait until the subtask is between two batches.
     """
 
     def __init__(
@@ -159,10 +156,21 @@ class Subtask:
         state_backends: BackendFactory | None = None,
         metrics: MetricsConfig | None = None,
     ) -> None:
-        """``restored`` is what its job continues from; ``finished``, that it had come to its end
-        then: it takes part in nothing but the ends of its channels, and of event time.
-        ``state_backends`` makes what keeps the keyed state of its operators; None for the heap.
-        ``metrics`` says what is measured of latency markers."""
+        """Create a subtask; nothing is registered before ``open``.
+
+        Args:
+            graph: the graph of the job.
+            descriptor: the place of the subtask in the graph, its gates and its results.
+            environment: the network environment of this worker.
+            collect_records_max: see the class.
+            mailbox_mails_max: see the class.
+            checkpoints: the subtask's part in checkpoints; None to take no part.
+            restored: the checkpoint that the job continues from.
+            finished: whether the subtask had finished in that checkpoint. It then only passes on
+                the end of its channels and of event time.
+            state_backends: creates the backend for keyed state; None for the heap.
+            metrics: configures the measurement of latency markers.
+        """
         self.descriptor = descriptor
         self.state = ExecutionState.CREATED
         self._graph = graph
@@ -175,22 +183,22 @@ class Subtask:
         self._chain: OperatorChain | None = None
         self._slices: RecordSlices | None = None
         self._looks_up = False
-        """Whether mails and barriers may have to be dealt with in the middle of a batch."""
+        """Whether mails and barriers may interrupt a batch."""
         self._checkpoints = checkpoints
         self._restored = restored
         self._has_finished = finished
         self._mailbox = Mailbox(descriptor.name, mailbox_mails_max)
         self._early: dict[int, CheckpointBarrier] = {}
-        """Checkpoints that were triggered here before it runs."""
+        """Barriers of checkpoints that were triggered before the subtask runs, by checkpoint."""
         self._notified = Availability()
-        """Something has become of a checkpoint."""
+        """Set when a checkpoint has completed or was aborted."""
         self._stop = SavepointStop(self._mailbox.post)
         self._thread: ChainThread = OnLoop()
-        """Where the chain runs, once it does."""
+        """Runs the chain; set by ``run``."""
         self._clock = ProcessingTimeService(self._stop.post_timer)
-        """Has its timers' functions called on the event loop."""
+        """Timer service that calls back on the event loop."""
         self._processing_time = ProcessingTimeService(self._post_timer_of_chain)
-        """Has them called where the chain runs."""
+        """Timer service that calls back in the thread of the chain."""
         edges = [(graph.edges[gate.edge], len(gate.producers)) for gate in descriptor.gates]
         self._metrics = metrics or MetricsConfig()
         latency_interval_ms = graph.latency_interval_ms
@@ -226,29 +234,30 @@ class Subtask:
 
     @property
     def job_name(self) -> str:
-        """The name of its job."""
+        """Name of the job."""
         return self._graph.name
 
     @property
     def vertex_name(self) -> str:
-        """The name of its vertex."""
+        """Name of the vertex."""
         return self._vertex.name
 
     @property
     def gates(self) -> Sequence[InputGate]:
-        """Its inputs, once it is open."""
+        """Inputs of the subtask, once it is open."""
         return tuple(self._gates)
 
     @property
     def partitions(self) -> Sequence[ResultPartition]:
-        """Its outputs, once it is open."""
+        """Outputs of the subtask, once it is open."""
         return tuple(output.writer.partition for output in self._outputs)
 
     def open(self) -> None:
         """Register the result partitions and request the inputs.
 
-        On an error nothing is left behind. Raises InsufficientNetworkBuffersError, or what a user's
-        function raises when it is copied."""
+        After an error nothing is left behind. Raises InsufficientNetworkBuffersError, or the error
+        of a user's function that cannot be copied.
+        """
         self._take(ExecutionStep.OPEN)
         try:
             outputs: dict[int, list[RecordWriterOutput]] = {}
@@ -266,9 +275,9 @@ class Subtask:
             raise
 
     async def run(self) -> SubtaskResult:
-        """Process the whole input; to be awaited once, after ``open``.
+        """Process the whole input; must be awaited once, after ``open``.
 
-        Raises the first cause of a failure. Cancelling it releases everything, too.
+        Raises the first cause of a failure. Cancelling ``run`` releases everything, too.
         """
         self._take(ExecutionStep.RUN)
         RUNNING_SUBTASK.set(self.descriptor)
@@ -276,6 +285,7 @@ class Subtask:
         assert chain is not None, "an open subtask has its chain"
         self._times.end_wait(WaitReason.IDLE, task_time())
         try:
+            # A finished subtask runs no code of its chain, so it needs no thread.
             if chain.gathered is not None and not self._has_finished:
                 self._thread = TaskThread(self.descriptor.name, chain.gathered)
             if self._has_finished:
@@ -319,7 +329,7 @@ class Subtask:
             try:
                 if self._checkpoints is not None:
                     await self._checkpoints.close()
-            finally:  # It may be cancelled once more.
+            finally:  # Closing the checkpoints may be cancelled once more.
                 self._thread.end(chain.close_state)
         return SubtaskResult(
             **asdict(self.io_metrics()),
@@ -330,8 +340,11 @@ class Subtask:
         )
 
     async def _close_after(self, error: BaseException, chain: OperatorChain) -> None:
-        """Close the operators of a subtask that has failed. It may be cancelled meanwhile, because
-        its consumers have heard of it: that hides no cause, and waits for the step under way."""
+        """Close the operators of a subtask that has failed.
+
+        Consumers that have learnt of the failure may have the subtask cancelled meanwhile. That
+        must not hide the cause. The close under way in the thread is still awaited.
+        """
         try:
             await self._thread.run(chain.close(error))
         except asyncio.CancelledError as cancelled:
@@ -340,13 +353,15 @@ class Subtask:
             await self._thread.work(lambda: None)
 
     async def wait_closed(self) -> None:
-        """Wait, behind ``run``, until its state is closed and its thread has ended; until then
-        they hold what they have. That may take as long as a store needs, and no failure is to wait
-        for it. A cancellation ends only the wait."""
+        """Wait, after ``run``, until the state is closed and the thread has ended.
+
+        Until then they hold their resources. The wait may take as long as a state store needs, so
+        the handling of a failure must not wait for it. A cancellation ends only the wait.
+        """
         await self._thread.wait_ended()
 
     def close(self) -> None:
-        """Release partitions and gates; idempotent. ``run`` does it for a subtask that is run."""
+        """Release partitions and gates. Idempotent; ``run`` calls it itself."""
         if self.state is ExecutionState.CANCELING:
             self._take(ExecutionStep.CLOSED)
         elif not self.state.is_terminal:
@@ -381,28 +396,35 @@ class Subtask:
         return self._mailbox.submit(action)
 
     def trigger_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """Begin a checkpoint here, once it runs: the coordinator does not wait until all state is
-        restored. One that has ended, or is about to, does not."""
+        """Begin a checkpoint here.
+
+        A trigger that comes before the subtask runs is kept, because the coordinator does not wait
+        until all state is restored. A subtask that has ended, or is about to, ignores the trigger.
+        """
         if self.state in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING):
             self._early[barrier.checkpoint_id] = barrier
             return
         if self._checkpoints is not None and barrier.options.kind.stops:
-            # With it the subtask ends: nobody else waits for what it raises.
+            # The subtask ends with this savepoint, and no sender waits for an error of the call.
+            # So the call is posted, and an error fails the subtask.
             action = partial(SubtaskCheckpoints.trigger_checkpoint, barrier=barrier)
             self._mailbox.post(partial(self._unless_ended, action, self._checkpoints))
             return
         self._mail_checkpoints(lambda checkpoints: checkpoints.trigger_checkpoint(barrier))
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
-        """The coordinator has given a checkpoint up."""
+        """Abort a checkpoint that the coordinator has given up."""
         self._stop.ended(checkpoint_id, complete=False)
         self._early.pop(checkpoint_id, None)
         self._mail_checkpoints(lambda checkpoints: checkpoints.abort_checkpoint(checkpoint_id))
         self._notified.set(True)
 
     def complete_checkpoint(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete, everywhere: sinks commit what they have prepared for it, and
-        functions hear of it. What they raise fails the subtask."""
+        """Note that a checkpoint is complete on all subtasks.
+
+        Sinks then commit the output prepared for it, and functions are notified. Their errors fail
+        the subtask.
+        """
         self._stop.ended(checkpoint_id, complete=True)
         if self._checkpoints is not None and self.state is ExecutionState.RUNNING:
             self._mailbox.post(partial(self._notify_complete, checkpoint_id))
@@ -425,8 +447,10 @@ class Subtask:
         return None if ended else action(checkpoints)
 
     def _had_ended(self, chain: OperatorChain) -> bool:
-        """Whether its input had ended in what it continues from, but for what was to be done when
-        that was complete, which opening it does."""
+        """Return whether the restored checkpoint is from after the end of the input.
+
+        Work that was due at the completion of that checkpoint is done when operators are opened.
+        """
         if self._restored is None or self._checkpoints is None:
             return False
         place = self.descriptor.index, self._vertex.parallelism
@@ -434,8 +458,7 @@ class Subtask:
         return self._checkpoints.has_emitted_all
 
     async def _await_final_checkpoint(self, chain: OperatorChain) -> None:
-        """Wait until all that came of the input is in a checkpoint that is complete, if something
-        is to be done then."""
+        """Wait until a complete checkpoint includes all results, if an operator needs one."""
         is_checkpointed = self._graph.checkpointing is not None
         if self._checkpoints is None or not is_checkpointed or not chain.awaits_checkpoint():
             return
@@ -449,19 +472,22 @@ class Subtask:
                 await self._mailbox.until(self._notified)
 
     def _note_end_of_input(self, chain: OperatorChain) -> None:
-        """Have checkpoints know that nothing more is emitted. Who has made something that comes
-        with its result has not finished before that has come."""
+        """Tell the checkpoints that nothing more is emitted.
+
+        A subtask with metrics, committables or collected records has not finished before its result
+        has arrived, so it does not report this.
+        """
         has_made = chain.metrics() or chain.committables() or self._context.collected
         if self._checkpoints is not None and not has_made:
             self._checkpoints.end_input()
 
     def measure_latency(self) -> None:
-        """Find out, while it runs, how long a call waits for it to come between two batches."""
+        """Measure, in a running subtask, how long a call waits for a place between two batches."""
         if self.state is ExecutionState.RUNNING:
             self._mailbox.measure_latency()
 
     def statistics(self) -> SubtaskStatistics:
-        """Say what was counted, and where the time went."""
+        """Return the current counters and times."""
         chain, moved, watermark = self._chain, self.io_metrics(), self._input_watermark()
         return SubtaskStatistics(
             state=self.state.name,
@@ -480,7 +506,7 @@ class Subtask:
         return self._events.watermark
 
     def io_metrics(self) -> IOMetrics:
-        """Return the counters now."""
+        """Return the current counters of records, bytes and time."""
         head = self._chain.head if self._chain is not None else None
         reader = self._reader
         received = reader.records_in if reader is not None else 0
@@ -535,7 +561,7 @@ class Subtask:
         )
 
     def _open_reader(self) -> RecordReader:
-        """Make the reader of all gates; a union numbers channels through, gate behind gate."""
+        """Create the reader of all gates; a union numbers the channels gate by gate."""
         gates = self._gates
         reader = self._environment.create_record_reader(
             gates[0] if len(gates) == 1 else UnionInputGate(gates),
@@ -544,7 +570,7 @@ class Subtask:
             interruptible=self._mailbox.interruptible,
             event_handler=self._checkpoints or self._events,
         )
-        # Records are unpacked where the chain runs.
+        # The thread of the chain unpacks the records, but a gate may only be failed on the loop.
         reader.fail_gate = partial(soon_on_loop, reader.gate.fail)
         return reader
 
@@ -593,7 +619,7 @@ class Subtask:
         )
 
     async def _process_in_flight(self, chain: OperatorChain, restored: RestoredState) -> None:
-        """Process what was in flight to this subtask, before anything that is new."""
+        """Process the restored records in flight before any new record."""
         descriptor, gates = self.descriptor, self._gates
         first_channels = [0, *accumulate(len(gate.channels) for gate in gates)]
         channels = restored.channels(self._graph)
@@ -601,7 +627,7 @@ class Subtask:
         in_flight = channels.records_of(descriptor.vertex, descriptor.index, unpacker)
         async with aclosing(in_flight):
             async for gate, producer, records in in_flight:
-                # Its producer of then may not be there any more; its input is.
+                # The former producer may not exist any more, so choose a channel of the same gate.
                 place = producer % len(gates[gate].channels)
                 chain.set_channel(first_channels[gate] + place)
                 await self._thread.run(chain.head.process(records))
@@ -610,15 +636,21 @@ class Subtask:
                 await asyncio.sleep(0)
 
     async def _pass_on_end_of_time(self) -> None:
-        """Say again that event time is over, which no checkpoint keeps: nobody is to wait for the
-        channels of a subtask that had finished (Flink: FinishedOnRestoreInput)."""
+        """Repeat the end of event time, which checkpoints do not store.
+
+        Otherwise consumers would wait for the channels of a subtask that had finished (Flink:
+        FinishedOnRestoreInput).
+        """
         for result, output in zip(self.descriptor.results, self._outputs, strict=True):
             if self._graph.edges[result.edge].stamped or output.is_silent:
                 await output.pass_on(Watermark(MAX_WATERMARK))
 
     async def _await_ends(self) -> None:
-        """Read the ends of the channels; nothing is in front of them, as who has finished had, and
-        as nobody emits anything behind a savepoint with which the job ends."""
+        """Read the channels to their ends.
+
+        No record comes before the ends: the producers of a finished subtask had finished, too, and
+        no subtask emits a record after a savepoint that stops the job.
+        """
         while self._reader is not None and (batch := await self._reader.next_batch()) is not None:
             assert not len(batch), "a subtask that had finished gets no record"
 
@@ -643,8 +675,11 @@ class Subtask:
     async def _process_batches(
         self, chain: OperatorChain, reader: RecordReader, slices: RecordSlices, number: int
     ) -> None:
-        """Process the records that have arrived, so many: in slices if they take long; in the
-        thread, if they do not, with those behind them."""
+        """Process ``number`` records that have arrived.
+
+        Records that take long are processed in slices. In the thread, a short batch is processed
+        together with the batches after it.
+        """
         size, head = slices.size, chain.head
         if self._looks_up or (number > size.records and chain.may_cut_batches):
             taken = list(self._records_of(chain, reader.channel, reader.arrived))
@@ -657,7 +692,7 @@ class Subtask:
             other = reader.begin_another_batch()
             if other is None:
                 break
-            if some := length_hint(other.arrived):  # A part of a long record has none.
+            if some := length_hint(other.arrived):  # A buffer within a long record completes none.
                 batches.append((other.channel, other.arrived))
             number += some
             more -= 1
@@ -668,14 +703,16 @@ class Subtask:
     async def _process(
         self, chain: OperatorChain, batches: Iterable[tuple[int, ArrivedRecords]]
     ) -> None:
-        """Process batches, each with the channel that it came through."""
+        """Process batches, each with the channel that it arrived on."""
         for channel, arrived in batches:
             chain.set_channel(channel)
             await chain.head.process(self._records_of(chain, channel, arrived))
 
     def _records_of(self, chain: OperatorChain, channel: int, arrived: ArrivedRecords) -> Any:
-        """Return the records of a batch, unpacked as they are asked for where nothing needs all of
-        them at once."""
+        """Return the records of a batch; they are unpacked on demand if that is possible.
+
+        The head of the chain, or the sample of key groups, may need all records at once.
+        """
         key_groups = self._key_groups
         weight = 0 if key_groups is None else key_groups.weigh(channel, length_hint(arrived))
         if not weight and chain.head.iterates_once:
@@ -686,8 +723,10 @@ class Subtask:
         return records
 
     async def _interrupt(self) -> None:
-        """Let others have their turn in the middle of long work; with unaligned checkpoints mails,
-        and barriers that have overtaken everything, too."""
+        """Give other subtasks a turn in the middle of long work.
+
+        If batches may be interrupted, mails run and overtaking barriers are handled, too.
+        """
         await on_loop(self._interrupted)
 
     async def _interrupted(self) -> None:
@@ -696,20 +735,20 @@ class Subtask:
             await self._slices.interrupt()
 
     async def _finish_outputs(self) -> None:
-        """Wait for the consumers to have processed everything; take no mails any more."""
+        """Wait until the consumers have processed everything, then accept no more mails."""
         self._has_finished = True
         await self._finish_writers()
         self._mailbox.quiesce()
         await self._mailbox.run_mails()
 
     async def _finish_writers(self) -> None:
-        """Wait for the consumers to have processed everything, and run mails meanwhile."""
+        """Wait until the consumers have processed everything, and run mails meanwhile."""
         if self._outputs:
             finishing = _all_of([output.writer.finish for output in self._outputs])
             await self._mailbox.run_beside(finishing)
 
     def _fail_outputs(self, error: BaseException) -> None:
-        """Tell the consumers; the first cause stays."""
+        """Fail the partitions; a cause that was set earlier remains."""
         if isinstance(error, asyncio.CancelledError):
             error = JobCancelledError(f'subtask "{self.descriptor.name}" was cancelled')
         for output in self._outputs:
@@ -719,9 +758,11 @@ class Subtask:
 def _event_handler(
     gates: Sequence[tuple[JobEdge, int]], *, has_markers: bool
 ) -> InputEvents | None:
-    """Make the handler of gates, each with its edge and how many channels it has; None if there are
-    no markers, and no record there has a timestamp. Channels whose records have none hold back
-    nothing but the end of event time."""
+    """Create the event handler for gates, given as edges with their numbers of channels.
+
+    Returns None without latency markers and timestamps. Channels without timestamps only hold back
+    the end of event time.
+    """
     if not has_markers and not any(edge.stamped for edge, _ in gates):
         return None
     stamped = [edge.stamped for edge, channels in gates for _ in range(channels)]
@@ -735,14 +776,16 @@ async def _pass_on(chain: OperatorChain, elements: Iterable[StreamElement]) -> N
 
 
 async def _called(action: Callable[[], Any]) -> Any:
-    """Call a function or coroutine function of the chain, where the chain runs."""
+    """Call a function or coroutine function of the chain, in the thread of the chain."""
     returned = action()
     return await returned if isawaitable(returned) else returned
 
 
 def _key_group_sample(gates: Sequence[tuple[JobEdge, int]]) -> KeyGroupSample | None:
-    """Make the sample of gates, each with its edge and how many channels it has; None if no record
-    there has a key."""
+    """Create the sample for gates, given as edges with their numbers of channels.
+
+    Returns None if no edge has a key.
+    """
     key_group_of: list[KeyGroupOf | None] = []
     for edge, channels in gates:
         partitioner = edge.partitioner()
@@ -754,7 +797,7 @@ def _key_group_sample(gates: Sequence[tuple[JobEdge, int]]) -> KeyGroupSample | 
 
 
 async def _all_of(parts: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
-    """Run the parts side by side; the first failure cancels the others and is raised as it is."""
+    """Run the parts concurrently; the first failure cancels the others and is raised unwrapped."""
     if len(parts) == 1:
         await parts[0]()
         return

@@ -1,27 +1,27 @@
-"""A subtask's part in checkpoints: what it captures, writes and says.
+"""A subtask's part in checkpoints: capturing, writing and acknowledging its state.
 
 Theory of operation
 -------------------
-A checkpoint has two halves. The first is *synchronous*, between two batches, and short: the barrier
-goes to all writers, so that what was processed is in front of it everywhere, and the chain captures
-its state. The second is *asynchronous*, a task beside the records: what was captured is written, a
-slice at a time, and then acknowledged. ``BarrierHandler`` says when, in a subtask with inputs; a
-source is triggered by a mail, and so is a subtask whose inputs have all finished.
+A checkpoint has two halves. The *synchronous* half runs between two batches and is short. The
+barrier goes to all writers, behind the results of all processed records, and the chain captures its
+state. The *asynchronous* half is a task that runs while records are processed. It writes the
+captured state, a slice at a time, and acknowledges it. In a subtask with inputs, ``BarrierHandler``
+starts the first half. A mail triggers a source, or a subtask with finished inputs.
 
-What goes wrong in either half declines the checkpoint and harms nothing else. Whoever has aborted
-it says so downstream, so that nobody waits for its barrier. ``checkpoint_part.py`` has the states
-of a part; a part stays here until it has come to a final one. An abort cancels what is being
-written, and never what is being told: an answer, once there is one, reaches the coordinator.
+An error in either half declines the checkpoint and has no other effect. A subtask that aborts a
+checkpoint tells its consumers, so that they do not wait for its barrier. ``checkpoint_part.py`` has
+the states of a part; this class keeps a part until it is final. An abort cancels the writing but
+never an answer: an answer, once decided, reaches the coordinator.
 
-``taken`` is the newest checkpoint that was captured: a subtask that finishes is not to be taken for
-finished in that one, nor in those before it. ``finish`` waits until all is written.
+``taken`` is the newest captured checkpoint. A finished subtask must not be counted as finished in
+that checkpoint or an earlier one.
 
-A subtask that has emitted its last record (``has_emitted_all``) reports so: whoever restores the
-checkpoint does not have its operators end again. If it waits for its final checkpoint
-(``await_checkpoint``) it captures its state as ever, for what is to be committed is there. If it
-only waits until those downstream have processed everything (``end_input``), it captures nothing: it
-sends the barrier on behind its last record and reports that it has finished. Once the ends of its
-outputs are written it takes part by finishing alone.
+A subtask that has emitted its last record reports it (``has_emitted_all``), so that operators
+restored from the checkpoint do not end again. While it waits for its final checkpoint
+(``await_checkpoint``), it captures state as usual, because the output to commit is in that state.
+While it only waits for its consumers (``end_input``), it captures nothing: it sends the barrier
+behind its last record and reports that it has finished. Once the ends of its outputs are written,
+the coordinator counts it as finished.
 
 Flink: SubtaskCheckpointCoordinatorImpl.
 """
@@ -81,7 +81,7 @@ __all__ = [
 ]
 
 SECTION_BYTES = 4 << 20
-"""Keyed state in a section: what is read of it at once."""
+"""Size of a section of keyed state, which a reader reads at once."""
 
 First = TypeVar("First")
 Second = TypeVar("Second")
@@ -95,13 +95,15 @@ _DECLINED_AS: dict[AbortReason, CheckpointFailureReason | None] = {
     AbortReason.NOT_READY: CheckpointFailureReason.NOT_READY,
     AbortReason.SUBSUMED: CheckpointFailureReason.SUBSUMED,
 }
-"""What the coordinator is told of a checkpoint that is given up: nothing of one that it has given
-up itself, nor of one that a subtask upstream has, which says so itself and knows why. Flink has
-both declined, for reasons that never count (CheckpointFailureManager)."""
+"""Reason that the coordinator gets for an aborted checkpoint; None for no message.
+
+The coordinator knows of its own aborts. A subtask upstream that aborts a checkpoint reports it
+itself, with the cause. Flink declines both, for reasons that never count
+(CheckpointFailureManager)."""
 
 
 class PartWriter(Protocol):
-    """Who writes state parts to where their checkpoint is."""
+    """Writes state parts to the directory of their checkpoint."""
 
     config: CheckpointingConfig
 
@@ -112,12 +114,12 @@ class PartWriter(Protocol):
 
 
 class CheckpointResponder(Protocol):
-    """Who tells the coordinator."""
+    """Sends the answers of a subtask to the coordinator."""
 
     async def acknowledge(
         self, checkpoint_id: int, subtask: SubtaskId, report: SubtaskReport
     ) -> None:
-        """The subtask has written its state."""
+        """Report that the subtask has written its state."""
 
     async def decline(
         self,
@@ -126,16 +128,18 @@ class CheckpointResponder(Protocol):
         reason: CheckpointFailureReason,
         explanation: str,
     ) -> None:
-        """The subtask could not."""
+        """Report that the subtask could not capture or write its state."""
 
     async def await_checkpoint(self, subtask: SubtaskId, taken: int) -> None:
-        """The subtask has nothing left to do but to wait for a checkpoint behind ``taken``, and
-        those that read it have read everything."""
+        """Report that the subtask only waits for a checkpoint after ``taken``.
+
+        Its consumers have read all of its output.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """What takes part in checkpoints once the chain is open."""
+    """The components that take part in checkpoints once the chain is open."""
 
     chain: OperatorChain
     writers: Sequence[RecordWriter]
@@ -145,12 +149,12 @@ class _Begun:
     timers: ProcessingTimeService
     stop: SavepointStop
     thread: ChainThread
-    """Where the chain runs."""
+    """Runs the chain."""
     others: EventHandler | None
 
 
 class _Deadline(NamedTuple):
-    """The barrier handler's deadline, and the timer that is set for it."""
+    """The barrier handler's deadline, and the timer for it."""
 
     at_ms: int
     timer: ScheduledTimer
@@ -174,15 +178,15 @@ class SubtaskCheckpoints:
         self.has_emitted_all = False
         """Whether the last record has been emitted."""
         self.input_has_ended = False
-        """Whether, besides, nothing is left to be captured."""
+        """Whether the last record has been emitted and no state is left to be captured."""
         self._begun: _Begun | None = None
         self._deadline: _Deadline | None = None
         self._parts: dict[int, CheckpointPart] = {}
         """The parts that are not final, by checkpoint."""
         self._writing: dict[int, asyncio.Task[None]] = {}
-        """The tasks that write, and then answer, by checkpoint."""
+        """The tasks that write and then answer, by checkpoint."""
         self._telling: set[asyncio.Task[None]] = set()
-        """The tasks that decline what is not written."""
+        """The tasks that decline checkpoints without having written them."""
 
     def begin(
         self,
@@ -197,8 +201,11 @@ class SubtaskCheckpoints:
         others: EventHandler | None = None,
         slices: RecordSlices | None = None,
     ) -> None:
-        """The chain is open, and records come next; ``reader`` is None for a source. ``others``
-        handles the events that are not about checkpoints, ``slices`` interrupts batches."""
+        """Start taking part in checkpoints; the chain is open, and records come next.
+
+        ``reader`` is None for a source. ``others`` handles the events that do not belong to
+        checkpoints. ``slices`` cuts batches.
+        """
         vertex, index = self._subtask
         name = f"subtask {index} of vertex {vertex}"
         channels = ChannelCapture(name, self._store.config, reader, writers, slices)
@@ -208,11 +215,13 @@ class SubtaskCheckpoints:
             barriers = kind(reader.gate, self, lambda: reader.bytes_in)
         self._begun = _Begun(chain, writers, channels, barriers, timers, stop, thread, others)
 
-    # -- what comes, always between two batches
+    # -- input, always between two batches
 
     def on_event(self, channel: int, event: Event) -> bool | None:
-        """The reader delivers an event; True if the subtask has something to do before more is
-        read."""
+        """Handle an event from the reader.
+
+        Returns True if the subtask must act before it reads more.
+        """
         begun = self._begun
         if begun is None:
             return None
@@ -225,8 +234,10 @@ class SubtaskCheckpoints:
         return None if begun.others is None else begun.others.on_event(channel, event)
 
     def trigger_checkpoint(self, barrier: CheckpointBarrier) -> Coroutine[Any, Any, None] | None:
-        """The coordinator has this subtask begin a checkpoint; nothing happens before ``begin``.
-        What is returned is to be awaited before anything else."""
+        """Begin a checkpoint at the request of the coordinator; ignored before ``begin``.
+
+        The caller must await the returned coroutine, if any, before it does anything else.
+        """
         begun = self._begun
         if begun is None:
             return None
@@ -248,7 +259,7 @@ class SubtaskCheckpoints:
         return None
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
-        """The coordinator has given a checkpoint up."""
+        """Abort a checkpoint that the coordinator has given up."""
         begun = self._begun
         if begun is None:
             return
@@ -258,7 +269,7 @@ class SubtaskCheckpoints:
         self._drop(begun, checkpoint_id)
 
     def _follow_deadline(self, begun: _Begun) -> None:
-        """Have ``on_time`` called as a mail when the barrier handler wants it."""
+        """Have ``on_time`` called as a mail at the deadline of the barrier handler."""
         assert begun.barriers is not None, "a source has no deadline"
         deadline_ms = begun.barriers.deadline_ms
         if self._deadline is not None and self._deadline.at_ms != deadline_ms:
@@ -276,11 +287,14 @@ class SubtaskCheckpoints:
         barriers.on_time(max(deadline_ms, CLUSTER_CLOCK.now_ms()))
         self._follow_deadline(begun)
 
-    # -- what the barrier handler says (BarrierListener)
+    # -- calls of the barrier handler (BarrierListener)
 
     def trigger(self, barrier: CheckpointBarrier) -> None:
-        """Take the checkpoint now: the synchronous half. Of one with which the job ends that is a
-        mail, since it may have records to emit; nothing comes behind its barriers."""
+        """Take the checkpoint now: the synchronous half.
+
+        A savepoint that stops the job may still emit records, so it is taken in a mail. Nothing
+        follows its barriers.
+        """
         begun, part = self._running, self._part_of(barrier)
         if barrier.options.kind.stops:
             begun.stop.post(partial(self._take_and_hold, begun, part))
@@ -288,8 +302,10 @@ class SubtaskCheckpoints:
             self._take(begun, part)
 
     async def _take_and_hold(self, begun: _Begun, part: CheckpointPart) -> None:
-        """Take a savepoint with which the job ends, and do nothing more until it is known what has
-        become of it. Raises Stopped."""
+        """Take a savepoint that stops the job, and wait for its outcome.
+
+        Raises Stopped if it is complete; returns if it has failed.
+        """
         checkpoint_id = part.barrier.checkpoint_id
         if part.is_final or begun.stop.is_aborted(checkpoint_id):
             return
@@ -304,7 +320,7 @@ class SubtaskCheckpoints:
         checkpoint_id = barrier.checkpoint_id
         began = task_time()
         try:
-            # The barrier must not wait: the loop stands still until the chain's state is captured.
+            # The loop waits until the chain's state is captured, because the barrier must not wait.
             snapshots = begun.thread.call(
                 partial(begun.chain.snapshot, checkpoint_id, barrier.timestamp_ms)
             )
@@ -320,7 +336,7 @@ class SubtaskCheckpoints:
         self._capture(begun, part, Captured(snapshots, in_flight, sync_ms, self.has_emitted_all))
 
     def _take_as_finished(self, begun: _Begun, barrier: CheckpointBarrier) -> None:
-        """Take a checkpoint behind the last record: what the barrier overtakes is all there is."""
+        """Take a checkpoint after the last record: the state is only the data in flight."""
         checkpoint_id = barrier.checkpoint_id
         ended = any(writer.partition.finished for writer in begun.writers)
         if checkpoint_id <= self.taken or ended or not begun.writers:
@@ -335,7 +351,7 @@ class SubtaskCheckpoints:
         self.complete(checkpoint_id, AlignmentMetrics())
 
     def persist(self, checkpoint_id: int, channel: int, buffer: Buffer) -> None:
-        """A buffer is in flight."""
+        """Add a buffer in flight to the part, or recycle it."""
         part = self._parts.get(checkpoint_id)
         if part is not None and part.state is PartState.CAPTURED:
             self._running.channels.persist(checkpoint_id, channel, buffer)
@@ -343,14 +359,14 @@ class SubtaskCheckpoints:
             buffer.recycle()
 
     def complete(self, checkpoint_id: int, metrics: AlignmentMetrics) -> None:
-        """Every barrier has come: the asynchronous half begins, if the first one is done."""
+        """Note that every barrier has arrived; start the asynchronous half if the first is done."""
         part = self._parts.get(checkpoint_id)
         written = None if part is None else part.align(metrics)
         if part is not None and written is not None:
             self._begin_to_write(self._running, part, written)
 
     def abort(self, checkpoint_id: int, reason: AbortReason) -> None:
-        """The checkpoint will not be."""
+        """Abort the checkpoint, tell the consumers, and decline it where ``reason`` requires it."""
         begun = self._running
         self._drop(begun, checkpoint_id)
         self._broadcast(begun, CancelCheckpointMarker(checkpoint_id).event())
@@ -361,21 +377,23 @@ class SubtaskCheckpoints:
     # -- the end
 
     async def await_checkpoint(self) -> None:
-        """Have the coordinator know that the subtask has nothing to do but wait for a checkpoint;
-        all its outputs have been read to their ends."""
+        """Tell the coordinator that the subtask only waits for a checkpoint.
+
+        All of its outputs have been read to their ends.
+        """
         await self._responder.await_checkpoint(self._subtask, self.taken)
 
     def end_input(self) -> None:
-        """The chain has emitted its last record, and nothing of it is left to be captured."""
+        """Note that the chain has emitted its last record and has no state left to capture."""
         self.has_emitted_all = self.input_has_ended = True
 
     async def finish(self) -> None:
-        """Wait until all that was captured is written and acknowledged, or declined."""
+        """Wait until all captured state is written and acknowledged, or declined."""
         while tasks := {*self._writing.values(), *self._telling}:
             await asyncio.wait(tasks)
 
     async def close(self) -> None:
-        """Write nothing more; idempotent."""
+        """Stop writing and release the captured state. Idempotent."""
         tasks = [*self._writing.values(), *self._telling]
         for task in tasks:
             task.cancel()
@@ -388,7 +406,7 @@ class SubtaskCheckpoints:
                 captured.close()
         self._parts.clear()
 
-    # -- how
+    # -- implementation
 
     @property
     def _running(self) -> _Begun:
@@ -396,14 +414,14 @@ class SubtaskCheckpoints:
         return self._begun
 
     def _part_of(self, barrier: CheckpointBarrier) -> CheckpointPart:
-        """Begin the subtask's part in a checkpoint."""
+        """Create the subtask's part in a checkpoint."""
         self._parts[barrier.checkpoint_id] = part = CheckpointPart(barrier)
         return part
 
     def _begin_channels(
         self, begun: _Begun, barrier: CheckpointBarrier, snapshots: list[OperatorSnapshot]
     ) -> InFlight | None:
-        """Pass the barrier on; what the operators have captured is not kept if that fails."""
+        """Pass the barrier on; if that fails, close the snapshots of the operators."""
         try:
             return begun.channels.begin(barrier)
         except BaseException:
@@ -412,7 +430,7 @@ class SubtaskCheckpoints:
             raise
 
     def _broadcast(self, begun: _Begun, event: Event) -> None:
-        """Write an event now: between two batches no record is in progress."""
+        """Write an event to all outputs at once; between two batches no record is in progress."""
         for writer in begun.writers:
             if not writer.partition.finished:
                 writer.partition.broadcast_event(*event)
@@ -434,7 +452,7 @@ class SubtaskCheckpoints:
     def _end_writing(
         self, begun: _Begun, checkpoint_id: int, captured: Captured, _: asyncio.Task[None]
     ) -> None:
-        """Let go of what was written, also if the task was cancelled before it began."""
+        """Release the captured state, even if the task was cancelled before it began."""
         del self._writing[checkpoint_id]
         begun.thread.post(captured.close)
 
@@ -450,7 +468,7 @@ class SubtaskCheckpoints:
             begun.thread.post(captured.close)
 
     def _refuse(self, part: CheckpointPart, error: Exception) -> None:
-        """The state of a part cannot be captured."""
+        """Decline a checkpoint because the state cannot be captured."""
         checkpoint_id = part.barrier.checkpoint_id
         del self._parts[checkpoint_id]
         part.refuse()
@@ -466,8 +484,11 @@ class SubtaskCheckpoints:
         task.add_done_callback(self._telling.discard)
 
     async def _write(self, begun: _Begun, part: CheckpointPart, written: Written) -> None:
-        """Write a part, and tell the coordinator. Once it is known what to tell, the part is final,
-        so that an abort does not cancel that."""
+        """Write a part and send the answer.
+
+        The part is final as soon as the answer is decided, so that an abort does not cancel the
+        sending.
+        """
         checkpoint_id = part.barrier.checkpoint_id
         began = task_time()
         try:
@@ -478,7 +499,7 @@ class SubtaskCheckpoints:
             operators[0] = head, parts | in_flight
             report = _report(written, operators, (task_time() - began) * 1000)
         except Exception as error:
-            if part.is_final:  # A failure may come instead of the cancellation.
+            if part.is_final:  # The task was cancelled, but a failure came first.
                 return
             del self._parts[checkpoint_id]
             part.refuse()
@@ -490,8 +511,11 @@ class SubtaskCheckpoints:
             await self._responder.acknowledge(checkpoint_id, self._subtask, report)
 
     def _failure_of(self, written: Written, error: Exception) -> CheckpointFailureReason:
-        """Why the second half has failed: a later checkpoint, such as a savepoint, ends what the
-        one before collects of its channels, and that says nothing about the job."""
+        """Return the reason for a failure of the asynchronous half.
+
+        A later checkpoint, such as a savepoint, ends the collection of channel state for the one
+        before. The reason is then SUBSUMED, because the job itself is healthy.
+        """
         in_flight = written.captured.in_flight
         gave_way = in_flight is not None and in_flight.done() and in_flight.exception() is not None
         if gave_way and self.taken > written.barrier.checkpoint_id:
@@ -514,7 +538,7 @@ class SubtaskCheckpoints:
         for number, snapshot in enumerate(captured.snapshots):
             await self._at_pace(begun, pace, snapshot.slices())
             kinds = {StateKind.OPERATOR: snapshot.operator_pieces()}
-            if not captured.has_finished:  # Nobody asks for a key any more.
+            if not captured.has_finished:  # Keyed state is not used after the last record.
                 kinds[StateKind.KEYED] = snapshot.keyed_pieces()
             parts: dict[StateKind, StatePart] = {}
             for kind, pieces in kinds.items():
@@ -526,14 +550,16 @@ class SubtaskCheckpoints:
         return operators
 
     async def _at_pace(self, begun: _Begun, pace: WritePace, steps: Iterator[None]) -> None:
-        """Do one step after the other where the chain runs, whose state they read, and let that
-        and the loop go on in between."""
+        """Run the steps in the thread of the chain, because they read its state.
+
+        Between two stints the chain and the event loop go on.
+        """
         while await begun.thread.work(partial(_do_some, pace, steps)):
             await asyncio.sleep(0)
             pace.resume(task_time())
 
     async def _write_in_flight(self, written: Written) -> dict[StateKind, StatePart]:
-        """Write what was in flight, once that is known; it is kept as the first operator's."""
+        """Write the data in flight when it is complete; it is stored with the first operator."""
         if written.captured.in_flight is None:
             return {}
         state = await written.captured.in_flight
@@ -583,7 +609,7 @@ def _explained(error: Exception) -> str:
 
 
 def labelled(kind: StateKind, pieces: Iterable[bytes | bytearray]) -> Iterator[tuple[Label, bytes]]:
-    """Cut a part into sections, so that who reads it may do so in pieces."""
+    """Cut a part into sections, so that a reader can read it in pieces."""
     number = size = 0
     for piece in pieces:
         yield number or kind.value, bytes(piece)
@@ -593,15 +619,17 @@ def labelled(kind: StateKind, pieces: Iterable[bytes | bytearray]) -> Iterator[t
 
 
 def _do_some(pace: WritePace, steps: Iterator[None]) -> bool:
-    """Do steps until the stint is over; return whether there may be more."""
+    """Run steps until the stint is over; return whether more steps may follow."""
     return any(pace.is_over(task_time()) for _ in steps)
 
 
 async def _beside_each_other(
     one: Coroutine[Any, Any, First], other: Coroutine[Any, Any, Second]
 ) -> tuple[First, Second]:
-    """Run both, the first one in this task: a busy loop takes a millisecond for each turn. If one
-    fails, or this is cancelled, neither goes on."""
+    """Run both concurrently. If one fails, or this is cancelled, neither goes on.
+
+    The first runs in the current task: on a busy loop, each turn costs a millisecond.
+    """
     try:
         async with asyncio.TaskGroup() as group:
             second = group.create_task(other)

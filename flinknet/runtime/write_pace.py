@@ -1,10 +1,9 @@
-"""The pace at which state is written while records are processed on the same event loop.
+"""The pace at which state is written while the same event loop processes records.
 
-Theory of operation. Who writes works for a *stint*, and then lets the loop turn. The longer the
-loop was away, the busier it is with records: the next stint is a share of that time. So a
-checkpoint takes at most about that share of a worker that has no time to spare, and all the time
-that one has which is idle. A stint ends behind the step that it is over in; how long a step may
-take is the matter of what is written.
+Theory of operation. The writer works for a *stint* and then lets the loop run. The longer the loop
+was away, the busier it is with records, and the next stint is a share of that time. So a checkpoint
+takes at most about that share of a busy worker, and all the time of an idle one. A stint ends with
+the step in which its time runs out; the caller limits the duration of a step.
 """
 
 from __future__ import annotations
@@ -12,27 +11,28 @@ from __future__ import annotations
 __all__ = ["WritePace"]
 
 SHARE = 0.1
-"""Of the time that others took. Half of it, and a million keys take twice the time; twice as much,
-and a job loses a fifth of its throughput while it writes them."""
+"""Share of the time that the loop spent on other work. With half this share, writing a million keys
+takes twice as long; with twice this share, a job loses a fifth of its throughput meanwhile."""
 
 STINT_S_MAX = 0.005
-"""So that records that come after a pause wait no longer: a step is as long once more at most."""
+"""Upper limit of a stint in seconds, for the latency of records after a pause. The last step may
+double it."""
 
 
 class WritePace:
-    """When a writer is to let the loop turn. ``now`` is in seconds, and never goes back."""
+    """Decides when a writer must let the loop run. ``now`` is in seconds and never decreases."""
 
     def __init__(self, now: float) -> None:
-        """A stint begins, as short as one can be."""
+        """Begin with a stint of the minimum length, one step."""
         self._ends_at = now
         self._left_at = now
 
     def is_over(self, now: float) -> bool:
-        """Whether the loop must turn before the next step."""
+        """Return whether the loop must run before the next step."""
         self._left_at = now
         return now >= self._ends_at
 
     def resume(self, now: float) -> None:
-        """The loop has turned: the next stint begins."""
+        """Begin the next stint, after the loop has run."""
         away_s = now - self._left_at
         self._ends_at = now + min(SHARE * away_s, STINT_S_MAX)
