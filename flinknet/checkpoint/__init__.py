@@ -1,1 +1,1 @@
-"""Checkpoints: barriers, what they capture, and the bookkeeping of those under way."""
+"""Checkpoints: barriers, captured state, storage, and the coordination of pending checkpoints."""

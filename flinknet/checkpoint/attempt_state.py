@@ -1,4 +1,4 @@
-"""How the attempt stands whose checkpoints a coordinator takes.
+"""The state of the attempt for which a coordinator takes checkpoints.
 
 Theory of operation
 -------------------
@@ -8,11 +8,11 @@ Theory of operation
     RUNNING    SUSPEND -> SUSPENDED, END -> IDLE
     SUSPENDED  RESTART -> SUSPENDED, RESUME -> RUNNING, END -> IDLE
 
-Checkpoints are triggered while the attempt is RUNNING. It is SUSPENDED while regions that have
-failed begin again: once or several times, together or one after the other, and the subtasks of one
-may run, and end, before those of another are deployed. Each RESTART names the subtasks that begin
-again; what they said before it is void, and what they say after it counts, as does each word of the
-subtasks that go on. RESUME names none: it says only that every subtask runs, or has ended.
+Checkpoints are triggered while the attempt is RUNNING. It is SUSPENDED while failed regions
+restart. Regions may restart repeatedly, together or in succession, and the subtasks of one may run
+and end before those of another are deployed. Each RESTART names the subtasks that restart. Their
+earlier messages are void, their later messages count, and so does every message of the subtasks
+that continue. RESUME names no subtasks: it says that each one runs or has ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["TRANSITIONS", "AttemptEvent", "AttemptState"]
 
 
 class AttemptEvent(Enum):
-    """What happens to an attempt."""
+    """An event in the life of an attempt."""
 
     RUN = "every subtask of a new attempt runs"
     SUSPEND = "some subtasks are to begin again, and the others go on"
@@ -35,7 +35,7 @@ class AttemptEvent(Enum):
 
 
 class AttemptState(Enum):
-    """Where an attempt stands."""
+    """The state of an attempt."""
 
     IDLE = "there is no attempt of which every subtask runs"
     RUNNING = "every subtask runs, or has ended"

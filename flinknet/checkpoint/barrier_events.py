@@ -1,4 +1,4 @@
-"""Events about checkpoints: what a subtask's reader delivers, for whoever handles its barriers."""
+"""Dispatch of checkpoint events from a subtask's reader to its barrier handler."""
 
 from __future__ import annotations
 
@@ -17,39 +17,40 @@ __all__ = ["CheckpointBarriers", "handle_event"]
 
 
 class CheckpointBarriers(Protocol):
-    """What handles the barriers of a subtask: ``BarrierHandler``, or ``BarrierTracker`` if records
-    are processed at least once. Times are milliseconds since 1970."""
+    """Handles the barriers of a subtask: ``BarrierHandler``, or ``BarrierTracker`` for
+    at-least-once processing. Times are milliseconds since 1970."""
 
     deadline_ms: int | None
 
     def on_announcement(self, channel: int, barrier: CheckpointBarrier, now_ms: int) -> None:
-        """A barrier with a time-out has arrived on a channel, and waits there behind data."""
+        """Handle a barrier with a timeout that has arrived on a channel, behind queued data."""
 
     def on_barrier(self, channel: int, barrier: CheckpointBarrier, now_ms: int) -> None:
-        """A channel delivers a barrier. Raises RemoteProtocolError for one that must not come."""
+        """Handle a delivered barrier. Raises RemoteProtocolError if it is illegal."""
 
     def on_cancellation(self, channel: int, checkpoint_id: int, now_ms: int) -> None:
-        """A channel delivers a cancel marker: its barrier will not come."""
+        """Handle a delivered cancel marker: the barrier will not come."""
 
     def on_end_of_partition(self, channel: int, now_ms: int) -> None:
-        """A channel has ended: no barrier comes any more."""
+        """Handle the end of a channel: no more barriers come."""
 
     def on_trigger(self, barrier: CheckpointBarrier, now_ms: int) -> None:
-        """The coordinator has the subtask take a checkpoint, its inputs having finished."""
+        """Take a checkpoint at the request of the coordinator, after the inputs have finished."""
 
     def on_time(self, now_ms: int) -> None:
-        """``deadline_ms`` has come."""
+        """Handle the arrival of ``deadline_ms``."""
 
     def abort(self, checkpoint_id: int, reason: AbortReason) -> None:
-        """Give up a checkpoint, also one that is still to come; nothing if it has ended here."""
+        """Abort a checkpoint, even a future one; ignored if it has ended here."""
 
 
 def handle_event(
     barriers: CheckpointBarriers, channel: int, event: DecodedEvent | None, now_ms: int
 ) -> bool:
-    """Handle an event if it is about checkpoints, and say whether nobody else needs it.
+    """Handle an event if it concerns checkpoints; return False if others need it, too.
 
-    Raises RemoteProtocolError for a barrier that must not come."""
+    Raises RemoteProtocolError for an illegal barrier.
+    """
     match event:
         case CheckpointBarrier():
             barriers.on_barrier(channel, event, now_ms)

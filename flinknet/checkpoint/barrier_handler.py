@@ -1,29 +1,18 @@
-"""The barrier handler: where a subtask's checkpoint lies among what its channels deliver.
+"""The barrier handler: decides at which point between two batches a subtask takes a checkpoint.
 
 Theory of operation (Flink's SingleCheckpointBarrierHandler with its states). A checkpoint is
-*taken* at one moment, between two batches. It is a consistent cut if on every channel what came
-before that channel's barrier is processed before this moment, or stored as the channel's state; and
-what comes behind the barrier is neither. There are two ways to that:
+*taken* at one moment. It is a consistent cut if, on every channel, all data before the barrier is
+processed before that moment or stored as channel state, and no data behind the barrier is.
 
-- *aligned*: the barrier blocks its channel at the producer; when every channel has had it, the
-  checkpoint is taken and all go on. Nothing is stored.
-- *unaligned*: it is taken at once; what has arrived on each channel and is not processed, and what
-  arrives until its own barrier, is *in flight*: it is stored, and processed later. A barrier with
-  priority has overtaken some of it in the channel's queue, and is polled before it.
-
-How a barrier came, by the options that it carries, says what to do with its channel, and nothing
-else: one exchange with FORCED_ALIGNED barriers neither keeps others from overtaking nor waits for
-them. The first barrier with priority makes the checkpoint unaligned for the subtask; a channel
-whose barrier comes in order then has nothing in flight but what it has delivered until there. If
-all come in order, it is aligned. So a savepoint, whose barriers never have priority, always is.
-
-*Alternating*: it begins aligned, and goes on unaligned when ``aligned_timeout_ms`` have passed
-since the barrier was created, at the coordinator, so that the time-out is one for the whole way
-through the job. It is looked at with every barrier, announcement and end (*passive*), and when
-``deadline_ms`` has come (*active*): the subtask asks for that after every call, and calls
-``on_time``, as a mail. Channels that are blocked go on then. A barrier that waits behind data in
-its channel, of which the handler knows because it is announced, is let overtake that; from then on
-it is one that came with priority. So is one that is announced later.
+- *Aligned*: the barrier blocks its channel at the producer. When every channel has delivered it,
+  the checkpoint is taken and all channels continue. Nothing is stored.
+- *Unaligned*: the checkpoint is taken at once. Data that has arrived and is not processed, and data
+  that arrives before the channel's barrier, is *in flight*: it is stored, and processed later. A
+  barrier with priority has overtaken some of that data in the queue, and is polled before it.
+- *Alternating*: the checkpoint begins aligned. It continues unaligned when ``aligned_timeout_ms``
+  have passed since the coordinator created the barrier, so one timeout covers the whole way through
+  the job. The handler checks the time at every barrier, announcement and end (*passive*), and in
+  ``on_time``, which the subtask calls by mail at ``deadline_ms`` (*active*).
 
 ::
 
@@ -35,23 +24,13 @@ it is one that came with priority. So is one that is announced later.
     PERSISTING  ANNOUNCE -> PERSISTING, BARRIER -> PERSISTING
     PERSISTING  FINISH -> WAITING, ABORT -> WAITING
 
-One checkpoint is under way at a time. A newer one *subsumes* it. What comes of an older one, or of
-one that has ended here, is ignored, but for its channel, which goes on. A channel that has *ended*
-counts as one that has had its barrier: in a checkpoint under way, and in all that follow.
+One checkpoint is pending at a time, and a newer one *subsumes* it. Events of an older or ended
+checkpoint only unblock their channel. A channel that has *ended* counts as having delivered its
+barrier, in the pending checkpoint and in all later ones. All methods are called between two
+batches, from the reader's events or from mails; ``barrier_listener.py`` has the calls in return.
 
-What the subtask does (see ``barrier_listener.py`` for what it is told):
-
-- it hands its events to ``handle_event`` (``barrier_events.py``), the ends of channels included,
-  where the reader gives them to it: between two batches;
-- it calls ``on_time(now_ms)`` when ``deadline_ms`` has come, and ``on_trigger`` when the
-  coordinator triggers it itself, its inputs having finished: both as mails;
-- it calls ``abort`` for a checkpoint that it cannot take, or that the coordinator has aborted: what
-  is blocked goes on at once, and does not wait for the cancel marker.
-
-Owned: which channels are open, miss the barrier, are blocked by it, have been told to persist.
-Invariants: no channel is blocked but while ALIGNING, and none persists but while PERSISTING; those
-blocked have had the barrier; some barrier is missing while a checkpoint is under way, or it would
-be complete, and none is otherwise.
+Invariants: a channel is blocked only in ALIGNING, and only if it has delivered the barrier;
+channels persist only in PERSISTING; a barrier is missing if and only if a checkpoint is pending.
 """
 
 from __future__ import annotations
@@ -82,34 +61,37 @@ log = logging.getLogger("flinknet.checkpoint")
 
 
 class BarrierChannel(Protocol):
-    """What a barrier handler does with an input channel; see InputChannel."""
+    """An input channel, as the barrier handler uses it; see InputChannel."""
 
     def resume_consumption(self) -> None:
-        """Let the producer go on behind the barrier that blocked it."""
+        """Let the producer continue after the barrier that blocked it."""
 
     def start_persisting(self, checkpoint_id: int, persist: Callable[[Buffer], None]) -> bool:
-        """Hand out the data in front of the channel's barrier: at once what has arrived and not
-        been polled, and each buffer that arrives before the barrier does; each with a reference.
-        False if the channel cannot take part."""
+        """Pass the data in front of the channel's barrier to ``persist``.
+
+        Called at once with the data that has arrived and was not polled, and later with each buffer
+        that arrives before the barrier; each buffer carries a reference. Returns False if the
+        channel cannot take part.
+        """
 
     def stop_persisting(self, checkpoint_id: int) -> None:
-        """The checkpoint is over: hand out nothing more."""
+        """Stop persisting, because the checkpoint is over."""
 
     def convert_to_priority_event(self, checkpoint_id: int) -> bool:
-        """Let the barrier overtake everything if it waits in the channel, and can; it is an
-        unaligned one then, which blocks nobody."""
+        """Let a queued barrier overtake all data, if it can. It is then an unaligned barrier,
+        which blocks no channel."""
 
 
 class BarrierChannels(Protocol):
-    """A gate, as the barrier handler sees it."""
+    """A gate, as the barrier handler uses it."""
 
     @property
     def channels(self) -> Sequence[BarrierChannel]:
-        """The channels, by their indices; one may be replaced before it has delivered anything."""
+        """The channels by index. A channel may be replaced before it has delivered anything."""
 
 
 class BarrierState(Enum):
-    """How far the checkpoint under way is, if there is one."""
+    """The progress of the pending checkpoint, if there is one."""
 
     WAITING = "no checkpoint is under way"
     ANNOUNCED = "the barrier of one has arrived behind data; no channel has had it"
@@ -118,7 +100,7 @@ class BarrierState(Enum):
 
 
 class BarrierStep(Enum):
-    """What moves a checkpoint on."""
+    """A step of the pending checkpoint."""
 
     ANNOUNCE = "its barrier has arrived on a channel, behind data"
     BARRIER = "a channel has had its barrier, or ended"
@@ -153,7 +135,7 @@ TRANSITIONS: Transitions[BarrierState, BarrierStep] = Transitions(
 
 
 class BarrierHandler:
-    """The barriers of all channels of a gate, or of several united; exactly once.
+    """The barriers of all channels of a gate, or of a union of gates, for exactly-once processing.
 
     Times are milliseconds since 1970, as in barriers.
     """
@@ -161,12 +143,12 @@ class BarrierHandler:
     def __init__(
         self, gate: BarrierChannels, listener: BarrierListener, bytes_in: Callable[[], int]
     ) -> None:
-        """``bytes_in`` is how many bytes of data the subtask's reader has read."""
+        """``bytes_in`` returns the bytes of data that the subtask's reader has read."""
         self.state = BarrierState.WAITING
         self.checkpoint_id = -1
-        """The checkpoint under way, or the last one of which anything came; -1 for none."""
+        """The pending checkpoint, or the last one that an event concerned; -1 for none."""
         self.deadline_ms: int | None = None
-        """When ``on_time`` is to be called."""
+        """The time to call ``on_time``, or None; the subtask reads it after every call."""
         self._gate = gate
         self._listener = listener
         self._bytes_in = bytes_in
@@ -180,13 +162,13 @@ class BarrierHandler:
 
     @property
     def is_pending(self) -> bool:
-        """Whether a checkpoint is under way."""
+        """Whether a checkpoint is pending."""
         return self.state is not BarrierState.WAITING
 
-    # -- what comes -------------------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------------
 
     def on_announcement(self, channel: int, barrier: CheckpointBarrier, now_ms: int) -> None:
-        """A barrier with a time-out has arrived on a channel, and waits there behind data."""
+        """Handle a barrier with a timeout that has arrived on a channel, behind queued data."""
         if self._is_late(barrier.checkpoint_id):
             return
         self._begin(barrier, now_ms)
@@ -197,8 +179,11 @@ class BarrierHandler:
             self.on_time(now_ms)
 
     def on_barrier(self, channel: int, barrier: CheckpointBarrier, now_ms: int) -> None:
-        """A channel delivers a barrier. Raises RemoteProtocolError for a second one of the same
-        checkpoint, and for one of a job whose checkpoints are at least once."""
+        """Handle a delivered barrier.
+
+        Raises RemoteProtocolError for a second barrier of the same checkpoint, and for one of a job
+        with at-least-once checkpoints.
+        """
         options = barrier.options
         if options.alignment is Alignment.AT_LEAST_ONCE:
             raise RemoteProtocolError(
@@ -213,6 +198,11 @@ class BarrierHandler:
         self._begin(barrier, now_ms)
         if channel not in self._missing:
             raise RemoteProtocolError(f"channel {channel} delivered {barrier} twice")
+        # Only the options of the arriving barrier decide how its channel is treated. So an exchange
+        # with FORCED_ALIGNED barriers neither stops other channels from overtaking nor waits for
+        # them. The first priority barrier makes the checkpoint unaligned. A channel that delivers
+        # its barrier in order after that has in flight only the data it delivered before. Barriers
+        # of a savepoint never have priority, so a savepoint is always aligned.
         if options.alignment is Alignment.UNALIGNED and self.state is not BarrierState.PERSISTING:
             self._overtake(barrier)
             if not self.is_pending:
@@ -226,19 +216,21 @@ class BarrierHandler:
         self._settle(now_ms)
 
     def on_cancellation(self, channel: int, checkpoint_id: int, now_ms: int) -> None:
-        """A channel delivers a cancel marker: its barrier will not come."""
+        """Handle a delivered cancel marker: the barrier will not come."""
         self.abort(checkpoint_id, AbortReason.CANCELLATION_BARRIER)
 
     def on_end_of_partition(self, channel: int, now_ms: int) -> None:
-        """A channel has ended: no barrier comes any more, and nothing is in flight."""
+        """Handle the end of a channel: no barrier comes any more, and nothing is in flight."""
         self._open.discard(channel)
         if channel in self._missing:
             self._had_barrier(channel, now_ms)
             self._settle(now_ms)
 
     def on_trigger(self, barrier: CheckpointBarrier, now_ms: int) -> None:
-        """The coordinator has the subtask take a checkpoint, because all of those upstream have
-        finished: what is left of its channels is their end."""
+        """Take a checkpoint at the request of the coordinator.
+
+        All producers have finished, so the channels deliver nothing but their ends.
+        """
         if not self._is_late(barrier.checkpoint_id):
             self._begin(barrier, now_ms)
             self._step(BarrierStep.BARRIER)
@@ -246,14 +238,17 @@ class BarrierHandler:
             self._settle(now_ms)
 
     def on_time(self, now_ms: int) -> None:
-        """Go on unaligned if the time is over; nothing if it is not, or if there is none."""
+        """Continue unaligned if the deadline has passed; otherwise do nothing."""
         if self.deadline_ms is not None and now_ms >= self.deadline_ms:
             assert self._timeoutable is not None
             log.debug("checkpoint %d is not aligned in time", self.checkpoint_id)
             self._overtake(self._timeoutable.to_unaligned())
 
     def abort(self, checkpoint_id: int, reason: AbortReason) -> None:
-        """Give up a checkpoint, also one that is still to come; nothing if it has ended here."""
+        """Abort a checkpoint, even a future one; ignored if it has ended here.
+
+        Blocked channels continue at once, without waiting for the cancel marker.
+        """
         if self._is_late(checkpoint_id):
             return
         if checkpoint_id == self.checkpoint_id:
@@ -266,13 +261,13 @@ class BarrierHandler:
     # -- the checkpoint under way -----------------------------------------------------------------
 
     def _is_late(self, checkpoint_id: int) -> bool:
-        """Whether it has ended here, or a newer one has begun."""
+        """Return whether the checkpoint has ended here, or a newer one has begun."""
         return checkpoint_id < self.checkpoint_id or (
             checkpoint_id == self.checkpoint_id and not self.is_pending
         )
 
     def _begin(self, barrier: CheckpointBarrier, now_ms: int) -> None:
-        """A barrier is known of the checkpoint under way, or of a new one."""
+        """Take a barrier of the pending checkpoint into account, or of a new one."""
         if barrier.checkpoint_id > self.checkpoint_id:
             self._subsume()
             self.checkpoint_id = barrier.checkpoint_id
@@ -288,7 +283,8 @@ class BarrierHandler:
             and self.state is not BarrierState.PERSISTING
         ):
             self._timeoutable = barrier
-            # The clock may have been set back since the barrier was made, or be another machine's.
+            # The clock may have been set back since the barrier was created, possibly on another
+            # machine.
             self.deadline_ms = min(barrier.timestamp_ms, now_ms) + options.aligned_timeout_ms
 
     def _subsume(self) -> None:
@@ -301,7 +297,7 @@ class BarrierHandler:
         self._account.barrier(now_ms, self._bytes_in())
 
     def _settle(self, now_ms: int) -> None:
-        """After a barrier or an end: the checkpoint may be aligned, or complete, or time out."""
+        """After a barrier or an end, trigger, complete or time out the checkpoint if it is due."""
         if not self.is_pending or self._missing:
             self.on_time(now_ms)
             return
@@ -315,7 +311,7 @@ class BarrierHandler:
             self._listener.complete(self.checkpoint_id, metrics)
 
     def _overtake(self, barrier: CheckpointBarrier) -> None:
-        """Take the checkpoint now, and have nobody wait for it."""
+        """Take the checkpoint now, so that no channel stays blocked for it."""
         self._step(BarrierStep.OVERTAKE)
         self._timeoutable = self.deadline_ms = None
         self._listener.trigger(barrier)
@@ -328,6 +324,8 @@ class BarrierHandler:
             if not channels[index].start_persisting(checkpoint_id, persist):
                 self._abort(AbortReason.NOT_READY)
             else:
+                # A queued barrier was announced, so the handler can let it overtake the data. From
+                # then on it counts as one that came with priority.
                 channels[index].convert_to_priority_event(checkpoint_id)
         self._let_go()
 
@@ -345,7 +343,7 @@ class BarrierHandler:
         self._listener.abort(self.checkpoint_id, reason)
 
     def _release(self) -> None:
-        """Nothing is under way any more."""
+        """Clear the state of the pending checkpoint."""
         self._barrier = self._timeoutable = self.deadline_ms = None
         self._missing.clear()
         channels = self._gate.channels
@@ -366,7 +364,7 @@ class BarrierHandler:
             log.debug("checkpoint %d: %s", self.checkpoint_id, self.state.value)
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the state is inconsistent."""
         blocked = set(self._blocked)
         assert not blocked or self.state is BarrierState.ALIGNING, "a channel is blocked in vain"
         assert not blocked & self._missing, "a channel is blocked that has had no barrier"

@@ -1,4 +1,4 @@
-"""What the barriers of a subtask's inputs tell the subtask (Flink's CheckpointableTask)."""
+"""Calls from a subtask's barrier handler to the subtask (Flink's CheckpointableTask)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["AbortReason", "BarrierListener"]
 
 
 class AbortReason(Enum):
-    """Why a subtask gives a checkpoint up; the value is how messages say it."""
+    """Why a subtask gives a checkpoint up; the value is the text in messages."""
 
     CANCELLATION_BARRIER = "a subtask upstream could not take part in it"
     SUBSUMED = "the barrier of a newer one came before it was aligned"
@@ -25,42 +25,47 @@ class AbortReason(Enum):
 class BarrierListener(Protocol):
     """The subtask, as its barrier handler calls it.
 
-    Of each checkpoint it hears in one of these orders, and of the next one only afterwards::
+    For each checkpoint the calls come in one of these orders, and the next checkpoint follows only
+    afterwards::
 
         trigger, complete                       aligned, or at least once
         trigger, persist ..., complete          unaligned, or after a time-out
         abort
         trigger, persist ..., abort
 
-    All but ``persist`` come between two batches of records: from the reader's events, or from a
-    mail. In each of them the subtask may abort the checkpoint (``BarrierHandler.abort``).
+    All calls but ``persist`` come between two batches of records, from the reader's events or from
+    a mail. The subtask may abort the checkpoint within any of them (``BarrierHandler.abort``).
     """
 
     def trigger(self, barrier: CheckpointBarrier) -> None:
-        """Take the checkpoint now: what was processed belongs to it, what comes next does not.
+        """Take the checkpoint now: it includes all processed records, and no later ones.
 
-        The subtask passes the barrier on through its writers first (its options say how; each
-        exchange decides for itself whether it can be unaligned), then captures its state. If the
-        alignment is UNALIGNED, the records that it has read and not begun, and the parts of records
-        that its deserializers hold (``unconsumed`` of the reader, for every channel), are the
-        beginning of the channels' state, to be taken here.
+        The subtask first passes the barrier on through its writers, as its options say; each
+        exchange decides whether it can be unaligned. Then the subtask captures its state. If the
+        alignment is UNALIGNED, the channel state begins with the records that it has read and not
+        begun, and with the partial records in its deserializers (``unconsumed`` of the reader, for
+        every channel). The subtask must take them here.
         """
 
     def persist(self, checkpoint_id: int, channel: int, buffer: Buffer) -> None:
-        """This buffer of data is in flight: behind what came of the channel before, it is part of
-        the checkpoint. It has a reference for the subtask, which recycles it; it is processed all
-        the same.
+        """Store a buffer in flight, after all earlier data of the channel.
 
-        Inside ``trigger``'s caller for what has arrived, and afterwards as buffers arrive, whatever
-        the subtask is doing then: so this only puts the buffer aside."""
+        The buffer carries a reference, which the subtask recycles. The data is processed
+        nevertheless. The handler passes data that has arrived directly after ``trigger``, and later
+        buffers as they arrive, even in the middle of a batch. So an implementation must only put
+        the buffer aside.
+        """
 
     def complete(self, checkpoint_id: int, metrics: AlignmentMetrics) -> None:
-        """Every channel has had its barrier: nothing more is in flight, and the subtask can
-        acknowledge the checkpoint as soon as its state is written."""
+        """End the channel state: every channel has delivered its barrier.
+
+        The subtask can acknowledge the checkpoint as soon as its state is written.
+        """
 
     def abort(self, checkpoint_id: int, reason: AbortReason) -> None:
-        """The checkpoint will not be, and what was captured for it can be dropped.
+        """Drop the checkpoint and its captured state.
 
-        The subtask tells those downstream by a CancelCheckpointMarker, and, unless the reason is
-        COORDINATOR, the coordinator. Called once for a checkpoint, perhaps for one that no barrier
-        has come of."""
+        The subtask tells its consumers by a CancelCheckpointMarker and, unless the reason is
+        COORDINATOR, tells the coordinator. Called once per checkpoint, possibly for one without any
+        barrier.
+        """

@@ -1,18 +1,17 @@
-"""The barrier tracker: checkpoints of subtasks that process every record at least once.
+"""The barrier tracker: checkpoints of subtasks with at-least-once processing.
 
-Theory of operation (Flink's CheckpointBarrierTracker). Barriers are counted, nothing is blocked and
-nothing stored: a checkpoint is taken when its barrier has come on every channel. What came before
-on channels that were ahead of it is part of the checkpoint, and comes again after a restore.
+Theory of operation (Flink's CheckpointBarrierTracker). The tracker counts barriers; it blocks and
+stores nothing. A checkpoint is taken when every channel has delivered its barrier. Later data on
+channels that were ahead is then part of the checkpoint, and is repeated after a restore.
 
-Several checkpoints may be under way. One that is complete drops all before it, of which some
-barriers will never come; until then a late barrier completes an older one, too. A cancel marker
-aborts its checkpoint, and all before it; an aborted one is remembered until every channel has
-delivered its barrier or marker, so that those do not begin it again. A channel that has ended
-counts as one that has had its barrier. At most ``PENDING_MAX`` are remembered; of more, the oldest
-is forgotten.
+Several checkpoints may be pending. A complete one drops all earlier ones, because some of their
+barriers will never come; until then, a late barrier can still complete an older one. A cancel
+marker aborts its checkpoint and all earlier ones. An aborted checkpoint is remembered until every
+channel has delivered its barrier or marker, so that these do not begin it again. A channel that has
+ended counts as having delivered its barrier. At most ``PENDING_MAX`` checkpoints are remembered;
+the oldest is forgotten first.
 
-Owned: of each checkpoint under way, the channels whose barrier is missing. Invariants: the ids
-rise; one under way misses a barrier, of an open channel.
+Invariants: the ids rise; a pending checkpoint misses a barrier of an open channel.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ __all__ = ["PENDING_MAX", "BarrierTracker"]
 log = logging.getLogger("flinknet.checkpoint")
 
 PENDING_MAX = 50
-"""As in Flink: so many concurrent checkpoints make no sense, so the oldest will never complete."""
+"""As in Flink: with this many concurrent checkpoints, the oldest will never complete."""
 
 
 class _Pending:
-    """One checkpoint: what it misses, and whether it was aborted."""
+    """One checkpoint, with its missing barriers."""
 
     __slots__ = ("aborted", "account", "barrier", "missing")
 
@@ -43,16 +42,16 @@ class _Pending:
         self, barrier: CheckpointBarrier | None, missing: set[int], account: AlignmentAccount
     ) -> None:
         self.barrier = barrier
-        """None if it was aborted before any came."""
+        """The first barrier; None if the checkpoint was aborted before any barrier came."""
         self.aborted = barrier is None
         self.missing = missing
         self.account = account
 
 
 class BarrierTracker:
-    """The barriers of all channels of a gate, or of several united; at least once.
+    """The barriers of all channels of a gate, or of a union of gates, for at-least-once processing.
 
-    It has the interface of ``BarrierHandler``, but no time-out.
+    The interface is that of ``BarrierHandler``, without timeouts.
     """
 
     deadline_ms: int | None = None
@@ -61,7 +60,7 @@ class BarrierTracker:
         self, gate: BarrierChannels, listener: BarrierListener, bytes_in: Callable[[], int]
     ) -> None:
         self.checkpoint_id = -1
-        """The newest checkpoint of which anything came; -1 for none."""
+        """The newest checkpoint that an event concerned; -1 for none."""
         self._bytes_in = bytes_in
         self._gate = gate
         self._listener = listener
@@ -70,17 +69,19 @@ class BarrierTracker:
 
     @property
     def is_pending(self) -> bool:
-        """Whether a checkpoint is under way."""
+        """Whether a checkpoint is pending."""
         return any(not pending.aborted for pending in self._pending.values())
 
-    # -- what comes -------------------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------------
 
     def on_announcement(self, channel: int, barrier: CheckpointBarrier, now_ms: int) -> None:
-        """A barrier has arrived behind data: nothing waits for it."""
+        """Ignore a barrier behind queued data: no channel waits for it."""
 
     def on_barrier(self, channel: int, barrier: CheckpointBarrier, now_ms: int) -> None:
-        """A channel delivers a barrier; if it blocks, the channel goes on at once. Raises
-        RemoteProtocolError for one that is unaligned."""
+        """Handle a delivered barrier; a blocked channel continues at once.
+
+        Raises RemoteProtocolError for an unaligned barrier.
+        """
         options = barrier.options
         if options.alignment is Alignment.UNALIGNED:
             raise RemoteProtocolError(
@@ -99,7 +100,7 @@ class BarrierTracker:
         self._settle(now_ms)
 
     def on_cancellation(self, channel: int, checkpoint_id: int, now_ms: int) -> None:
-        """A channel delivers a cancel marker: its barrier will not come, nor older ones."""
+        """Handle a delivered cancel marker: neither its barrier nor older ones will come."""
         for older in [number for number in self._pending if number < checkpoint_id]:
             self._abort(older, AbortReason.CANCELLATION_BARRIER)
             del self._pending[older]
@@ -110,7 +111,7 @@ class BarrierTracker:
         self._settle(now_ms)
 
     def on_end_of_partition(self, channel: int, now_ms: int) -> None:
-        """A channel has ended: no barrier comes any more."""
+        """Handle the end of a channel: no more barriers come."""
         self._open.discard(channel)
         for pending in self._pending.values():
             pending.missing.discard(channel)
@@ -118,7 +119,7 @@ class BarrierTracker:
         self._settle(now_ms)
 
     def on_trigger(self, barrier: CheckpointBarrier, now_ms: int) -> None:
-        """The coordinator has the subtask take a checkpoint; see BarrierHandler."""
+        """Take a checkpoint at the request of the coordinator; see BarrierHandler."""
         if barrier.checkpoint_id > self.checkpoint_id:
             account = AlignmentAccount(barrier.timestamp_ms, now_ms)
             self._begin(barrier.checkpoint_id, barrier, account)
@@ -126,10 +127,10 @@ class BarrierTracker:
             self._settle(now_ms)
 
     def on_time(self, now_ms: int) -> None:
-        """There is no time-out."""
+        """Do nothing, because a tracker has no timeouts."""
 
     def abort(self, checkpoint_id: int, reason: AbortReason) -> None:
-        """Give up a checkpoint, also one that is still to come; nothing if it has ended here."""
+        """Abort a checkpoint, even a future one; ignored if it has ended here."""
         if checkpoint_id > self.checkpoint_id:
             self.checkpoint_id = checkpoint_id
             if self._open:
@@ -138,7 +139,7 @@ class BarrierTracker:
         elif checkpoint_id in self._pending:
             self._abort(checkpoint_id, reason)
 
-    # -- checkpoints under way --------------------------------------------------------------------
+    # -- pending checkpoints ----------------------------------------------------------------------
 
     def _begin(
         self, checkpoint_id: int, barrier: CheckpointBarrier | None, account: AlignmentAccount
@@ -149,7 +150,7 @@ class BarrierTracker:
             del self._pending[next(iter(self._pending))]
 
     def _settle(self, now_ms: int) -> None:
-        """Take what is complete, and drop what is older."""
+        """Take the complete checkpoints, and drop older ones."""
         complete = [number for number, pending in self._pending.items() if not pending.missing]
         for checkpoint_id in complete:
             pending = self._pending[checkpoint_id]
@@ -173,7 +174,7 @@ class BarrierTracker:
             self._listener.abort(checkpoint_id, reason)
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the state is inconsistent."""
         assert list(self._pending) == sorted(self._pending), "older checkpoints come behind newer"
         assert len(self._pending) <= PENDING_MAX, "more checkpoints are remembered than may be"
         for checkpoint_id, pending in self._pending.items():

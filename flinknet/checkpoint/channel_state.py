@@ -1,25 +1,23 @@
-"""What was in flight: collected per channel while a checkpoint goes on, for its state parts.
+"""Channel state: data in flight, collected per channel during a checkpoint, for its state parts.
 
 Theory of operation
 -------------------
-An unaligned checkpoint holds what its barrier overtook: data in the queues of a subtask's inputs
-and outputs, and data that still comes on an input before that input's barrier. Whoever has such
-buffers hands them over (``add_input``, ``add_output``); their bytes are copied at once and the
-buffers go back, so that a checkpoint never keeps network memory. Both halves finish, each once, in
-any order; then what was collected is handed to who started::
+An unaligned checkpoint includes the data that its barrier overtook in the queues of a subtask's
+inputs and outputs, and the data that arrives on an input before that input's barrier. The owner of
+such buffers passes them to ``add_input`` or ``add_output``. The bytes are copied at once and the
+buffers are recycled, so that a checkpoint never holds network memory. Input and output finish once
+each, in any order; then the starter of the collection gets the result::
 
     COLLECTING       FINISH_INPUT -> INPUT_FINISHED, FINISH_OUTPUT -> OUTPUT_FINISHED
     COLLECTING       ABORT -> ABORTED
     INPUT_FINISHED   FINISH_OUTPUT -> COMPLETED, ABORT -> ABORTED
     OUTPUT_FINISHED  FINISH_INPUT -> COMPLETED, ABORT -> ABORTED
 
-One checkpoint collects at a time. A later one that starts, an abort, more bytes than are allowed,
-and buffers that cannot be read end the one before, and say so to who started it: never to who adds,
-since the data plane has nothing to do with it. What is added for a checkpoint that has ended goes
-back and is forgotten; what is added for one that has not started is a misuse.
-
-Owned: the bytes collected, their number; which later checkpoints are aborted already. Nothing here
-waits, or knows where state is written.
+One checkpoint collects at a time. The start of a later one, an abort, too many bytes, and
+unreadable buffers end a collection. Only its starter gets the error, never the code that adds data,
+because the data plane must not fail for it. Data added for an ended checkpoint is recycled and
+dropped; adding for a checkpoint that has not started is a misuse. This module neither waits nor
+knows where state is written.
 """
 
 from __future__ import annotations
@@ -51,14 +49,13 @@ __all__ = [
 ]
 
 ChannelLabel: TypeAlias = tuple[int, int]
-"""A gate and its channel, or a partition and its subpartition, as they are numbered in the
-subtask."""
+"""A gate and its channel, or a partition and its subpartition, as numbered in the subtask."""
 
 _LENGTH_BYTES = 4
 
 
 class CollectionState(Enum):
-    """Where the collection for one checkpoint stands."""
+    """The state of the collection for one checkpoint."""
 
     COLLECTING = "both halves may grow"
     INPUT_FINISHED = "outputs may still grow"
@@ -68,7 +65,7 @@ class CollectionState(Enum):
 
 
 class CollectionEvent(Enum):
-    """What happens to it."""
+    """An event in the life of a collection."""
 
     FINISH_INPUT = "each input has had its barrier"
     FINISH_OUTPUT = "each output has had its barrier"
@@ -94,7 +91,7 @@ _OUTPUT_OPEN = frozenset((_S.COLLECTING, _S.INPUT_FINISHED))
 
 
 class ChannelState(NamedTuple):
-    """What was in flight in a subtask's channels, each buffer's bytes a chunk."""
+    """The data in flight in a subtask's channels; the bytes of each buffer are a chunk."""
 
     input: Mapping[ChannelLabel, list[bytes]]
     output: Mapping[ChannelLabel, list[bytes]]
@@ -115,9 +112,9 @@ def _blocks(channels: Mapping[ChannelLabel, list[bytes]]) -> Iterator[tuple[Chan
 
 
 def chunks_of(section: bytes, name: str) -> Iterator[bytes]:
-    """Yield the chunks of one channel's section, in the order in which they were in flight.
+    """Yield the chunks of one channel's section, in their order in flight.
 
-    CheckpointCorruptedError, with ``name``, if it is no row of chunks.
+    Raises CheckpointCorruptedError, with ``name``, if the section is no sequence of chunks.
     """
     start = 0
     while start < len(section):
@@ -129,11 +126,11 @@ def chunks_of(section: bytes, name: str) -> Iterator[bytes]:
 
 
 Ended: TypeAlias = Callable[[ChannelState | FlinknetError], None]
-"""Told once how a collection ended: with what was collected, or why with nothing."""
+"""Called once at the end of a collection, with the collected data or with an error."""
 
 
 class _Collection:
-    """What is collected for one checkpoint."""
+    """The collection for one checkpoint."""
 
     def __init__(self, checkpoint_id: int, ended: Ended) -> None:
         self.checkpoint_id = checkpoint_id
@@ -153,34 +150,34 @@ class _Collection:
 
 
 class ChannelStateWriter:
-    """Collects what was in flight in one subtask, for one checkpoint after the other.
+    """Collects the data in flight of one subtask, for one checkpoint after the other.
 
-    Buffers that are handed over are given back in any case, also by a call that raises.
+    Buffers that are passed in are recycled in every case, even by a call that raises.
     """
 
     def __init__(self, subtask: str, config: CheckpointingConfig) -> None:
-        """``subtask`` is its name, for errors."""
+        """``subtask`` is the subtask's name, for errors."""
         self._subtask = subtask
         self._bytes_max = config.channel_state_bytes_max
         self._present: _Collection | None = None
         self._last_id = self._completed_id = -1
-        """The largest id that was started; the last one that completed."""
+        """The largest id that was started, and the last id that completed."""
         self._aborted: set[int] = set()
-        """Later ones, which are not to be started: some of those, the latest."""
+        """Later ids that must not be started because they were aborted, up to a limit."""
         self._aborted_max = config.aborted_checkpoints_max
         self._closed = False
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that it holds now."""
+        """Bytes that are held now."""
         return self._present.size_bytes if self._present is not None else 0
 
     def start(self, checkpoint_id: int, ended: Ended) -> None:
-        """Begin to collect for a checkpoint; ``ended`` is told how that ends, maybe at once.
+        """Begin to collect for a checkpoint; ``ended`` gets the outcome, possibly at once.
 
-        A collection that is under way for an earlier one ends as subsumed; one for a checkpoint
-        that was aborted already, or is earlier than the present one, does so itself.
-        LocalProtocolError if this one is under way.
+        A collection in progress for an earlier checkpoint ends as subsumed. A collection for an
+        aborted checkpoint, or for one earlier than the last, ends at once. Raises
+        LocalProtocolError if this checkpoint is already being collected.
         """
         self._check_open()
         if self._collecting(checkpoint_id) is not None:
@@ -202,10 +199,10 @@ class ChannelStateWriter:
     def add_input(
         self, checkpoint_id: int, channel: ChannelLabel, data: Iterable[Buffer | bytes]
     ) -> None:
-        """Add data of an input channel, behind what was added of it before.
+        """Add data of an input channel, after the data added before.
 
-        ``data`` is buffers, whose references are taken over, and bytes: what a deserializer has of
-        a record that is not complete. LocalProtocolError for an event, before the start and after
+        ``data`` holds buffers, with their references, and bytes of partial records from a
+        deserializer. Raises LocalProtocolError for an event, before the start, and after
         ``finish_input``.
         """
         self._add(checkpoint_id, channel, data, is_input=True)
@@ -213,19 +210,19 @@ class ChannelStateWriter:
     def add_output(
         self, checkpoint_id: int, channel: ChannelLabel, data: Iterable[Buffer | bytes]
     ) -> None:
-        """Add data of a subpartition; as ``add_input``."""
+        """Add data of a subpartition, like ``add_input``."""
         self._add(checkpoint_id, channel, data, is_input=False)
 
     def finish_input(self, checkpoint_id: int) -> None:
-        """Say that all inputs are complete. LocalProtocolError before the start, or twice."""
+        """Note that all inputs are complete. Raises LocalProtocolError before start, or twice."""
         self._finish(checkpoint_id, CollectionEvent.FINISH_INPUT, _INPUT_OPEN)
 
     def finish_output(self, checkpoint_id: int) -> None:
-        """Say that all outputs are complete. LocalProtocolError before the start, or twice."""
+        """Note that all outputs are complete. Raises LocalProtocolError before start, or twice."""
         self._finish(checkpoint_id, CollectionEvent.FINISH_OUTPUT, _OUTPUT_OPEN)
 
     def abort(self, checkpoint_id: int, reason: str) -> None:
-        """Drop what was collected for this checkpoint, if anything; it cannot be started later.
+        """Drop the data collected for a checkpoint; it cannot be started any more.
 
         May be called any number of times, at any time, for any checkpoint.
         """
@@ -240,13 +237,13 @@ class ChannelStateWriter:
                 self._aborted.remove(min(self._aborted))
 
     def close(self) -> None:
-        """End what is under way; nothing can be started any more. Idempotent."""
+        """End the collection in progress; none can be started any more. Idempotent."""
         self._closed = True
         if self._present is not None:
             self._end(self._present, f"{self._subtask} has ended")
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if what is held is not what was counted."""
+        """Raise AssertionError if the held data and the counts are inconsistent."""
         assert len(self._aborted) <= self._aborted_max
         assert all(aborted > self._last_id for aborted in self._aborted)
         present = self._present
@@ -299,7 +296,7 @@ class ChannelStateWriter:
                 chunks.append(chunk)
 
     def _taken(self, piece: Buffer | bytes) -> bytes:
-        """The bytes of a piece, which is given back."""
+        """Return the bytes of a piece, and recycle it."""
         if isinstance(piece, bytes):
             return piece
         try:
@@ -322,7 +319,7 @@ class ChannelStateWriter:
             collection.advance(event)
 
     def _wanted(self, checkpoint_id: int, legal: frozenset[CollectionState]) -> _Collection | None:
-        """The collection of a checkpoint in one of these states, None if it has ended."""
+        """Return the collection of a checkpoint if it is in a legal state, None if it has ended."""
         self._check_open()
         collection = self._collecting(checkpoint_id)
         if collection is None:

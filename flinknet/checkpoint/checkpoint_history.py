@@ -1,12 +1,10 @@
-"""What is remembered of the checkpoints of a job: counts, and the story of the last ones.
+"""The history of a job's checkpoints: counts, and records of the last ones.
 
-Theory of operation. A checkpoint enters when it is triggered and is told of again when it ends; the
-oldest of more than ``retained`` stories that have ended is forgotten. The last completed one is
-remembered apart, whatever comes after it: its *age* is how much work the job would do again if it
-failed now. Flink: CheckpointStatsTracker.
+Theory of operation. A checkpoint is counted when it is triggered and again when it ends. Of the
+ended ones, the last ``retained`` are kept. The last completed checkpoint is kept separately. Its
+*age* tells how much work the job would repeat if it failed now. Flink: CheckpointStatsTracker.
 
-Owned counters: triggered, completed, failed. Invariant: the first is the sum of the others and of
-those under way.
+Invariant: the triggered checkpoints are the completed, the failed and the pending ones.
 """
 
 from __future__ import annotations
@@ -28,31 +26,31 @@ _LONGEST = ("start_delay_ms", "alignment_ms", "sync_ms", "async_ms")
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStory:
-    """How one checkpoint went. Times are the coordinator's clock, in seconds."""
+    """The course of one checkpoint. Times are seconds of the coordinator's clock."""
 
     checkpoint_id: int
     kind: CheckpointKind
     triggered_at: float
     timestamp_ms: int
-    """When it was triggered, by the clock on the wall."""
+    """Time of the trigger, by the wall clock."""
     seconds: float
-    """From its trigger to its end."""
+    """Time from the trigger to the end."""
     subtasks: int
     acknowledged: int
-    """Subtasks that took part, those included that had finished."""
+    """Number of subtasks that took part, including those that had finished."""
     reason: CheckpointFailureReason | None
-    """Why it failed; None if it is complete."""
+    """Reason of a failure; None if the checkpoint is complete."""
     explanation: str
-    """What is known beyond the reason."""
+    """Details beyond the reason."""
     metrics: dict[str, float] = field(default_factory=dict)
-    """Sizes in sum over the subtasks, durations of the slowest, as ``SubtaskReport`` has them."""
+    """Sums of the sizes over the subtasks, and maxima of the durations; see ``SubtaskReport``."""
     reports: Mapping[SubtaskId, SubtaskReport] = field(default_factory=dict, repr=False)
-    """What each subtask has said, but for where its state is."""
+    """The reports of the subtasks, without the handles of their state."""
     finished: frozenset[SubtaskId] = frozenset()
-    """Those that had finished before."""
+    """The subtasks that had finished before."""
 
     def to_dict(self, now: float) -> dict[str, Any]:
-        """Plain JSON types."""
+        """Return plain JSON types."""
         return {
             "checkpoint_id": self.checkpoint_id,
             "kind": self.kind.name,
@@ -68,7 +66,7 @@ class CheckpointStory:
 
 
 class CheckpointHistory:
-    """The stories of a job's checkpoints, at most ``retained``."""
+    """The records of a job's checkpoints, at most ``retained``."""
 
     def __init__(self, retained: int) -> None:
         self.triggered = 0
@@ -79,15 +77,15 @@ class CheckpointHistory:
 
     @property
     def stories(self) -> tuple[CheckpointStory, ...]:
-        """Those that are remembered, in the order of their ends."""
+        """The retained records, in the order of their ends."""
         return tuple(self._stories)
 
     def note_trigger(self) -> None:
-        """A checkpoint is under way."""
+        """Count a checkpoint that was triggered."""
         self.triggered += 1
 
     def note_end(self, checkpoint: PendingCheckpoint, now: float, explanation: str = "") -> None:
-        """A checkpoint is complete, or has failed for its ``reason``."""
+        """Record a checkpoint that is complete, or has failed for its ``reason``."""
         reports = list(checkpoint.reports.values())
         story = CheckpointStory(
             checkpoint_id=checkpoint.checkpoint_id,
@@ -114,12 +112,12 @@ class CheckpointHistory:
             self.failed += 1
 
     def reason_of(self, checkpoint_id: int) -> CheckpointFailureReason | None:
-        """Why a checkpoint that is remembered has failed; None if it has not, or is none."""
+        """Return the reason of a retained failure; None if the checkpoint is unknown or good."""
         reasons = {story.checkpoint_id: story.reason for story in self._stories}
         return reasons.get(checkpoint_id)
 
     def why_failed(self, checkpoint_id: int) -> str:
-        """Say, for people, why a checkpoint that is remembered has failed."""
+        """Return, for people, why a retained checkpoint has failed."""
         for story in self._stories:
             if story.checkpoint_id == checkpoint_id and story.reason is not None:
                 detail = f": {story.explanation}" if story.explanation else ""
@@ -127,11 +125,11 @@ class CheckpointHistory:
         return "it is not remembered why"
 
     def age_s(self, now: float) -> float | None:
-        """Seconds since the last completed checkpoint was triggered; None if there is none."""
+        """Return the seconds since the last completed checkpoint was triggered, None for none."""
         return None if self.last_completed is None else now - self.last_completed.triggered_at
 
     def to_dict(self, now: float) -> dict[str, Any]:
-        """The whole history: plain JSON types."""
+        """Return the whole history as plain JSON types."""
         last = self.last_completed
         return {
             "triggered": self.triggered,
@@ -143,7 +141,7 @@ class CheckpointHistory:
         }
 
     def check_invariants(self, under_way: int) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the counts are inconsistent."""
         assert self.triggered == self.completed + self.failed + under_way, "one is lost"
 
 

@@ -1,20 +1,18 @@
-"""The checkpoints of a job as its coordinator has them: claimed, completed, removed.
+"""A job's checkpoints, claimed by one attempt, which completes and removes them.
 
 Theory of operation
 -------------------
 ::
 
-    claim       an entry of the journal, created if absent, says that this attempt takes over; what
-                attempts before it left incomplete may be removed from now on
-    complete    metadata is created if absent, then the next entry of the journal
-    remove      metadata, other files, entry: in this order
+    claim       create the next journal entry, which says that this attempt takes over; incomplete
+                checkpoints of earlier attempts may be removed from now on
+    complete    create the metadata, then the next journal entry
+    remove      delete the metadata, the other files and the entry, in this order
 
-A checkpoint is complete from its entry on, and up to the removal of its metadata: each is one step.
-If the entry's number is taken, a later attempt has claimed the checkpoints (``journal.py`` says why
-this is certain); the metadata is removed, and everything else is refused from then on.
-
-Owned: the number of the next entry; the completed checkpoints that retention removes, oldest first;
-the entries of those that this attempt has completed.
+"Create" fails if the file exists. A checkpoint is complete from the creation of its entry to the
+removal of its metadata; both are single steps. If the entry's number is taken, a later attempt has
+claimed the checkpoints (``journal.py`` explains why this is certain). The metadata is then removed,
+and all later calls are refused.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ async def may_change() -> None:
 
 
 class ClaimedStore:
-    """A job's checkpoints in the hands of one attempt; made by ``claim``."""
+    """A job's checkpoints in the hands of one attempt; created by ``claim``."""
 
     def __init__(
         self,
@@ -90,12 +88,14 @@ class ClaimedStore:
     ) -> ClaimedStore:
         """Take over the checkpoints of a job for an attempt, which must be later than all before.
 
-        From then on no other attempt completes a checkpoint. Those that are passed over are the
-        first to be removed. CheckpointFencedError if this, or a later one, has taken over already.
-        ``check`` is called before each change, and raises if it must not be made.
+        From then on no other attempt can complete a checkpoint. Checkpoints for which
+        ``is_passed_over`` is true are the first to be removed. ``check`` is called before each
+        change, and raises if the change must not be made.
+
+        Raises CheckpointFencedError if this attempt or a later one has taken over already.
         """
         while True:
-            # One listing for both: if somebody adds an entry after it, the number is taken.
+            # Use one listing for both: if an entry is added after it, the number is taken.
             files = await store.storage.files(store.path(JOURNAL))
             entries = await store.entries(files)
             last = max((entry.attempt for entry in entries.values()), default=-1)
@@ -110,15 +110,15 @@ class ClaimedStore:
                 return cls(store, attempt, number + 1, completed, check)
 
     def directory(self, checkpoint_id: int, *, is_savepoint: bool = False) -> CheckpointDirectory:
-        """Return where this attempt keeps a checkpoint."""
+        """Return the directory in which this attempt keeps a checkpoint."""
         return CheckpointDirectory(is_savepoint, checkpoint_id, self.attempt)
 
     async def complete(self, metadata: CheckpointMetadata) -> str:
-        """Complete a checkpoint whose parts are written; return where it is.
+        """Complete a checkpoint with all parts written; return its location.
 
-        Whatever this raises, the checkpoint is not complete: CheckpointFencedError if a later
-        attempt has taken over, CheckpointStorageError if the place fails, CheckpointError for
-        metadata beyond ``metadata_bytes_max``. It is for ``remove_all_but`` to remove the oldest.
+        After any error the checkpoint is not complete. Raises CheckpointFencedError if a later
+        attempt has taken over, CheckpointStorageError if the storage fails, CheckpointError if the
+        metadata exceeds ``metadata_bytes_max``. Old checkpoints are removed by ``remove_all_but``.
         """
         if metadata.attempt != self.attempt or metadata.job_id != self.store.job_id:
             raise LocalProtocolError(
@@ -146,8 +146,10 @@ class ClaimedStore:
         return self.store.location(metadata.directory)
 
     async def remove_all_but(self, number: int) -> None:
-        """Remove the oldest completed checkpoints, all but so many; if that fails it is logged, and
-        tried again the next time. Savepoints stay."""
+        """Remove the oldest completed checkpoints, all but ``number``; keep savepoints.
+
+        A failure is logged, and the removal is tried again the next time.
+        """
         async with self._completing:
             while not self._fenced and len(self._retained) > number:
                 await self._check()
@@ -160,8 +162,10 @@ class ClaimedStore:
                 self._retained.popleft()
 
     async def remove_journal(self) -> None:
-        """Remove the job's directory, since the job has ended for good; nothing is completed after
-        that. If a checkpoint or a savepoint is in it, or anything else, it stays."""
+        """Remove the directory of a job that has ended for good; nothing is completed afterwards.
+
+        The directory stays if it holds a checkpoint, a savepoint or any other file.
+        """
         async with self._completing:
             await self._check()
             store = self.store
@@ -171,8 +175,11 @@ class ClaimedStore:
                 await store.storage.delete_directory(store.job_id)
 
     async def discard(self, directory: CheckpointDirectory) -> None:
-        """Remove what was written of a checkpoint that nobody was told of. If it has been completed
-        meanwhile, its entry goes, too: it does not count as one of those that are retained."""
+        """Remove the files of a checkpoint that was never announced as complete.
+
+        If the checkpoint has been completed meanwhile, its entry is removed, too, and it does not
+        count among the retained ones.
+        """
         await self._check_not_fenced()
         async with self._completing:
             number = self._numbers.pop(directory, None)
@@ -185,10 +192,10 @@ class ClaimedStore:
             await self._remove(completed)
 
     async def remove_leftovers(self) -> None:
-        """Remove what earlier attempts left incomplete.
+        """Remove incomplete checkpoints of earlier attempts.
 
-        A savepoint that has its metadata stays, even if the journal does not know it: its user may
-        have asked for it by another name of this place.
+        A savepoint with metadata stays, even if the journal does not list it: its user may have
+        requested it by another name of this location.
         """
         await self._check_not_fenced()
         complete = {one.directory for one in await self.store.completed()}
@@ -200,7 +207,7 @@ class ClaimedStore:
                 continue
             if directory.is_savepoint and self.store.path(directory, METADATA) in files:
                 continue
-            # An attempt before this one completes nothing any more.
+            # An earlier attempt cannot complete anything any more.
             if directory.attempt < self.attempt:
                 await storage.delete_directory(self.store.path(directory))
         async with self._completing:
@@ -225,8 +232,8 @@ class ClaimedStore:
             if there.attempt != self.attempt:
                 self._fenced = True
                 raise _fenced(self.store, self.attempt, there.attempt)
-            # This attempt's own, of a call that was cut off before it knew: its checkpoint was
-            # given up, and has no metadata.
+            # The entry is this attempt's own, from a call that was cancelled before it returned.
+            # That call gave its checkpoint up, so the checkpoint has no metadata.
             self._next_number += 1
 
     async def _check_not_fenced(self) -> None:

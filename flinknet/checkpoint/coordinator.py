@@ -1,46 +1,33 @@
-"""The checkpoint coordinator: when checkpoints are triggered, and what becomes of them.
+"""The checkpoint coordinator: decides when checkpoints are triggered, and how they end.
 
 Theory of operation
 -------------------
-One coordinator keeps the books of one job, over all its attempts; it knows no I/O and no clock.
-What happens comes in through methods, with ``now`` in seconds; each returns *orders* for who can
-carry them out, and ``deadline`` says when to call ``tick``.
+One coordinator manages the checkpoints of one job over all its attempts, without I/O or a clock.
+Events arrive as method calls, with ``now`` in seconds. The methods return *orders* for the caller
+to carry out, and ``deadline`` tells when to call ``tick``.
 
-- A *periodic* checkpoint is triggered ``interval_ms`` after the one before, unless that would be
-  less than ``min_pause_ms`` after the end of the last one, or one too many at a time: then as soon
-  as it may. None is triggered before every subtask runs, after the last has finished, or while a
-  savepoint is under way with which the job ends. An unaligned one waits for every savepoint: its
-  barriers would overtake those of the savepoint, which ends where that happens.
-- A *savepoint* is triggered when it is asked for, beside whatever is under way. With some the job
-  ends: after one that is complete nothing is triggered any more. If one fails, the job goes on; but
-  if it was to *drain* the job, that has emitted what only its end may bring, and must fail.
-- Barriers start at the *roots*: the subtasks that have not finished, of vertices whose inputs come
-  from finished ones alone; at first, the sources. Who becomes a root while a checkpoint is under
-  way, before any barrier of it has come, is triggered then.
-- A subtask may *await* its final checkpoint: it and its outputs have ended, but what it has made is
-  committed with the next one. To those behind it, it has finished. Once all who have not finished
-  wait, one is triggered at once.
-- Each subtask acknowledges, declines, or finishes (``pending_checkpoint.py``). After the last one
-  the metadata is to be written (``Complete``); ``completed`` or ``completion_failed`` is the
-  answer.
-- A complete checkpoint *subsumes* the pending ones before it, but for savepoints, and is what the
-  next attempt is restored from. A savepoint is neither: users may delete it at any time.
-- One that is declined, not in time, or cannot be written is *aborted*. So many periodic ones may
-  fail in a row as ``tolerable_failures`` says; one more, and the job is to fail. A complete one
-  begins the count anew; those that were subsumed, or ended with their attempt, or found no room,
-  do not count.
+- A *periodic* checkpoint is triggered ``interval_ms`` after the one before. It waits until
+  ``min_pause_ms`` have passed since the end of the last one, and until fewer than ``concurrent``
+  are pending. A *savepoint* is triggered on request, beside any pending checkpoint.
+- Barriers start at the *roots*: unfinished subtasks of vertices with finished inputs only, at first
+  the sources (``unfinished_subtasks.py``).
+- A subtask may *await* its final checkpoint: it and its outputs have ended, but its output is
+  committed with the next checkpoint. For its consumers it has finished.
+- Each subtask acknowledges, declines or finishes (``pending_checkpoint.py``). After the last one,
+  the caller writes the metadata (``Complete``) and answers with ``completed`` or
+  ``completion_failed``.
+- A complete checkpoint *subsumes* the earlier pending ones, and the next attempt is restored from
+  it. Neither holds for savepoints, because users may delete them at any time.
+- A checkpoint that is declined, expires or cannot be written is *aborted*. If more than
+  ``tolerable_failures`` periodic checkpoints fail in a row, the job must fail.
+- While failed regions restart, the coordinator is *suspended* (``attempt_state.py``). Nothing is
+  pending or triggered, but subtasks that finish or begin to await are counted.
 
-What is told of a checkpoint that is not under way any more comes too late and changes nothing, but
-that of one whose metadata was written after all, which is to be discarded.
+Messages about a checkpoint that is not pending any more are too late and ignored. The exception is
+``completed``: metadata that was written nevertheless must be discarded.
 
-- While some subtasks begin again and others go on, the books are *suspended*, as
-  ``attempt_state.py`` says: what was under way is aborted and nothing is triggered. A subtask that
-  finishes meanwhile, or begins to await its final checkpoint, counts, also if it began again.
-
-Owned: the number of the next checkpoint, which never repeats in an attempt, and is larger than that
-of each that was complete before it; the checkpoints under way;
-failures in a row; the history. Flink: CheckpointCoordinator, CheckpointRequestDecider,
-CheckpointFailureManager, DefaultCheckpointPlanCalculator.
+Flink: CheckpointCoordinator, CheckpointRequestDecider, CheckpointFailureManager,
+DefaultCheckpointPlanCalculator.
 """
 
 from __future__ import annotations
@@ -75,12 +62,12 @@ __all__ = [
 ]
 
 HISTORY_RETAINED = 10
-"""Ended checkpoints whose story is kept. Flink: web.checkpoints.history (10)."""
+"""Ended checkpoints that the history keeps. Flink: web.checkpoints.history (10)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Have these subtasks begin the checkpoint."""
+    """Order to start the checkpoint at these subtasks."""
 
     checkpoint_id: int
     timestamp_ms: int
@@ -90,14 +77,14 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """Write the metadata of this checkpoint, and say how that went."""
+    """Order to write the metadata of this checkpoint and report the outcome."""
 
     checkpoint: PendingCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
 class NotifyCompleted:
-    """Tell every subtask that the checkpoint is complete."""
+    """Order to tell every subtask that the checkpoint is complete."""
 
     checkpoint_id: int
     kind: CheckpointKind
@@ -105,21 +92,21 @@ class NotifyCompleted:
 
 @dataclass(frozen=True, slots=True)
 class NotifyAborted:
-    """Tell every subtask that the checkpoint will not come about."""
+    """Order to tell every subtask that the checkpoint is aborted."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Remove what was written of a checkpoint that did not come about."""
+    """Order to remove the files of a checkpoint that failed."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class FailJob:
-    """Too many checkpoints have failed in a row."""
+    """Order to fail the job, because of its checkpoints."""
 
     explanation: str
 
@@ -139,14 +126,22 @@ class CheckpointCoordinator:
         first_id: int = 1,
         periodic: bool = True,
     ) -> None:
-        """``inputs`` says for every vertex of the job of which vertices it reads; ``wall_ms``
-        makes milliseconds since 1970 of a time of the coordinator's clock. Without ``periodic``
-        there are savepoints alone."""
+        """Create the coordinator of a job that has no attempt yet.
+
+        Args:
+            config: the checkpointing of the job.
+            inputs: for every vertex of the job, the vertices that it reads.
+            wall_ms: converts a time of the coordinator's clock to milliseconds since 1970.
+            first_id: the number of the first checkpoint.
+            periodic: whether checkpoints are triggered; if not, there are only savepoints.
+        """
         self.config = config
         self.history = CheckpointHistory(HISTORY_RETAINED)
         self.latest: PendingCheckpoint | None = None
-        """The checkpoint of this job that was completed last. An attempt continues from one before
-        it if its files turn out to be damaged."""
+        """The checkpoint of this job that was completed last.
+
+        An attempt continues from an earlier one if the files of this one are damaged.
+        """
         self._periodic = periodic
         self._unfinished = UnfinishedSubtasks(inputs)
         self._wall_ms = wall_ms
@@ -161,21 +156,21 @@ class CheckpointCoordinator:
 
     @property
     def next_id(self) -> int:
-        """The number of the next checkpoint."""
+        """The number of the next checkpoint, which never repeats within an attempt."""
         return self._next_id
 
     def number_after(self, checkpoint_id: int) -> None:
-        """The job has a checkpoint of this number, of which these books do not know."""
+        """Skip the numbers up to that of a checkpoint unknown to this coordinator."""
         self._next_id = max(self._next_id, checkpoint_id + 1)
 
     @property
     def is_running(self) -> bool:
-        """Whether there is an attempt of which all subtasks run, or have finished."""
+        """Whether there is an attempt of which all subtasks run or have finished."""
         return self._attempt is AttemptState.RUNNING
 
     @property
     def pending(self) -> tuple[PendingCheckpoint, ...]:
-        """Those under way, oldest first."""
+        """The pending checkpoints, oldest first."""
         return tuple(self._pending.values())
 
     # -- the job's attempts
@@ -183,8 +178,10 @@ class CheckpointCoordinator:
     def attempt_runs(
         self, subtasks: Iterable[SubtaskId], finished: Iterable[SubtaskId], now: float
     ) -> None:
-        """Every subtask of an attempt runs; those in ``finished`` have been restored as such, and
-        may say so again."""
+        """Begin an attempt of which every subtask runs.
+
+        The subtasks in ``finished`` were restored as finished, and may report it again.
+        """
         self._become(AttemptEvent.RUN)
         self._unfinished.begin(subtasks, finished)
         self._has_stopped = False
@@ -192,28 +189,30 @@ class CheckpointCoordinator:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether some subtasks of an attempt begin again while the others go on."""
+        """Whether some subtasks of an attempt restart while the others continue."""
         return self._attempt is AttemptState.SUSPENDED
 
     def suspend(self, now: float) -> list[Order]:
-        """Some subtasks of the attempt are to begin again; the others go on."""
+        """Suspend checkpoints, because some subtasks must restart while the others continue."""
         self._become(AttemptEvent.SUSPEND)
         return self._abort_all(now)
 
     def restart(self, subtasks: Iterable[SubtaskId], finished: Iterable[SubtaskId]) -> None:
-        """These subtasks begin again, and those of them in ``finished`` are restored as such: what
-        they said before is void, and what they say from now on counts."""
+        """Restart ``subtasks``, of which the ones in ``finished`` are restored as finished.
+
+        Their earlier messages are void, and their later messages count.
+        """
         self._become(AttemptEvent.RESTART)
         self._unfinished.restart(subtasks, finished)
 
     def resume(self, now: float) -> None:
-        """Every subtask runs again, or has ended since it began again."""
+        """Resume checkpoints: every subtask runs again, or has ended since its restart."""
         self._become(AttemptEvent.RESUME)
         self._begin_intervals(now)
         self._hasten()
 
     def attempt_ends(self, now: float) -> list[Order]:
-        """The attempt has failed, is cancelled or comes to its end; idempotent."""
+        """End the attempt, which has failed, was cancelled or has finished. Idempotent."""
         self._become(AttemptEvent.END)
         return self._abort_all(now)
 
@@ -231,8 +230,10 @@ class CheckpointCoordinator:
         return orders
 
     def subtask_awaits(self, subtask: SubtaskId, taken: int) -> list[Order]:
-        """A subtask has emitted its last record, and those that read it have read everything: it
-        ends when a checkpoint behind ``taken`` is complete."""
+        """Note that a subtask awaits its final checkpoint, the first one after ``taken``.
+
+        The subtask has emitted its last record, and its consumers have read everything.
+        """
         if self._attempt is AttemptState.IDLE:
             return []
         new_roots = self._unfinished.await_final(subtask, taken)
@@ -240,8 +241,11 @@ class CheckpointCoordinator:
         return self._trigger_new_roots(new_roots)
 
     def subtask_finished(self, subtask: SubtaskId, taken: int = -1) -> list[Order]:
-        """A subtask has come to its end, having captured its state up to checkpoint ``taken``: of
-        those the acknowledgement is still to come, and counts."""
+        """Note that a subtask has finished.
+
+        It has captured its state up to checkpoint ``taken``. The acknowledgements of these
+        checkpoints are still to come, and they count.
+        """
         new_roots = self._unfinished.finish(subtask)
         self._hasten()
         orders: list[Order] = []
@@ -254,12 +258,13 @@ class CheckpointCoordinator:
                 orders.append(Complete(checkpoint))
         return orders + self._trigger_new_roots(new_roots)
 
-    # -- what is asked for
+    # -- requests
 
     def trigger_savepoint(self, kind: CheckpointKind, now: float) -> Trigger:
         """Trigger a savepoint.
 
-        LocalProtocolError if not all subtasks run, or the job already ends with a savepoint.
+        Raises LocalProtocolError if not all subtasks run, or if the job already stops with a
+        savepoint.
         """
         if not self.is_running or not self._unfinished.roots():
             raise LocalProtocolError(
@@ -270,16 +275,15 @@ class CheckpointCoordinator:
         return self._trigger(kind, now)
 
     def hasten(self) -> None:
-        """Have the next periodic checkpoint triggered as soon as it may be, whatever the interval
-        and the pause between two are."""
+        """Make the next periodic checkpoint due now, regardless of interval and pause."""
         self._due_at, self._is_hastened = 0.0, True
 
-    # -- what subtasks and the store say
+    # -- answers of subtasks and of the store
 
     def acknowledge(
         self, checkpoint_id: int, subtask: SubtaskId, report: SubtaskReport
     ) -> Order | None:
-        """A subtask has written its state."""
+        """Take the acknowledgement of a subtask, which has written its state."""
         checkpoint = self._pending.get(checkpoint_id)
         if checkpoint is None or not checkpoint.acknowledge(subtask, report):
             return None
@@ -292,17 +296,18 @@ class CheckpointCoordinator:
         explanation: str,
         now: float,
     ) -> list[Order]:
-        """A subtask could not take part, or could not write its state."""
+        """Abort a checkpoint that a subtask could not take part in, or could not write."""
         checkpoint = self._pending.get(checkpoint_id)
         if checkpoint is None or checkpoint.state is not CheckpointState.PENDING:
             return []
         return self._abort(checkpoint, reason, now, explanation)
 
     def completed(self, checkpoint_id: int, now: float) -> list[Order]:
-        """The metadata of a checkpoint is written."""
+        """Note that the metadata of a checkpoint is written."""
         checkpoint = self._pending.pop(checkpoint_id, None)
         if checkpoint is None:
-            # What was promised to nobody: the next attempt may already run from the one before.
+            # The checkpoint was aborted meanwhile and never announced. The next attempt may already
+            # run from an earlier one.
             return [Discard(checkpoint_id)]
         checkpoint.complete()
         self._has_stopped = self._has_stopped or checkpoint.stops
@@ -323,7 +328,7 @@ class CheckpointCoordinator:
         failure: CheckpointFailure,
         now: float,
     ) -> list[Order]:
-        """The metadata of a checkpoint could not be written."""
+        """Abort a checkpoint because its metadata could not be written."""
         checkpoint = self._pending.get(checkpoint_id)
         if checkpoint is None:
             return []
@@ -333,13 +338,13 @@ class CheckpointCoordinator:
 
     @property
     def deadline(self) -> float | None:
-        """When ``tick`` must be called at the latest; None for as long as nothing else happens."""
+        """Latest time for the next ``tick``; None if it depends on other events."""
         times = [self._expires_at(checkpoint) for checkpoint in self.pending]
         due_at = self._next_trigger_at
         return min(times if due_at is None else [*times, due_at], default=None)
 
     def tick(self, now: float) -> list[Order]:
-        """Act on what time has brought."""
+        """Expire checkpoints and trigger the next periodic one, if they are due at ``now``."""
         orders: list[Order] = []
         for checkpoint in self.pending:
             if now >= self._expires_at(checkpoint):
@@ -353,9 +358,13 @@ class CheckpointCoordinator:
     def _next_trigger_at(self) -> float | None:
         if not self._periodic:
             return None
+        # No checkpoint is due before every subtask runs, after the last has finished, or during and
+        # after a savepoint that stops the job.
         periodic = sum(checkpoint.can_be_subsumed for checkpoint in self.pending)
         if not self.is_running or self.is_stopping or periodic >= self.config.concurrent:
             return None
+        # The barriers of an unaligned checkpoint would overtake those of a savepoint. Subtasks
+        # would then abort the savepoint as subsumed.
         if self.config.unaligned and len(self._pending) > periodic:
             return None
         if self._unfinished.is_empty:
@@ -370,7 +379,7 @@ class CheckpointCoordinator:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the job ends with a savepoint that is complete, or under way."""
+        """Whether the job stops with a savepoint that is complete or pending."""
         return self._has_stopped or any(checkpoint.stops for checkpoint in self.pending)
 
     def _expires_at(self, checkpoint: PendingCheckpoint) -> float:
@@ -400,10 +409,10 @@ class CheckpointCoordinator:
         return Trigger(checkpoint.checkpoint_id, checkpoint.timestamp_ms, checkpoint.kind, subtasks)
 
     def _trigger_new_roots(self, roots: Iterable[SubtaskId]) -> list[Order]:
-        """Let new roots begin the pending checkpoints themselves.
+        """Trigger the pending checkpoints at new roots.
 
-        A subtask may have ended before it could pass a barrier on. The roots behind it would wait
-        for that barrier for ever.
+        A subtask may end before it passes a barrier on. The roots behind it would wait forever for
+        that barrier.
         """
         orders: list[Order] = []
         for checkpoint in self.pending:
@@ -414,9 +423,9 @@ class CheckpointCoordinator:
         return orders
 
     def _hasten(self) -> None:
-        """Make a checkpoint due if all unfinished subtasks await one that is not under way.
+        """Make a checkpoint due if all unfinished subtasks await one and none is pending for them.
 
-        Otherwise the job would end only with the interval, in which nothing else happens.
+        Otherwise the job would idle until the end of the interval.
         """
         newest = self._unfinished.newest_awaited
         if not self.is_running or newest is None:
@@ -448,6 +457,8 @@ class CheckpointCoordinator:
             self._failures_in_a_row += 1
             if self._failures_in_a_row > self.config.tolerable_failures:
                 orders.append(FailJob(self._too_many_failures(checkpoint, reason, explanation)))
+        # A job to be drained has already emitted results that only its end may bring, such as those
+        # of open windows. It cannot continue.
         drains = checkpoint.kind is CheckpointKind.SAVEPOINT_TERMINATE
         if drains and reason is not CheckpointFailureReason.ATTEMPT_ENDED:
             why = f"{reason.value}{': ' if explanation else ''}{explanation}"
@@ -472,7 +483,7 @@ class CheckpointCoordinator:
             self._ended_at = now
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the state is inconsistent."""
         self._unfinished.check_invariants()
         for checkpoint_id, checkpoint in self._pending.items():
             checkpoint.check_invariants()

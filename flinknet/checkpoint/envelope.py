@@ -1,9 +1,8 @@
-"""The frame around everything that is kept of a checkpoint but the state parts themselves, and
-around what a coordinator keeps of its jobs, under another mark.
+"""The envelope of all checkpoint files except state parts, and, with another mark, of job records.
 
-``FORMAT.md`` has the bytes: a mark, a version, the length of the body, the body, and a checksum of
-it all. So a file that is torn, damaged, foreign or newer is told from a good one, and is refused
-with its name, before anything in it is believed.
+``FORMAT.md`` defines the bytes: a mark, a version, the length of the body, the body, and a checksum
+of everything before. So a torn, damaged, foreign or newer file is recognised, and refused by name,
+before any of its content is used.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from flinknet.wire.checksum import crc32c
 __all__ = ["ENVELOPE_BYTES", "VERSION", "open_envelope", "put_in_envelope"]
 
 VERSION = 1
-"""The version of everything that FORMAT.md describes."""
+"""Version of the formats in FORMAT.md."""
 
 MARK = b"flinkchk"
 _HEAD = Struct(">8sHI")
@@ -29,7 +28,7 @@ ENVELOPE_BYTES = _HEAD.size + _CHECKSUM.size
 
 
 def put_in_envelope(content: dict[str, Any], bytes_max: int, mark: bytes = MARK) -> bytes:
-    """Return a file with this content. CheckpointError if it is larger than ``bytes_max``."""
+    """Return a file with this content. Raises CheckpointError if it exceeds ``bytes_max``."""
     body: bytes = msgpack.packb(content)
     if len(body) + ENVELOPE_BYTES > bytes_max:
         raise CheckpointError(
@@ -41,7 +40,7 @@ def put_in_envelope(content: dict[str, Any], bytes_max: int, mark: bytes = MARK)
 
 
 def open_envelope(file: bytes, name: str, mark: bytes = MARK) -> dict[str, Any]:
-    """Return the content of a file. CheckpointCorruptedError, with ``name``, if it has none."""
+    """Return the content of a file. Raises CheckpointCorruptedError, with ``name``, if invalid."""
     if len(file) < _HEAD.size or not file.startswith(mark):
         if mark.startswith(file[: len(mark)]):
             raise CheckpointCorruptedError(f"{name} is torn: it ends after {len(file)} bytes")

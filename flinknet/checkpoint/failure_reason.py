@@ -1,4 +1,4 @@
-"""Why a checkpoint did not come about (Flink's CheckpointFailureReason)."""
+"""Reasons for the failure of a checkpoint (Flink's CheckpointFailureReason)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["CheckpointFailure", "CheckpointFailureReason"]
 
 
 class CheckpointFailureReason(Enum):
-    """The names travel; the values are what users read."""
+    """Why a checkpoint failed. Messages carry the name; users read the value."""
 
     EXPIRED = "it was still under way at its time-out"
     DECLINED = "a subtask could not take part"
@@ -24,8 +24,10 @@ class CheckpointFailureReason(Enum):
 
     @property
     def is_failure(self) -> bool:
-        """Whether something has gone wrong, and it was not merely of no use any more, or too early
-        while the job starts."""
+        """Whether an error occurred.
+
+        It is False if the checkpoint was obsolete, or too early while the job starts.
+        """
         return self not in (
             CheckpointFailureReason.NOT_READY,
             CheckpointFailureReason.SUBSUMED,
@@ -34,13 +36,16 @@ class CheckpointFailureReason(Enum):
 
     @property
     def counts(self) -> bool:
-        """Whether it says something about the job, which may not go wrong too often. A full disk
-        does not: the next attempt would find it as full, so that the job came nowhere."""
+        """Whether the failure counts towards the tolerable ones.
+
+        A full disk does not count: the next attempt would find it full, too, and the job would make
+        no progress.
+        """
         return self.is_failure and self is not CheckpointFailureReason.STORAGE_FULL
 
 
 class CheckpointFailure(NamedTuple):
-    """Why one checkpoint did not come about, and what is known of that."""
+    """The reason of a failure, with details."""
 
     reason: CheckpointFailureReason
     explanation: str

@@ -1,17 +1,17 @@
-"""Checkpoints in a directory of a file system, which all processes of the cluster reach.
+"""Checkpoint storage in a directory that all processes of the cluster can reach.
 
 Theory of operation
 -------------------
-A file is written under a name that begins with a dot, made durable (fsync), and only then gets its
-own name: by ``rename``, which takes the place of a file that is there, or by ``link``, which fails
-if there is one. After a ``link`` the directory is made durable, so that neither the file nor a name
-in that directory is lost. A file that was renamed alone waits for that: the parts of a checkpoint
-count once its metadata is there, which is linked beside them when all are written. (To make each
-name durable took as long as to write a small part.) Whatever fails removes what has been written so
-far; what a killed process leaves is removed with its directory.
+A file is written under a name that begins with a dot, and made durable (fsync). After that it gets
+its own name. ``write`` uses ``rename``, which replaces an existing file; ``create`` uses
+``link``, which fails if a file exists. After a ``link`` the directory is made durable, which covers
+all names in it. A renamed file is not durable by itself. That suffices for the parts of a
+checkpoint, because the metadata is linked in the same directory after all parts are written. (A
+sync per name took as long as writing a small part.) A failed call removes its files. The remains of
+a killed process are removed with their directory.
 
-Every call of the operating system runs in a thread, because a disk may take seconds. A call that is
-cancelled waits for its thread first: no thread writes to a file that is closed, or removed.
+Every system call runs in a thread, because a disk may take seconds. A cancelled call first waits
+for its thread, so that no thread writes to a closed or removed file.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ __all__ = ["FileStorage"]
 
 BLOCK_BYTES = 1 << 20
 COLLECT_S = 0.002
-"""How much is collected, and for how long, before a thread writes it: with less, handing it over
-takes longer than writing it; with more, collecting it keeps the event loop from others."""
+"""Size in bytes and time in seconds up to which blocks are collected before a thread writes them.
+With less, the switch to the thread takes longer than the write. With more, collecting keeps the
+event loop from other work."""
 
 _UNFINISHED = ".unfinished"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -47,7 +48,7 @@ Result = TypeVar("Result")
 
 
 class FileStorage:
-    """A directory; it need not be there before something is written."""
+    """A directory as checkpoint storage; it need not exist before the first write."""
 
     def __init__(self, directory: Path, config: CheckpointingConfig) -> None:
         self.location = str(directory)
@@ -55,27 +56,27 @@ class FileStorage:
         self._files_max = config.files_max
 
     async def write(self, path: str, blocks: Iterable[bytes]) -> None:
-        """As ``Storage.write``."""
+        """Write a file; see ``Storage.write``."""
         with self._explained("write", path):
             unfinished = _Unfinished(self._directory / path)
             try:
                 for block, is_last in _collected(blocks):
-                    # Each turn of a thread is one of the loop, which others may keep for long.
+                    # Each call of the thread waits for a turn of the loop, which may be busy.
                     await _in_thread(unfinished.write_last if is_last else unfinished.write, block)
             except BaseException:
                 unfinished.give_up()
                 raise
             finally:
-                # Two calls of the system, made here even if this task is being cancelled.
+                # Two system calls, made without a thread even if this task is being cancelled.
                 unfinished.remove()
 
     async def create(self, path: str, content: bytes) -> bool:
-        """As ``Storage.create``."""
+        """Create a file; see ``Storage.create``."""
         with self._explained("write", path):
             return await _in_thread(_create, self._directory / path, content)
 
     async def read(self, path: str, bytes_max: int) -> bytes:
-        """As ``Storage.read``."""
+        """Read a file; see ``Storage.read``."""
         with self._explained("read", path):
             content = await _in_thread(_read, self._directory / path, 0, bytes_max + 1)
         if len(content) > bytes_max:
@@ -85,12 +86,12 @@ class FileStorage:
         return content
 
     async def read_range(self, path: str, start: int, length: int) -> bytes:
-        """As ``Storage.read_range``."""
+        """Read a range of a file; see ``Storage.read_range``."""
         with self._explained("read", path):
             return await _in_thread(_read, self._directory / path, start, length)
 
     async def files(self, directory: str = "") -> dict[str, int]:
-        """As ``Storage.files``."""
+        """List files with their sizes; see ``Storage.files``."""
         with self._explained("list", directory):
             found = await _in_thread(self._walk, self._directory / directory)
         if len(found) > self._files_max:
@@ -101,27 +102,27 @@ class FileStorage:
         return dict(sorted(found.items()))
 
     async def directories(self, directory: str = "") -> list[str]:
-        """As ``Storage.directories``."""
+        """List subdirectories; see ``Storage.directories``."""
         with self._explained("list", directory):
             return await _in_thread(_directories, self._directory / directory)
 
     async def delete(self, path: str) -> None:
-        """As ``Storage.delete``."""
+        """Delete a file; see ``Storage.delete``."""
         with self._explained("remove", path):
             await _in_thread(_delete, self._directory / path)
 
     async def delete_unfinished(self, directory: str) -> None:
-        """As ``Storage.delete_unfinished``."""
+        """Delete unfinished files; see ``Storage.delete_unfinished``."""
         with self._explained("clean", directory):
             await _in_thread(_delete_unfinished, self._directory / directory)
 
     async def delete_directory(self, directory: str) -> None:
-        """As ``Storage.delete_directory``; the directory goes, too."""
+        """Delete a directory with its files; see ``Storage.delete_directory``."""
         with self._explained("remove", directory):
             await _in_thread(_delete_directory, self._directory / directory)
 
     def _walk(self, top: Path) -> dict[str, int]:
-        """Return files and sizes, one more than are allowed at most."""
+        """Return files with their sizes, at most one more than the limit."""
         found: dict[str, int] = {}
         for folder, _, names in os.walk(top, onerror=_unless_gone):
             for name in names:
@@ -135,7 +136,7 @@ class FileStorage:
 
     @contextmanager
     def _explained(self, done: str, path: str) -> Iterator[None]:
-        """Turn what the operating system says into an error that names the path."""
+        """Convert an error of the operating system to one that names the path."""
         try:
             yield
         except OSError as cause:
@@ -149,7 +150,7 @@ class FileStorage:
 
 
 async def _in_thread(function: Callable[..., Result], *arguments: object) -> Result:
-    """Call a function in a thread; a cancellation takes effect when it has returned."""
+    """Call a function in a thread; a cancellation takes effect when the function has returned."""
     running = asyncio.get_running_loop().run_in_executor(None, partial(function, *arguments))
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
@@ -158,13 +159,13 @@ async def _in_thread(function: Callable[..., Result], *arguments: object) -> Res
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
-        running.exception()  # nobody else asks for it
+        running.exception()  # Mark the error as retrieved: no caller is left to take it.
         raise cancelled
     return running.result()
 
 
 def _collected(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Join small blocks to ones that are worth a thread; say of each whether it is the last."""
+    """Join small blocks into blocks worth a thread call; yield each with whether it is the last."""
     waiting: list[bytes] = []
     size = 0
     began = monotonic()
@@ -179,7 +180,7 @@ def _collected(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 class _Unfinished:
-    """A file that has not got its name yet."""
+    """A file that does not have its final name yet."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
@@ -196,18 +197,18 @@ class _Unfinished:
             left = left[os.write(self._descriptor, left) :]
 
     def write_last(self, block: bytes) -> None:
-        """Write what is left, and give it its name."""
+        """Write the last block, and give the file its name."""
         self.write(block)
         self.take_place()
 
     def take_place(self) -> None:
-        """Give it its name, in place of a file that has it."""
+        """Give the file its name; replace an existing file."""
         self._sync()
         self._path.rename(self._target)
         self._has_place = True
 
     def take_free_place(self) -> bool:
-        """Give it its name unless a file has it."""
+        """Give the file its name unless another file has it; return whether it was given."""
         self._sync()
         try:
             self._target.hardlink_to(self._path)
@@ -217,12 +218,12 @@ class _Unfinished:
         return True
 
     def give_up(self) -> None:
-        """Take it away again if it has got its name meanwhile, and nobody has been told."""
+        """Remove the file again if it got its name in a call that did not return normally."""
         if self._has_place:
             self._target.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Close it, and remove its first name, if it has that still."""
+        """Close the file, and remove its temporary name if it still exists."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._path.unlink(missing_ok=True)
@@ -276,7 +277,7 @@ def _delete_directory(top: Path) -> None:
 
 
 def _make_directory(directory: Path) -> None:
-    """Make a directory and those above it, and have them survive a loss of power."""
+    """Create a directory with its parents, and make them durable."""
     if not directory.is_dir():
         _make_directory(directory.parent)
         with suppress(FileExistsError):
@@ -285,7 +286,7 @@ def _make_directory(directory: Path) -> None:
 
 
 def _sync(directory: Path) -> None:
-    """Have the names in a directory survive a loss of power."""
+    """Make the names in a directory durable."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -294,6 +295,6 @@ def _sync(directory: Path) -> None:
 
 
 def _unless_gone(error: OSError) -> None:
-    """Pass over a directory that somebody has just removed."""
+    """Ignore a directory that was removed concurrently."""
     if not isinstance(error, FileNotFoundError):
         raise error

@@ -1,7 +1,7 @@
-"""What is kept in a directory that a person names: all jobs', one job's, or one checkpoint's.
+"""Search for checkpoints in a directory of all jobs, of one job, or of one checkpoint.
 
-A directory of all jobs has one of each job in it, and that one of each checkpoint. A checkpoint's
-may have been moved or copied elsewhere, under any name.
+A directory of all jobs has one subdirectory per job, which has one per checkpoint. A directory of
+one checkpoint may have been moved or copied to another place, under any name.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ __all__ = ["KeptCheckpoint", "find_checkpoints"]
 
 
 class KeptCheckpoint(NamedTuple):
-    """A checkpoint that was found, good or not."""
+    """A checkpoint that was found, valid or not."""
 
     storage: Storage
     directory: str
-    """Its path in ``storage``."""
+    """Path in ``storage``."""
     state: str
-    """``complete``; ``incomplete``: being made, or given up; ``copied``: no journal tells of it."""
+    """``complete``; ``incomplete``: in progress or abandoned; ``copied``: not in a journal."""
     metadata: CheckpointMetadata | None
     error: CheckpointError | None
-    """Why there is no metadata, for one that should have some."""
+    """Why required metadata is absent."""
 
     @property
     def location(self) -> str:
-        """Where it is, for people."""
+        """Location of the checkpoint, for people."""
         return f"{self.storage.location}/{self.directory}"
 
     async def verify(self) -> list[CheckpointError]:
-        """Read all of it, and return an error for each bad file."""
+        """Read the whole checkpoint; return an error for each bad file."""
         if self.metadata is None:
             missing = CheckpointNotFoundError(
                 f"{self.location} is incomplete: it has no {METADATA}"
@@ -54,9 +54,9 @@ class KeptCheckpoint(NamedTuple):
 
 
 async def find_checkpoints(location: str, config: CheckpointingConfig) -> list[KeptCheckpoint]:
-    """Return the checkpoints of a directory or URL, job by job, the first one made first.
+    """Return the checkpoints of a directory or URL, by job and in the order of their creation.
 
-    CheckpointNotFoundError if there is no such directory, or there are none in it.
+    Raises CheckpointNotFoundError if there is no such directory, or no checkpoint in it.
     """
     storage = open_storage(location, config)
     paths = [PurePosixPath(path) for path in await storage.files()]
@@ -118,6 +118,6 @@ async def _kept(
 
 
 def _above(location: str) -> tuple[str, str]:
-    """A directory's own and its name; for a URL too."""
+    """Return the parent directory and the name; works for URLs, too."""
     above, _, name = location.rpartition("/")
     return above or "/", name

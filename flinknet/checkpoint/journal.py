@@ -1,19 +1,18 @@
-"""The journal of a job's checkpoints: who may complete them, and which are complete.
+"""The journal of a job's checkpoints: which attempt may complete them, and which are complete.
 
 Theory of operation
 -------------------
-The journal is a row of small files, numbered from 0, each created only if there is none of its
-number (``FORMAT.md``, section 4). An attempt of the job begins with an entry in which it takes
-over; each checkpoint that it completes is the next entry. A coordinator that has been replaced, and
-does not know it yet, writes the number at which its successor took over: it finds the entry there,
-and has completed nothing. So *created only if absent* is all that a place for checkpoints must be
-able to do, and every file system and object store is.
+The journal is a sequence of small files, numbered from 0. Each is created only if the number is
+free (``FORMAT.md``, section 4). An attempt of the job begins with an entry that claims the
+checkpoints, and every checkpoint that it completes is the next entry. A coordinator that was
+replaced and does not know it tries the number with which its successor has claimed. It finds the
+entry there, and so it has completed nothing. *Create if absent* is the only guarantee required of
+the storage, and every file system and object store offers it.
 
     an attempt's next number = the number of its last entry + 1
-    entries in which an attempt takes over are never removed; others go with their checkpoint
+    claims are never removed; other entries are removed with their checkpoint
 
-The second line makes the first one safe: the number that a replaced attempt would write next is
-always taken.
+The second rule makes the first one safe: the next number of a replaced attempt is always taken.
 """
 
 from __future__ import annotations
@@ -35,38 +34,38 @@ __all__ = [
 ]
 
 JOURNAL = "journal"
-"""Name of the directory."""
+"""Name of the journal's directory."""
 
 _PATH = re.compile(rf"{JOURNAL}/([0-9]{{20}})")
 ENTRY_BYTES_MAX = 4096
-"""Far more than an entry has."""
+"""Upper limit for the size of an entry, far more than an entry has."""
 
 
 class Entry(NamedTuple):
-    """One entry: an attempt takes over, or has completed the checkpoint in a directory."""
+    """One entry: an attempt claims the checkpoints, or has completed one in a directory."""
 
     attempt: int
     completed: str | None = None
 
 
 def entry_path(number: int) -> str:
-    """Return the path of an entry; by name they are in order."""
+    """Return the path of an entry; paths sort by number."""
     return f"{JOURNAL}/{number:020d}"
 
 
 def entry_number(path: str) -> int | None:
-    """Return the number of the entry with this path, None if it is none's."""
+    """Return the number of the entry with this path, or None if the path is not an entry's."""
     found = _PATH.fullmatch(path)
     return int(found[1]) if found else None
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Return the file's bytes."""
+    """Return the file for an entry."""
     return put_in_envelope({"what": "entry", **entry._asdict()}, ENTRY_BYTES_MAX)
 
 
 def decode_entry(file: bytes, name: str) -> Entry:
-    """Return what a file says. CheckpointCorruptedError, with ``name``, if it is no entry."""
+    """Return the entry in a file. Raises CheckpointCorruptedError, with ``name``, if invalid."""
     content = open_envelope(file, name)
     attempt, completed = content.get("attempt"), content.get("completed")
     if content.get("what") != "entry" or type(attempt) is not int or attempt < 0:

@@ -1,4 +1,4 @@
-"""From what a person writes to a place for checkpoints: a path of a directory, or a URL."""
+"""Conversion of a user's path or URL to checkpoint storage."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["absolute_place", "open_storage"]
 
 
 def open_storage(location: str, config: CheckpointingConfig) -> Storage:
-    """Return the place that ``location`` names, without touching it.
+    """Return the storage at ``location``, without accessing it.
 
-    ConfigurationError for an empty one, for a URL that obstore, the extra flinknet[obstore], does
-    not know, and for one that no other process can read.
+    Raises ConfigurationError for an empty location, for one that other processes cannot read, and
+    for a URL unknown to obstore (the extra flinknet[obstore]).
     """
     if not location:
         raise ConfigurationError(
@@ -47,6 +47,6 @@ def open_storage(location: str, config: CheckpointingConfig) -> Storage:
 
 
 def absolute_place(location: str) -> str:
-    """Return the same place as other processes name it: a relative path is one of this process."""
+    """Return the location in a form for other processes: relative paths are made absolute."""
     path = local_path(location) if location else None
     return location if path is None else str(path.absolute())

@@ -1,11 +1,11 @@
-"""What a checkpoint says of itself: its ``metadata``, written last.
+"""The metadata of a checkpoint, its last file to be written.
 
-A checkpoint is self-describing: with its metadata and the files beside it nothing else is needed to
-restore it. The state of a subtask is in *parts*, one for each kind of state, and a part is a row of
-*sections*, each with a label, its length and its checksum: the key groups of keyed state, the names
-of operator state, the channels of what was in flight. So a subtask of a job with another
-parallelism reads, and checks, those sections alone that are its own. A small part stands in the
-metadata itself. ``FORMAT.md`` has the bytes.
+A checkpoint is self-describing: its metadata and the files beside it suffice to restore it. The
+state of a subtask consists of *parts*, one for each kind of state. A part is a sequence of
+*sections*, each with a label, a length and a checksum. Labels are the key groups of keyed state,
+the names of operator state, and the channels of data in flight. So a subtask of a job with another
+parallelism reads and checks only its own sections. A small part is stored in the metadata itself.
+``FORMAT.md`` defines the bytes.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ METADATA = "metadata"
 _KINDS = {kind.name.lower(): kind for kind in CheckpointKind}
 
 PART_NAME = r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}"
-"""What a part may be called: nothing that leaves the directory, on any file system."""
+"""Legal names of parts: names that stay within the directory on any file system."""
 
 _DIRECTORY = re.compile(r"(checkpoint|savepoint)-(0|[1-9][0-9]{0,18})-attempt-(0|[1-9][0-9]{0,18})")
 
 Label: TypeAlias = int | str | tuple[int, int]
-"""What a section is of: a key group; a state's name; a gate and its channel, or a partition and its
-subpartition, as they are numbered in the subtask."""
+"""Label of a section: a key group; the name of a state; a gate and its channel, or a partition and
+its subpartition, as numbered in the subtask."""
 
 
 class CheckpointDirectory(NamedTuple):
     """The directory of one checkpoint, below that of its job.
 
-    Attempts have directories of their own, so that what one that was replaced still writes is never
-    mixed with what its successor writes.
+    Each attempt has its own directories, so that files that a replaced attempt still writes never
+    mix with those of its successor.
     """
 
     is_savepoint: bool
@@ -67,13 +67,13 @@ class CheckpointDirectory(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> CheckpointDirectory | None:
-        """Return the directory with this name, None if no checkpoint's is called so."""
+        """Return the directory with this name, or None if it is not a checkpoint's."""
         found = _DIRECTORY.fullmatch(name)
         return cls(found[1] == "savepoint", int(found[2]), int(found[3])) if found else None
 
 
 class StateKind(StrEnum):
-    """The kinds of state that a subtask has; each is one part at most."""
+    """The kinds of a subtask's state; a subtask has at most one part of each."""
 
     KEYED = "keyed"
     OPERATOR = "operator"
@@ -82,7 +82,7 @@ class StateKind(StrEnum):
 
 
 class Section(NamedTuple):
-    """A part's bytes from the end of the section before it on."""
+    """A range of a part's bytes, which begins at the end of the section before."""
 
     label: Label
     size_bytes: int
@@ -94,21 +94,21 @@ class StatePart(NamedTuple):
 
     sections: tuple[Section, ...]
     name: str | None = None
-    """The file beside the metadata that holds it; None if ``inline`` does."""
+    """The file that holds the part, beside the metadata; None if ``inline`` holds it."""
     inline: bytes = b""
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all sections."""
+        """Size of all sections in bytes."""
         return sum(section.size_bytes for section in self.sections)
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """What its sections are of, in their order."""
+        """Labels of the sections, in their order."""
         return tuple(section.label for section in self.sections)
 
     def offsets(self) -> Iterator[tuple[Section, int]]:
-        """Yield each section and where it begins."""
+        """Yield each section with its offset."""
         start = 0
         for section in self.sections:
             yield section, start
@@ -116,7 +116,7 @@ class StatePart(NamedTuple):
 
 
 class SubtaskState(NamedTuple):
-    """The state of one subtask of an operator. Without a part it is empty."""
+    """The state of one subtask of an operator. Kinds without a part are empty."""
 
     subtask_index: int
     parts: Mapping[StateKind, StatePart]
@@ -125,28 +125,31 @@ class SubtaskState(NamedTuple):
 
     @property
     def has_own_state(self) -> bool:
-        """Whether its operator has state there; what was in flight is not its operator's."""
+        """Whether the operator has state in this subtask; data in flight does not count."""
         return not self.parts.keys().isdisjoint((StateKind.KEYED, StateKind.OPERATOR))
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all parts."""
+        """Size of all parts in bytes."""
         return sum(part.size_bytes for part in self.parts.values())
 
 
 class OperatorState(NamedTuple):
-    """The state of one operator: that of all its subtasks that have some."""
+    """The state of one operator: the states of its subtasks, as far as they have any."""
 
     uid: str
-    """What the operator is called in every version of the job."""
+    """Identity of the operator in every version of the job."""
     parallelism: int
     max_parallelism: int
     """Number of key groups, which cannot change."""
     subtasks: tuple[SubtaskState, ...] = ()
 
     def finished_at(self, parallelism: int) -> set[int]:
-        """The subtasks that have finished, of so many: if all had, they all have at any number; if
-        some had, none of others, which share what the rest of them had left."""
+        """Return the subtasks that have finished, for a job with ``parallelism`` subtasks.
+
+        If all had finished, all have finished at any parallelism. If some had, none has at another
+        parallelism, because the new subtasks share the rest of the unfinished ones.
+        """
         finished = {subtask.subtask_index for subtask in self.subtasks if subtask.finished}
         if len(finished) == self.parallelism:
             return set(range(parallelism))
@@ -154,28 +157,28 @@ class OperatorState(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """An exchange of the job, as the labels of what was in flight number it.
+    """An exchange of the job, with its numbers in the labels of data in flight.
 
-    Numbers change with the job: another chain, or one exchange more, and they are others. So who
-    restores finds an exchange by the operators at its ends.
+    The numbers change with the job, for example with another chain or one more exchange. So a
+    restore identifies an exchange by the operators at its ends.
     """
 
     sender: str
-    """The uid of the operator whose records it carries."""
+    """Uid of the operator that emits the records."""
     tag: str | None
-    """Which side output of that operator; None for its main output."""
+    """Side output of that operator; None for its main output."""
     sender_head: str
-    """The uid of the first operator of that one's chain, whose state has what was in flight."""
+    """Uid of the first operator in the sender's chain; its state has the data in flight."""
     partition: int
-    """Its number in the sender's chain: the first of a label of kind ``output``."""
+    """Number of the exchange in the sender's chain: first item of a label of kind ``output``."""
     receiver: str
-    """The uid of the operator that reads it, which is the first of its chain."""
+    """Uid of the operator that reads the exchange, the first of its chain."""
     input: int
-    """Which of the receiver's inputs it is for: 0, or 1 for the second of two."""
+    """Input of the receiver: 0, or 1 for the second of two."""
     gate: int
-    """Its number at the receiver: the first of a label of kind ``input``."""
+    """Number of the exchange at the receiver: first item of a label of kind ``input``."""
     partitioner: str
-    """The partitioner's name, ``"HASH"``."""
+    """Name of the partitioner, such as ``"HASH"``."""
     pointwise: bool
     """Whether a subtask was connected with some subtasks of the other side, not with all."""
     stamped: bool
@@ -183,43 +186,43 @@ class Exchange(NamedTuple):
 
 
 class CheckpointMetadata(NamedTuple):
-    """Everything that a checkpoint says of itself."""
+    """The description of one checkpoint."""
 
     job_id: str
     job: str
-    """The job's name, for people."""
+    """Name of the job, for people."""
     attempt: int
-    """The execution of the job that made it."""
+    """Execution of the job that created the checkpoint."""
     checkpoint_id: int
     kind: CheckpointKind
     triggered_ms: int
-    """When its barriers were created, in milliseconds since 1970."""
+    """Creation time of the barriers, in milliseconds since 1970."""
     completed_ms: int
     operators: tuple[OperatorState, ...]
     written_by: str = ""
-    """The version of flinknet, for people."""
+    """Version of flinknet, for people."""
     exchanges: tuple[Exchange, ...] = ()
-    """Those of the job, if something was in flight; else there are none."""
+    """The exchanges of the job; empty if no data was in flight."""
 
     @property
     def directory(self) -> CheckpointDirectory:
-        """Where it is kept."""
+        """Directory of the checkpoint."""
         return CheckpointDirectory(self.kind.is_savepoint, self.checkpoint_id, self.attempt)
 
     @property
     def duration_ms(self) -> int:
-        """Time from the trigger to the completion; clocks may have been set meanwhile."""
+        """Time from the trigger to the completion; at least 0 if a clock was set meanwhile."""
         return max(self.completed_ms - self.triggered_ms, 0)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all state, that in the metadata included."""
+        """Size of all state in bytes, including state in the metadata."""
         return sum(
             subtask.size_bytes for operator in self.operators for subtask in operator.subtasks
         )
 
     def parts(self) -> Iterator[tuple[OperatorState, SubtaskState, StateKind, StatePart]]:
-        """Yield every part and whose it is."""
+        """Yield every part with its operator, its subtask and its kind."""
         for operator in self.operators:
             for subtask in operator.subtasks:
                 for kind, part in subtask.parts.items():
@@ -231,7 +234,7 @@ class CheckpointMetadata(NamedTuple):
 
 
 def encode_metadata(metadata: CheckpointMetadata, bytes_max: int) -> bytes:
-    """Return the file's bytes. CheckpointError if they are more than ``bytes_max``."""
+    """Return the file. Raises CheckpointError if it exceeds ``bytes_max``."""
     content = metadata._asdict() | {
         "kind": metadata.kind.name.lower(),
         "operators": [*map(_operator_out, metadata.operators)],
@@ -243,7 +246,7 @@ def encode_metadata(metadata: CheckpointMetadata, bytes_max: int) -> bytes:
 
 
 def decode_metadata(file: bytes, name: str) -> CheckpointMetadata:
-    """Return what a file says. CheckpointCorruptedError, with ``name``, if it is no metadata."""
+    """Return the metadata in a file. Raises CheckpointCorruptedError, with ``name``, if invalid."""
     content = open_envelope(file, name)
     try:
         return _metadata_in(content)

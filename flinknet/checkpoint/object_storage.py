@@ -1,8 +1,8 @@
-"""Checkpoints in an object store, by ``obstore``: the extra ``flinknet[obstore]``.
+"""Checkpoint storage in an object store, by ``obstore`` (the extra ``flinknet[obstore]``).
 
-An object appears whole or not at all by itself. Large ones are sent in several parts, as they are
-made. *Created only if absent* is what S3, Google's, Azure's and R2's stores do; keys, regions and
-endpoints are taken from the environment, as obstore's documentation has them.
+An object store creates an object completely or not at all. Large objects are sent in parts while
+they are produced. The stores of S3, Google, Azure and R2 support *create if absent*. Keys, regions
+and endpoints come from the environment, as described in obstore's documentation.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ __all__ = ["ObjectStorage"]
 
 
 class ObjectStorage:
-    """An object store, from its prefix on."""
+    """An object store below a prefix, as checkpoint storage."""
 
     def __init__(self, store: ObjectStore, location: str, config: CheckpointingConfig) -> None:
-        """``store`` is any of obstore's; whoever made it has given it its prefix."""
+        """``store`` is any of obstore's stores, already limited to its prefix."""
         self.location = location
         self._store = store
         self._files_max = config.files_max
 
     async def write(self, path: str, blocks: Iterable[bytes]) -> None:
-        """As ``Storage.write``."""
+        """Write an object; see ``Storage.write``."""
         with self._explained("write", path):
             await obstore.put_async(self._store, path, _one_by_one(blocks))
 
     async def create(self, path: str, content: bytes) -> bool:
-        """As ``Storage.create``."""
+        """Create an object; see ``Storage.create``."""
         with self._explained("write", path):
             try:
                 await obstore.put_async(self._store, path, content, mode="create")
@@ -47,7 +47,7 @@ class ObjectStorage:
         return True
 
     async def read(self, path: str, bytes_max: int) -> bytes:
-        """As ``Storage.read``."""
+        """Read an object; see ``Storage.read``."""
         with self._explained("read", path):
             found = await obstore.get_async(self._store, path)
             if found.meta["size"] > bytes_max:
@@ -57,7 +57,7 @@ class ObjectStorage:
             return bytes(await found.bytes_async())
 
     async def read_range(self, path: str, start: int, length: int) -> bytes:
-        """As ``Storage.read_range``."""
+        """Read a range of an object; see ``Storage.read_range``."""
         with self._explained("read", path):
             size = (await obstore.head_async(self._store, path))["size"]
             if start >= size or not length:
@@ -66,7 +66,7 @@ class ObjectStorage:
             return bytes(found)
 
     async def files(self, directory: str = "") -> dict[str, int]:
-        """As ``Storage.files``."""
+        """List objects with their sizes; see ``Storage.files``."""
         found: dict[str, int] = {}
         with self._explained("list", directory):
             async for listed in obstore.list(self._store, prefix=directory or None):
@@ -81,21 +81,21 @@ class ObjectStorage:
         return dict(sorted(found.items()))
 
     async def directories(self, directory: str = "") -> list[str]:
-        """As ``Storage.directories``: what stands before the next ``/`` in keys."""
+        """List the key prefixes up to the next ``/``; see ``Storage.directories``."""
         with self._explained("list", directory):
             found = await obstore.list_with_delimiter_async(self._store, prefix=directory or None)
         return sorted(prefix.rpartition("/")[2] for prefix in found["common_prefixes"])
 
     async def delete(self, path: str) -> None:
-        """As ``Storage.delete``."""
+        """Delete an object; see ``Storage.delete``."""
         with self._explained("remove", path), suppress(FileNotFoundError):
             await obstore.delete_async(self._store, path)
 
     async def delete_unfinished(self, directory: str) -> None:
-        """As ``Storage.delete_unfinished``: what is not complete is no object, and none is left."""
+        """Do nothing: an unfinished upload is not an object, and leaves none."""
 
     async def delete_directory(self, directory: str) -> None:
-        """As ``Storage.delete_directory``."""
+        """Delete all objects with a prefix; see ``Storage.delete_directory``."""
         with self._explained("remove", directory):
             async for listed in obstore.list(self._store, prefix=directory):
                 for one in listed:
@@ -104,7 +104,7 @@ class ObjectStorage:
 
     @contextmanager
     def _explained(self, done: str, path: str) -> Iterator[None]:
-        """Turn what obstore says into an error that names the path."""
+        """Convert an error of obstore to one that names the path."""
         try:
             yield
         except FileNotFoundError as cause:
@@ -112,7 +112,7 @@ class ObjectStorage:
                 f"cannot {done} {self.location}/{path}: there is no such object"
             ) from cause
         except (BaseError, OSError) as cause:
-            reason = str(cause).partition("\n")[0]  # what follows is for who debugs obstore
+            reason = str(cause).partition("\n")[0]  # The rest is for debugging obstore.
             raise CheckpointStorageError(
                 f"cannot {done} {self.location}/{path}: {reason}"
             ) from cause

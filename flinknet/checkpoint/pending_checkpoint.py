@@ -1,4 +1,4 @@
-"""A checkpoint under way: which subtasks have taken part, and how it ends.
+"""A pending checkpoint: the subtasks that have taken part, and the outcome.
 
 Theory of operation
 -------------------
@@ -7,15 +7,15 @@ Theory of operation
     PENDING     ACKNOWLEDGE -> COMPLETING, ABORT -> ABORTED
     COMPLETING  COMPLETE -> COMPLETED, ABORT -> ABORTED
 
-It is PENDING until every subtask of the job has acknowledged it, or has finished: one that has come
-to its end has nothing left to capture, and takes part by having finished. COMPLETING is the time in
-which its metadata is written, and only COMPLETED means that the job can be restored from it.
+A checkpoint is PENDING until every subtask of the job has acknowledged it or has finished. A
+finished subtask has no state left to capture, so finishing counts as taking part. In COMPLETING the
+metadata is written; a job can only be restored from a COMPLETED checkpoint.
 
-A subtask that finishes after it has acknowledged keeps what it captured then: what it has done
-since is done again by whoever restores the checkpoint.
+A subtask that finishes after its acknowledgement keeps the state captured then. Its later work is
+repeated after a restore.
 
-Owned: the expected subtasks that have not answered, the reports of those that have. Invariant: both
-together, and those that have finished, are all subtasks of the job, and none is in two of them.
+Invariant: every subtask of the job is in exactly one of the sets of missing, reported and finished
+subtasks.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ __all__ = [
 ]
 
 SubtaskId: TypeAlias = tuple[int, int]
-"""(vertex, index)"""
+"""Pair (vertex, index)."""
 
 
 class CheckpointEvent(Enum):
-    """What happens to a checkpoint."""
+    """An event in the life of a checkpoint."""
 
     ACKNOWLEDGE = "every subtask has acknowledged it"
     COMPLETE = "its metadata is written"
@@ -50,7 +50,7 @@ class CheckpointEvent(Enum):
 
 
 class CheckpointState(Enum):
-    """Where a checkpoint stands."""
+    """The state of a checkpoint."""
 
     PENDING = "subtasks are still to acknowledge it"
     COMPLETING = "its metadata is being written"
@@ -59,7 +59,7 @@ class CheckpointState(Enum):
 
     @property
     def is_terminal(self) -> bool:
-        """Nothing changes any more."""
+        """Whether the state is final."""
         return not any((self, event) in TRANSITIONS for event in CheckpointEvent)
 
 
@@ -76,34 +76,34 @@ TRANSITIONS: Transitions[CheckpointState, CheckpointEvent] = Transitions(
 
 
 class SubtaskReport(NamedTuple):
-    """What a subtask says of its part in a checkpoint."""
+    """A subtask's report on its part in a checkpoint."""
 
     handle: bytes = b""
-    """Where it has written its state: opaque to who keeps the books."""
+    """Location of the written state, opaque to the coordinator."""
     start_delay_ms: float = 0.0
-    """From the trigger to the first barrier."""
+    """Time from the trigger to the first barrier."""
     alignment_ms: float = 0.0
-    """From the first barrier to the last."""
+    """Time from the first barrier to the last."""
     sync_ms: float = 0.0
-    """How long records waited while the state was captured."""
+    """Time for which records waited while the state was captured."""
     async_ms: float = 0.0
-    """How long the state was then written."""
+    """Time for writing the state."""
     state_bytes: int = 0
-    """Of all that was written, ``persisted_bytes`` included."""
+    """Size of all written state, including ``persisted_bytes``."""
     processed_bytes: int = 0
-    """In-flight bytes that were processed during the alignment."""
+    """Bytes in flight that were processed during the alignment."""
     persisted_bytes: int = 0
-    """In-flight bytes that became part of the checkpoint."""
+    """Bytes in flight that became part of the checkpoint."""
     finished: bool = False
-    """Whether its last record was in front of the checkpoint, so that it need not run again."""
+    """Whether the last record preceded the checkpoint, so that the subtask need not run again."""
     unaligned: bool = False
-    """Whether its barriers have overtaken data."""
+    """Whether barriers have overtaken data."""
     acknowledged_ms: int = 0
-    """When that came, in milliseconds since 1970, by the coordinator's clock."""
+    """Arrival of the report, in milliseconds since 1970, by the coordinator's clock."""
 
 
 class PendingCheckpoint:
-    """One checkpoint. Times are the coordinator's clock, in seconds."""
+    """One checkpoint. Times are seconds of the coordinator's clock."""
 
     def __init__(
         self,
@@ -123,25 +123,25 @@ class PendingCheckpoint:
         self.reason: CheckpointFailureReason | None = None
         self.reports: dict[SubtaskId, SubtaskReport] = {}
         self.missing = set(expected)
-        """Those that have neither acknowledged nor finished."""
+        """Subtasks that have neither acknowledged nor finished."""
         self.finished = set(finished)
-        """Those that had finished before they could capture anything."""
+        """Subtasks that had finished before they could capture any state."""
         self.triggered: set[SubtaskId] = set()
-        """Those that were told to begin it; the others are told by a barrier."""
+        """Subtasks that the coordinator has triggered; the others are triggered by a barrier."""
         self._subtasks = self.missing | self.finished
 
     @property
     def can_be_subsumed(self) -> bool:
-        """Whether nobody needs it once a later one is complete."""
+        """Whether a later complete checkpoint makes this one obsolete."""
         return not self.kind.is_savepoint
 
     @property
     def stops(self) -> bool:
-        """Whether the job ends with it."""
+        """Whether the job stops with it."""
         return self.kind.stops
 
     def acknowledge(self, subtask: SubtaskId, report: SubtaskReport) -> bool:
-        """A subtask has taken part; whether that was news, and expected."""
+        """Add a subtask's report; return False if it is unexpected or repeated."""
         if self.state is not CheckpointState.PENDING or subtask not in self.missing:
             return False
         self.missing.discard(subtask)
@@ -150,18 +150,18 @@ class PendingCheckpoint:
         return True
 
     def subtask_finished(self, subtask: SubtaskId) -> None:
-        """A subtask has come to its end, and with that takes part if it has not done so."""
+        """Count a finished subtask as taking part, unless it has acknowledged."""
         if self.state is CheckpointState.PENDING and subtask in self.missing:
             self.missing.discard(subtask)
             self.finished.add(subtask)
             self._advance()
 
     def complete(self) -> None:
-        """Its metadata is written."""
+        """Note that the metadata is written."""
         self._become(CheckpointEvent.COMPLETE)
 
     def abort(self, reason: CheckpointFailureReason) -> None:
-        """It will not come about."""
+        """Abort the checkpoint for a reason."""
         self._become(CheckpointEvent.ABORT)
         self.reason = reason
 
@@ -173,7 +173,7 @@ class PendingCheckpoint:
         self.state = TRANSITIONS[self.state, event]
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if the state is inconsistent."""
         parts = self.missing, set(self.reports), self.finished
         assert set().union(*parts) == self._subtasks, "a subtask is nowhere"
         assert sum(map(len, parts)) == len(self._subtasks), "a subtask is in two places"

@@ -1,6 +1,6 @@
-"""One checkpoint or savepoint, wherever it lies: found by its place, read, verified.
+"""Access to one checkpoint or savepoint by its location.
 
-Nothing but its own directory is needed, which may have been moved or copied, under any name.
+Only the directory of the checkpoint is needed. It may have been moved or copied, under any name.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = ["CheckpointReader", "PartReader"]
 
 
 class PartReader(Protocol):
-    """Where the parts of a checkpoint are read: among a job's checkpoints, or wherever it lies."""
+    """Reads parts of checkpoints: from a job's store, or from a single checkpoint."""
 
     def location(self, directory: CheckpointDirectory) -> str:
-        """Return where the checkpoint is, for people."""
+        """Return the location of the checkpoint, for people."""
 
     def read_part(
         self,
@@ -38,24 +38,24 @@ class PartReader(Protocol):
         part: StatePart,
         labels: Collection[Label] | None = None,
     ) -> AsyncIterator[tuple[Label, bytes]]:
-        """Yield label and content of a part's sections: those with ``labels``, or all."""
+        """Yield label and content of a part's sections: of the given labels, or of all."""
 
 
 class CheckpointReader(NamedTuple):
-    """A checkpoint whose metadata has been read; made by ``open``."""
+    """A checkpoint with its metadata; created by ``open``."""
 
     storage: Storage
     directory: str
-    """Its path in ``storage``."""
+    """Path in ``storage``."""
     metadata: CheckpointMetadata
 
     @classmethod
     async def open(cls, location: str, config: CheckpointingConfig) -> CheckpointReader:
-        """Read what the checkpoint in a directory, or at a URL, says of itself.
+        """Read the metadata of the checkpoint in a directory or at a URL.
 
-        CheckpointNotFoundError if none is there, CheckpointCorruptedError, with the file's name, if
-        its metadata is damaged, foreign or of a later version, CheckpointStorageError if the place
-        does not answer, ConfigurationError if it cannot be one.
+        Raises CheckpointNotFoundError if there is none; CheckpointCorruptedError, with the file's
+        name, if the metadata is damaged, foreign or of a later version; CheckpointStorageError if
+        the storage fails; ConfigurationError if the location is invalid.
         """
         above, _, name = open_storage(location, config).location.rpartition("/")
         storage = open_storage(above or "/", config)
@@ -71,11 +71,11 @@ class CheckpointReader(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where it is, for people."""
+        """Location of the checkpoint, for people."""
         return f"{self.storage.location}/{self.directory}"
 
     def location(self, directory: CheckpointDirectory) -> str:
-        """The same, whatever it was called when it was made."""
+        """Return the location of this checkpoint; its original directory does not matter."""
         return self.place
 
     def read_part(
@@ -84,9 +84,9 @@ class CheckpointReader(NamedTuple):
         part: StatePart,
         labels: Collection[Label] | None = None,
     ) -> AsyncIterator[tuple[Label, bytes]]:
-        """Yield label and content of a part's sections: those with ``labels``, or all."""
+        """Yield label and content of a part's sections: of the given labels, or of all."""
         return read_sections(self.storage, self.directory, part, labels)
 
     async def verify(self) -> list[CheckpointError]:
-        """Read all of it, and return an error for each bad file."""
+        """Read the whole checkpoint; return an error for each bad file."""
         return await find_damage(self.storage, self.directory, self.metadata)

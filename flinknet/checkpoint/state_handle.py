@@ -1,7 +1,7 @@
-"""What a subtask tells the coordinator of the state that it has written: operator by operator.
+"""A handle: the description of a subtask's written state, operator by operator.
 
-A handle is bytes, because whoever keeps the books of a checkpoint has no use for it; it is read
-once, when the checkpoint's metadata is put together.
+A subtask sends it to the coordinator as bytes, which are opaque to the classes that keep pending
+checkpoints. It is decoded once, when the metadata of the checkpoint is put together.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from flinknet.errors import RemoteProtocolError
 __all__ = ["OperatorParts", "decode_handle", "encode_handle"]
 
 OperatorParts: TypeAlias = Sequence[tuple[str, Mapping[StateKind, StatePart]]]
-"""(uid, its parts) of each operator of the subtask's chain, in order."""
+"""Pairs (uid, parts) of the operators of the subtask's chain, in order."""
 
 
 def encode_handle(operators: OperatorParts) -> bytes:
-    """The handle's bytes."""
+    """Return the bytes of a handle."""
     rows = [
         (uid, [(kind.value, part.name, part.inline, part.sections) for kind, part in parts.items()])
         for uid, parts in operators
@@ -31,7 +31,7 @@ def encode_handle(operators: OperatorParts) -> bytes:
 
 
 def decode_handle(handle: bytes) -> list[tuple[str, dict[StateKind, StatePart]]]:
-    """Inverse of ``encode_handle``; RemoteProtocolError if these bytes are none."""
+    """Return the content of a handle. Raises RemoteProtocolError if it is invalid."""
     try:
         rows = msgpack.unpackb(handle, use_list=False)
         return [(str(uid), dict(map(_part, parts))) for uid, parts in rows]

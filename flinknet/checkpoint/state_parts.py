@@ -1,8 +1,8 @@
-"""State parts on their way to a place for checkpoints, and back.
+"""Writing and reading of state parts.
 
-A part is made of labelled blocks, one after the other; consecutive ones with the same label are one
-section. A part that is small enough stays with the metadata, and an empty one is none at all.
-Whoever reads names the labels that it wants, and gets the sections with these, checked.
+A part is written from a sequence of labelled blocks. Consecutive blocks with the same label form
+one section. A small part is kept in the metadata, and an empty one is omitted. A reader names the
+labels that it needs and gets these sections, with verified checksums.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from flinknet.wire.checksum import crc32c
 __all__ = ["check_part", "read_sections", "write_part"]
 
 READ_BYTES = 4 << 20
-"""Most that is read at once of what may be longer; adjacent sections are read together up to it."""
+"""Maximum size in bytes of a single read; adjacent sections are read together up to it."""
 
 JOINED_BYTES = 64 << 10
 JOINED_BLOCKS_MAX = 500
-"""Small blocks are joined up to so many bytes or blocks, in half a millisecond: each block on its
-own takes a checksum, and a turn of a thread."""
+"""Small blocks are joined up to this size or number, which takes half a millisecond. Each block on
+its own would cost a checksum and a thread call."""
 
 
 async def write_part(
@@ -33,13 +33,14 @@ async def write_part(
     blocks: Iterable[tuple[Label, bytes]],
     config: CheckpointingConfig,
 ) -> StatePart | None:
-    """Write a part to ``path``, whose last name is the part's, or keep it inline.
+    """Write a part to ``path``, which ends with the part's name, or return it inline.
 
-    ``blocks`` is iterated on the event loop, in steps between which others have their turn: each
-    should take no more than a millisecond or two. A step is one large block, or up to some thousand
-    small ones. Returns None for no bytes at
-    all. Raises CheckpointError for more than ``part_bytes_max``, CheckpointStorageError, and what
-    ``blocks`` raises; then nothing is left of it.
+    ``blocks`` is iterated on the event loop, with pauses for other tasks between steps. A step
+    takes one large block, or up to some thousand small ones, and should last no more than a
+    millisecond or two.
+
+    Returns None if there are no bytes at all. Raises CheckpointError beyond ``part_bytes_max``,
+    CheckpointStorageError, and any error of ``blocks``; after an error nothing of the part is left.
     """
     content = _Content(path, config.part_bytes_max)
     passing = content.passing(blocks)
@@ -55,9 +56,9 @@ async def write_part(
 async def read_sections(
     storage: Storage, directory: str, part: StatePart, labels: Collection[Label] | None = None
 ) -> AsyncIterator[tuple[Label, bytes]]:
-    """Yield label and content of a part's sections, those with ``labels`` or all, in their order.
+    """Yield label and content of a part's sections, in order: of the given labels, or of all.
 
-    CheckpointCorruptedError, which names the file, for a section that is not what was written.
+    Raises CheckpointCorruptedError, which names the file, for a section that has changed.
     """
     name = f"{storage.location}/{directory}/{part.name or 'metadata'}"
     for start, sections in _adjacent(part, labels):
@@ -76,7 +77,7 @@ async def read_sections(
 
 
 async def check_part(storage: Storage, directory: str, part: StatePart) -> None:
-    """Raise CheckpointCorruptedError unless all sections are what was written."""
+    """Raise CheckpointCorruptedError unless all sections are as they were written."""
     name = f"{storage.location}/{directory}/{part.name or 'metadata'}"
     for section, start in part.offsets():
         checksum = 0
@@ -101,7 +102,7 @@ def _damaged(name: str, section: Section) -> CheckpointCorruptedError:
 def _adjacent(
     part: StatePart, labels: Collection[Label] | None
 ) -> Iterator[tuple[int, list[Section]]]:
-    """Yield the wanted sections that follow each other, with where they begin, some MiB each."""
+    """Yield runs of adjacent wanted sections with their offset, a few MiB at most per run."""
     start = end = 0
     run: list[Section] = []
     for section, offset in part.offsets():
@@ -119,7 +120,7 @@ def _adjacent(
 
 
 class _Content:
-    """What has passed on its way into a part: its size, and its sections."""
+    """The size and the sections of a part while its blocks are written."""
 
     def __init__(self, path: str, bytes_max: int) -> None:
         self.size_bytes = 0
@@ -128,8 +129,7 @@ class _Content:
         self._bytes_max = bytes_max
 
     def passing(self, blocks: Iterable[tuple[Label, bytes]]) -> Iterator[bytes]:
-        """Yield the blocks that have something in them, small ones of one section joined, and count
-        them."""
+        """Yield the non-empty blocks and count them; small blocks of a section are joined."""
         waiting: list[bytes] = []
         size = 0
         label: Label | None = None

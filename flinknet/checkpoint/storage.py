@@ -1,9 +1,9 @@
-"""What a place for checkpoints must be able to do: files by path, whole ones only.
+"""The interface of checkpoint storage: files by path, which appear completely or not at all.
 
-A path is names joined by ``/``, below the place's own location. What is being written has no name
-yet, so a reader finds all of a file or nothing, after a crash too; and what was created stays after
-a loss of power, with all that was written to the same directory before. Two implementations:
-``file_storage.py`` and ``object_storage.py``.
+A path consists of names joined by ``/``, below the storage's location. A file that is being written
+has no name yet. So a reader finds a complete file or none, even after a crash. A created file
+survives a loss of power, together with all files written to the same directory before. There are
+two implementations: ``file_storage.py`` and ``object_storage.py``.
 """
 
 from __future__ import annotations
@@ -15,62 +15,73 @@ __all__ = ["Storage"]
 
 
 class Storage(Protocol):
-    """A place for checkpoints. Everything raises CheckpointStorageError, which names path and
-    reason; a call that is cancelled leaves nothing half written."""
+    """Storage for checkpoints.
+
+    All methods raise CheckpointStorageError, which names path and reason. A cancelled call leaves
+    no partial file.
+    """
 
     location: str
-    """Where it is, for people."""
+    """Location of the storage, for people."""
 
     async def write(self, path: str, blocks: Iterable[bytes]) -> None:
-        """Write a file of these blocks, in place of one that may be there.
+        """Write a file of these blocks, replacing an existing one.
 
-        Blocks are asked for on the event loop, a few at a time, between which others have their
-        turn; they are best some tens of KiB. What ``blocks`` raises is raised, and nothing is
+        ``blocks`` is iterated on the event loop, a few blocks at a time, with pauses for other
+        tasks; blocks of some tens of KiB are best. An error of ``blocks`` is raised, and no file is
         written.
         """
         ...
 
     async def create(self, path: str, content: bytes) -> bool:
-        """Write a file if there is none with this path; otherwise change nothing, and return False.
+        """Write a file if none exists at this path; otherwise change nothing and return False.
 
-        Of several that try at the same time, one gets True.
+        Of several concurrent calls, exactly one returns True.
         """
         ...
 
     async def read(self, path: str, bytes_max: int) -> bytes:
-        """Return a file's content. CheckpointNotFoundError if there is none,
-        CheckpointStorageError too if it is larger than ``bytes_max``."""
+        """Return the content of a file.
+
+        Raises CheckpointNotFoundError if there is none, CheckpointStorageError if it exceeds
+        ``bytes_max``.
+        """
         ...
 
     async def read_range(self, path: str, start: int, length: int) -> bytes:
-        """Return ``length`` bytes of a file from ``start`` on, fewer where it ends before.
-        CheckpointNotFoundError if there is none."""
+        """Return ``length`` bytes of a file from ``start``, or fewer at its end.
+
+        Raises CheckpointNotFoundError if there is none.
+        """
         ...
 
     async def files(self, directory: str = "") -> dict[str, int]:
-        """Return the path and the size in bytes of every file below a directory, at any depth, in
-        order; nothing if there is no such directory. Files that are being written are left out.
+        """Return path and size in bytes of all files below a directory, at any depth, in order.
 
+        The result is empty if there is no such directory. Unfinished files are left out. Raises
         CheckpointStorageError if there are more than ``checkpointing.files_max``.
         """
         ...
 
     async def directories(self, directory: str = "") -> list[str]:
-        """Return the names of the directories in a directory, in order, those too that hold nothing
-        but files that are being written; nothing if there is no such directory."""
+        """Return the names of the subdirectories of a directory, in order.
+
+        Subdirectories that only hold unfinished files are included. The result is empty if there is
+        no such directory.
+        """
         ...
 
     async def delete(self, path: str) -> None:
-        """Remove a file, if there is one."""
+        """Remove a file, if it exists."""
         ...
 
     async def delete_unfinished(self, directory: str) -> None:
-        """Remove what killed processes have left of files that they were writing in a directory.
+        """Remove unfinished files in a directory, which killed processes have left.
 
-        Nobody may be writing there, or what is being written fails.
+        No process may be writing there, because its write would fail.
         """
         ...
 
     async def delete_directory(self, directory: str) -> None:
-        """Remove every file below a directory, also those that are being written."""
+        """Remove every file below a directory, including unfinished ones."""
         ...

@@ -1,8 +1,8 @@
-"""The checkpoints of a job, where they are kept: written by its subtasks, listed, read, verified.
+"""The stored checkpoints of a job: writing by subtasks, listing, reading and verification.
 
-Subtasks write their parts (``write_part``) and report them; the coordinator, which has claimed the
-checkpoints for its attempt (``claimed_store.py``), completes a checkpoint by writing its metadata
-and an entry in the journal. What is complete never changes; it is removed, or not.
+Subtasks write their parts (``write_part``) and report them. The coordinator, which has claimed the
+checkpoints for its attempt (``claimed_store.py``), completes a checkpoint: it writes the metadata
+and an entry in the journal. A complete checkpoint never changes; it can only be removed.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ _log = logging.getLogger("flinknet.checkpoint")
 
 
 class CompletedCheckpoint(NamedTuple):
-    """A checkpoint that the journal says is complete."""
+    """A checkpoint that is complete according to the journal."""
 
     number: int
-    """That of its entry: the later completed one has the larger number."""
+    """Number of its journal entry; it rises in the order of completion."""
     directory: CheckpointDirectory
 
 
 class LatestValid(NamedTuple):
-    """The checkpoint to restore, and what is wrong with the later ones that were passed over."""
+    """The checkpoint to restore, and the errors of the later ones that were rejected."""
 
     checkpoint: CheckpointMetadata
     refused: list[CheckpointError]
 
 
 class CheckpointStore:
-    """The checkpoints of one job. Everything raises CheckpointStorageError where the place fails.
+    """The checkpoints of one job. All methods raise CheckpointStorageError if the storage fails.
 
-    It keeps nothing in mind, so that any number of processes may have one each.
+    A store has no state, so that any number of processes may have one each.
     """
 
     def __init__(self, storage: Storage, job_id: str, config: CheckpointingConfig) -> None:
-        """``job_id`` is a name of letters, digits, ``_``, ``-`` and ``.``: a directory's."""
+        """``job_id`` is a directory name of letters, digits, ``_``, ``-`` and ``.``."""
         if re.fullmatch(PART_NAME, job_id) is None:
             raise CheckpointError(f"job {job_id!r} has no checkpoints: no directory is called so")
         self.storage = storage
@@ -69,11 +69,11 @@ class CheckpointStore:
         self.config = config
 
     def path(self, *names: object) -> str:
-        """Return the path of something below the job's directory."""
+        """Return a path below the job's directory."""
         return "/".join([self.job_id, *map(str, names)])
 
     def location(self, directory: CheckpointDirectory) -> str:
-        """Return where a checkpoint is, for people."""
+        """Return the location of a checkpoint, for people."""
         return f"{self.storage.location}/{self.path(directory)}"
 
     # -- subtasks
@@ -81,9 +81,9 @@ class CheckpointStore:
     async def write_part(
         self, directory: CheckpointDirectory, name: str, blocks: Iterable[tuple[Label, bytes]]
     ) -> StatePart | None:
-        """Write a state part and return what the metadata says of it, None if it is empty.
+        """Write a state part; return its description for the metadata, or None if it is empty.
 
-        ``name`` is the part's alone in its checkpoint. See ``state_parts.write_part``.
+        ``name`` must be unique in its checkpoint. See ``state_parts.write_part``.
         """
         if re.fullmatch(PART_NAME, name) is None or name == METADATA:
             raise CheckpointError(f"{name!r} is no name of a state part")
@@ -95,15 +95,15 @@ class CheckpointStore:
         part: StatePart,
         labels: Collection[Label] | None = None,
     ) -> AsyncIterator[tuple[Label, bytes]]:
-        """Yield label and content of a part's sections: those with ``labels``, or all."""
+        """Yield label and content of a part's sections: of the given labels, or of all."""
         return read_sections(self.storage, self.path(directory), part, labels)
 
-    # -- whoever restores, or looks
+    # -- restoring and inspection
 
     async def read_metadata(self, directory: CheckpointDirectory) -> CheckpointMetadata:
-        """Return what a checkpoint says of itself.
+        """Return the metadata of a checkpoint.
 
-        CheckpointNotFoundError if it is not there, CheckpointCorruptedError if it is damaged.
+        Raises CheckpointNotFoundError if there is none, CheckpointCorruptedError if it is damaged.
         """
         path = self.path(directory, METADATA)
         file = await self.storage.read(path, self.config.metadata_bytes_max)
@@ -115,7 +115,7 @@ class CheckpointStore:
         return metadata
 
     async def completed(self) -> list[CompletedCheckpoint]:
-        """Return the complete checkpoints and savepoints, the first one completed first."""
+        """Return the complete checkpoints and savepoints, in the order of completion."""
         files = await self.storage.files(self.job_id)
         return [
             CompletedCheckpoint(number, directory)
@@ -128,9 +128,11 @@ class CheckpointStore:
     async def verify(
         self, directory: CheckpointDirectory, *, reads: bool = True
     ) -> list[CheckpointError]:
-        """Read all of a checkpoint, and return what is wrong, an error for each bad file. If it is
-        not to ``reads``, only the metadata is read, and the other files are there, and as long as
-        they should be."""
+        """Verify a checkpoint; return an error for each bad file.
+
+        With ``reads``, all files are read. Without it, only the metadata is read, and the other
+        files are checked for existence and length.
+        """
         try:
             metadata = await self.read_metadata(directory)
         except (CheckpointCorruptedError, CheckpointNotFoundError) as error:
@@ -139,8 +141,11 @@ class CheckpointStore:
         return await find(self.storage, self.path(directory), metadata)
 
     async def newest_claimed(self, is_passed_over: Callable[[int], bool]) -> int:
-        """Return the largest number of a checkpoint that the journal says was completed, whatever
-        is left of it, but for those that are passed over; 0 for none."""
+        """Return the largest number of a completed checkpoint in the journal; 0 for none.
+
+        The files of that checkpoint need not exist any more. Checkpoints for which
+        ``is_passed_over`` is true are ignored.
+        """
         entries = await self.entries(await self.storage.files(self.path(JOURNAL)))
         named = [CheckpointDirectory.parse(one.completed or "") for one in entries.values()]
         numbers = [one.checkpoint_id for one in named if one and not one.is_savepoint]
@@ -149,12 +154,14 @@ class CheckpointStore:
     async def latest_valid(
         self, *, reads: bool = True, is_passed_over: Callable[[int], bool] = lambda number: False
     ) -> LatestValid:
-        """Return the last completed checkpoint of which every file is good, as far as it can be
-        told with or without reading them (``verify``), but for those that are passed over.
+        """Return the last completed checkpoint with valid files, see ``verify``.
 
-        Each later one that is not is logged, with its bad files. A place that does not answer is
-        no reason to go back: CheckpointStorageError. Savepoints are left out: they are
-        their users', who may have moved or removed them. CheckpointNotFoundError if there is none.
+        Checkpoints for which ``is_passed_over`` is true are skipped. Savepoints are skipped, too:
+        users own them, and may have moved or removed them. Each invalid checkpoint is logged,
+        with its bad files.
+
+        Raises CheckpointNotFoundError if there is none. Raises CheckpointStorageError if the
+        storage does not answer, because that is no reason to fall back to an earlier checkpoint.
         """
         refused: list[CheckpointError] = []
         for _, directory in reversed(await self.completed()):
@@ -175,20 +182,22 @@ class CheckpointStore:
         )
 
     async def entries(self, files: Iterable[str]) -> dict[int, Entry]:
-        """Return the journal's entries among some files; one that is damaged is logged, and left
-        out: then the checkpoint that it names is not complete."""
+        """Return the journal entries among some files, by number.
+
+        A damaged entry is logged and left out; the checkpoint that it names is then not complete.
+        """
         found: dict[int, Entry] = {}
         for path, number in self.entry_numbers(files).items():
             try:
                 file = await self.storage.read(path, ENTRY_BYTES_MAX)
                 found[number] = decode_entry(file, f"{self.storage.location}/{path}")
             except CheckpointNotFoundError:
-                continue  # removed since
+                continue  # It was removed after the listing.
             except CheckpointCorruptedError as error:
                 _log.warning("an entry of a job's journal is passed over: %s", error)
         return found
 
     def entry_numbers(self, files: Iterable[str]) -> dict[str, int]:
-        """Return the numbers of the journal's entries among some files, by path."""
+        """Return the numbers of the journal entries among some files, by path."""
         numbers = {path: entry_number(path.removeprefix(f"{self.job_id}/")) for path in files}
         return {path: number for path, number in numbers.items() if number is not None}

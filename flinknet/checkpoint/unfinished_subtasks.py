@@ -1,16 +1,16 @@
-"""The subtasks of an attempt that have not finished, and the roots, where barriers begin.
+"""The unfinished subtasks of an attempt, and the roots, at which barriers begin.
 
 Theory of operation
 -------------------
-A subtask *emits* until it has finished, or *awaits* its final checkpoint. The *roots* are the
-subtasks that no barrier reaches: those that await, and those of vertices that read only vertices
-of which no subtask emits. The sources are the first roots.
+A subtask *emits* until it has finished or *awaits* its final checkpoint. The *roots* are the
+subtasks that no barrier reaches: subtasks that await, and all subtasks of vertices without an
+emitting input. The sources are the first roots.
 
 A job may have ten thousand subtasks, and each of them ends. So this module counts the emitting
-subtasks of each vertex, and an end costs the same however many subtasks there are: it looks at the
-readers of a vertex only when the last subtask of that vertex ceases to emit.
+subtasks of each vertex, and the cost of an end does not depend on the number of subtasks: it visits
+the readers of a vertex only when the last subtask of that vertex stops emitting.
 
-Invariant: the counts are those of the sets (``check_invariants``).
+Invariant: the counts agree with the sets (``check_invariants``).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["UnfinishedSubtasks"]
 
 
 class UnfinishedSubtasks:
-    """The subtasks of one attempt, in the order in which they were given."""
+    """The unfinished subtasks of one attempt, in the order in which they were given."""
 
     def __init__(self, inputs: Mapping[int, Iterable[int]]) -> None:
-        """``inputs`` says for every vertex of the job which vertices it reads."""
+        """``inputs`` has, for every vertex of the job, the vertices that it reads."""
         self._inputs = {vertex: frozenset(read) for vertex, read in inputs.items()}
         self._readers: dict[int, list[int]] = {vertex: [] for vertex in self._inputs}
         for vertex, read in self._inputs.items():
@@ -39,9 +39,9 @@ class UnfinishedSubtasks:
         self._finished: set[SubtaskId] = set()
         self._awaiting: dict[SubtaskId, int] = {}
         self._taken: Counter[int] = Counter()
-        """How many subtasks await with each number in ``_awaiting``."""
+        """Number of awaiting subtasks for each checkpoint in ``_awaiting``."""
         self._emitting: Counter[int] = Counter()
-        """How many subtasks of each vertex emit."""
+        """Number of emitting subtasks for each vertex."""
 
     def __iter__(self) -> Iterator[SubtaskId]:
         return (subtask for subtask in self._subtasks if subtask not in self._finished)
@@ -58,14 +58,16 @@ class UnfinishedSubtasks:
 
     @property
     def newest_awaited(self) -> int | None:
-        """The newest checkpoint that an awaiting subtask had taken part in when it had emitted its
-        last record, if all of them await a later one; else None."""
+        """The newest checkpoint that an awaiting subtask took part in before it began to await.
+
+        None unless all unfinished subtasks await a later checkpoint.
+        """
         if not self._awaiting or len(self._awaiting) + len(self._finished) < len(self._subtasks):
             return None
         return max(self._taken)
 
     def begin(self, subtasks: Iterable[SubtaskId], finished: Iterable[SubtaskId]) -> None:
-        """Begin an attempt with these subtasks; those in ``finished`` are restored as such."""
+        """Begin an attempt with these subtasks; ``finished`` ones were restored as finished."""
         self._subtasks = dict.fromkeys(subtasks)
         self._of_vertex = {}
         for subtask in self._subtasks:
@@ -75,7 +77,7 @@ class UnfinishedSubtasks:
         self._count()
 
     def restart(self, subtasks: Iterable[SubtaskId], finished: Iterable[SubtaskId]) -> None:
-        """Begin again with some subtasks; those of them in ``finished`` are restored as such."""
+        """Restart some subtasks, of which the ones in ``finished`` are restored as finished."""
         again = set(subtasks)
         self._finished = (self._finished - again) | (again & set(finished))
         for subtask in again:
@@ -83,7 +85,7 @@ class UnfinishedSubtasks:
         self._count()
 
     def finish(self, subtask: SubtaskId) -> list[SubtaskId]:
-        """Count a subtask as finished. Return the subtasks that become roots by that."""
+        """Count a subtask as finished; return the subtasks that become roots."""
         if subtask in self._finished:
             return []
         self._finished.add(subtask)
@@ -93,9 +95,9 @@ class UnfinishedSubtasks:
         return self._cease_to_emit(subtask)
 
     def await_final(self, subtask: SubtaskId, taken: int) -> list[SubtaskId]:
-        """Let a subtask await its final checkpoint, the first one behind ``taken``.
+        """Let a subtask await its final checkpoint, the first one after ``taken``.
 
-        Return the subtasks that become roots by that. Nothing happens if it has finished.
+        Returns the subtasks that become roots. Does nothing if the subtask has finished.
         """
         if subtask in self._finished:
             return []
@@ -118,7 +120,7 @@ class UnfinishedSubtasks:
 
     def _cease_to_emit(self, subtask: SubtaskId) -> list[SubtaskId]:
         vertex = subtask[0]
-        if subtask not in self._subtasks:  # the attempt does not run yet
+        if subtask not in self._subtasks:  # The attempt does not run yet.
             return []
         self._emitting[vertex] -= 1
         if self._emitting[vertex]:
@@ -145,7 +147,7 @@ class UnfinishedSubtasks:
         return (subtask for subtask in self if subtask not in self._awaiting)
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounts do not add up."""
+        """Raise AssertionError if counts and sets are inconsistent."""
         assert not self._finished & self._awaiting.keys(), "a subtask awaits and has finished"
         assert self._taken == Counter(self._awaiting.values()), "the awaiting are miscounted"
         emitting = Counter(vertex for vertex, index in self._that_emit())

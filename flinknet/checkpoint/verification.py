@@ -1,4 +1,4 @@
-"""What is wrong with a checkpoint: its files are looked at, or all of them read and checked."""
+"""Verification of a checkpoint's files, by their sizes or by their contents."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ async def find_damage(
 ) -> list[CheckpointError]:
     """Return an error for each file of a checkpoint that is missing, torn or damaged.
 
-    ``directory`` is a path in ``storage``; what its metadata says has been read there.
-    CheckpointStorageError if a file cannot be read at present, which says nothing about it.
+    ``directory`` is a path in ``storage``, and ``metadata`` was read there. Raises
+    CheckpointStorageError if a file cannot be read at present, because it may still be valid.
     """
     return await _find(storage, directory, metadata, reads=True)
 
@@ -24,9 +24,11 @@ async def find_damage(
 async def find_torn(
     storage: Storage, directory: str, metadata: CheckpointMetadata
 ) -> list[CheckpointError]:
-    """Return an error for each file that is missing, or not as long as it was written: that takes
-    one listing, however much state there is. What else may be wrong with a file is found by who
-    reads it."""
+    """Return an error for each file that is missing or has the wrong length.
+
+    This takes one listing, regardless of the amount of state. Other damage is found when a file is
+    read.
+    """
     return await _find(storage, directory, metadata, reads=False)
 
 
