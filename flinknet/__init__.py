@@ -1,6 +1,6 @@
 """flinknet: a data-exchange runtime for asyncio, modelled on Apache Flink's network stack.
 
-Embedding needs the names below; jobs are written with ``flinknet.datastream``, errors are in
+The names below are for embedding. Jobs are written with ``flinknet.datastream``; errors are in
 ``flinknet.errors``, limits in ``flinknet.config``.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-# Before any other module of the package: it says how they are loaded.
+# This import must precede all other modules of the package: it decides how they are loaded.
 import flinknet.compiled_modules  # noqa: F401
 
 # isort: split
@@ -105,7 +105,7 @@ answer_imports()
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs ``flinknet[arrow]`` when it is asked for, not with ``import *``."""
+    """Import names that need ``flinknet[arrow]`` on demand; ``import *`` leaves them out."""
     if name == "ColumnHashPartitioner":
         from flinknet.records.columns.partitioner import ColumnHashPartitioner
 

@@ -1,4 +1,4 @@
-"""``python -m flinknet``: the same as the command ``flinknet``."""
+"""``python -m flinknet`` runs the command ``flinknet``."""
 
 from __future__ import annotations
 

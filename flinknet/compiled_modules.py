@@ -1,15 +1,15 @@
-"""Whether the package runs compiled or as plain Python: all of it, decided once.
+"""The choice between compiled modules and plain Python, made once for the whole package.
 
-A module ``x.py`` with an ``x.pxd`` beside it may have been compiled ahead of time. So may an
-``x.pyx``, which is the same module as ``x.py`` written for C, where that is worth it. What comes of
-either is an extension module beside it (``hatch_build.py`` in the source tree does it). Python
-would import what is compiled wherever it lies, also when the source says something else by now, or
-when half of it is there, and compiled modules know each other's memory layout. So what was compiled
-stands in a record for each interpreter, with a fingerprint of every source, and this module, which
-is imported before any other of the package, compares. The compiled modules are used if they are
-those of exactly the sources that are there, and all of them; otherwise a finder loads every module
-of the package from its source, whatever lies beside it. FLINKNET_PURE=1 in the environment asks for
-that.
+A module ``x.py`` with an ``x.pxd`` beside it can be compiled ahead of time. An
+``x.pyx``, a second version of ``x.py`` written for C where that is worth it, can be compiled, too.
+The result is an extension module beside it (``hatch_build.py`` in the source tree builds it).
+
+Python would import an extension module wherever it finds one, even if the source has changed or
+only some modules are compiled. But compiled modules depend on each other's memory layout. So the
+build writes a record for each interpreter, with a fingerprint of every source. This module is
+imported before any other of the package and compares them. Compiled modules are used only if all of
+them exist and match the present sources. Otherwise, or with FLINKNET_PURE=1 in the environment, a
+finder loads every module of the package from its source.
 """
 
 from __future__ import annotations
@@ -49,32 +49,32 @@ __all__ = [
 ]
 
 PURE_VARIABLE: Final = "FLINKNET_PURE"
-"""What asks for plain Python if it is 1; the processes of a local cluster inherit it."""
+"""Variable that requests plain Python if it is 1; processes of a local cluster inherit it."""
 
 EXTENSION_SUFFIX: Final = EXTENSION_SUFFIXES[0] if EXTENSION_SUFFIXES else ""
-"""How names of extension modules for this very interpreter end: others' may lie beside them."""
+"""Suffix of extension modules for this interpreter; other interpreters' may lie beside them."""
 
 
 class CompiledSources(NamedTuple):
-    """What a package has to do with compiling, as paths relative to it, with slashes."""
+    """The files of a package that matter for compilation, as relative paths with slashes."""
 
     modules: list[str]
-    """To be compiled: ``x.py`` with an ``x.pxd`` beside it, and ``x.pyx``."""
+    """Modules to compile: ``x.py`` with an ``x.pxd`` beside it, and ``x.pyx``."""
     plain_forms: list[str]
-    """``x.py`` for every ``x.pyx``: who changes one has the other to change."""
+    """``x.py`` for every ``x.pyx``; both must be changed together."""
     declarations: list[str]
-    """Every ``.pxd``: one may be used by modules anywhere."""
+    """Every ``.pxd``, because any module may use it."""
     extensions: list[str]
     """Every extension module that this interpreter would import."""
 
     @property
     def sources(self) -> list[str]:
-        """What compiled modules are made from."""
+        """Files that determine the compiled modules."""
         return [*self.modules, *self.plain_forms, *self.declarations]
 
 
 def find_sources(package: Path) -> CompiledSources:
-    """Look through the folder of a package."""
+    """Find these files in the directory of a package."""
     found = CompiledSources([], [], [], [])
     folders = [""]
     for folder in folders:
@@ -98,17 +98,17 @@ def find_sources(package: Path) -> CompiledSources:
 
 
 def fingerprints(package: Path, sources: Sequence[str]) -> dict[str, str]:
-    """What tells each source from any other, as Python tells whether bytecode is of a source."""
+    """Return a hash of each source, as Python uses it to match bytecode with its source."""
     return {source: source_hash((package / source).read_bytes()).hex() for source in sources}
 
 
 def record_path(package: Path) -> Path:
-    """Where it is recorded what this interpreter's compiled modules were made from."""
+    """Return the path of the record of this interpreter's compiled modules."""
     return package / f"compiled_modules{EXTENSION_SUFFIX.rpartition('.')[0]}.json"
 
 
 def reason_for_pure(package: Path, environ: Mapping[str, str]) -> str:
-    """Return why the compiled modules of a package are not to be used, empty if they are."""
+    """Return why the compiled modules of a package cannot be used; empty if they can."""
     if environ.get(PURE_VARIABLE) == "1":
         return f"{PURE_VARIABLE}=1"
     try:
@@ -140,7 +140,7 @@ def _difference(
 
 
 class SourceFinder:
-    """Finds the modules of a package by their sources, and never what was compiled of them."""
+    """Finds the modules of a package by their sources and ignores extension modules."""
 
     def __init__(self, package: str) -> None:
         self._prefix = f"{package}."
@@ -149,7 +149,7 @@ class SourceFinder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None, /
     ) -> ModuleSpec | None:
-        """None, which asks the next finder, for what is in no folder of the package."""
+        """Return the spec of a module of the package; None lets the next finder try."""
         if path is None or not fullname.startswith(self._prefix):
             return None
         for folder in path:
@@ -166,7 +166,7 @@ class SourceFinder:
         return None
 
     def invalidate_caches(self) -> None:
-        """Called by ``importlib.invalidate_caches``."""
+        """Forget cached directories; called by ``importlib.invalidate_caches``."""
         for finder in self._folders.values():
             finder.invalidate_caches()
 
@@ -176,7 +176,7 @@ REASON: Final = reason_for_pure(Path(__file__).parent, os.environ)
 COMPILED: Final = not REASON
 IMPLEMENTATION: Final = "compiled" if COMPILED else "pure"
 INTERPRETER: Final = f"{platform.python_implementation()} {platform.python_version()}"
-"""For people: its name, and the version of Python."""
+"""Name of the interpreter and version of Python, for people."""
 
 if not COMPILED:
     sys.meta_path.insert(0, SourceFinder("flinknet"))

@@ -1,4 +1,4 @@
-"""Every error flinknet raises on purpose, as one tree.
+"""The tree of all errors that flinknet raises on purpose.
 
 ::
 
@@ -6,42 +6,44 @@
     ├── ConfigurationError                 refused before anything starts
     │   ├── InsufficientNetworkBuffersError
     │   └── InsufficientSlotsError
-    ├── LocalError                         this side could not do it, or was misused
-    │   ├── LocalProtocolError             a call that the object's state does not allow
-    │   ├── ClosedResourceError            the resource was closed by this side
-    │   ├── BufferPoolDestroyedError       a buffer was asked of a destroyed pool
+    ├── LocalError                         this side failed or was misused
+    │   ├── LocalProtocolError             the object's state does not allow the call
+    │   ├── ClosedResourceError            this side has closed the resource
+    │   ├── BufferPoolDestroyedError       a buffer was requested from a destroyed pool
     │   ├── SerializationError             a record cannot be written or read
     │   └── LocalTransportError            a socket of this side failed
-    ├── RemoteError                        the peer failed, or broke the protocol
-    │   ├── RemoteTransportError           the connection is gone
-    │   │   └── UnreadMessagesError        the peer does not read what it is sent
-    │   ├── RemoteProtocolError            the peer sent what the protocol forbids
+    ├── RemoteError                        the peer failed or broke the protocol
+    │   ├── RemoteTransportError           the connection is lost
+    │   │   └── UnreadMessagesError        the peer does not read its messages
+    │   ├── RemoteProtocolError            the peer sent an illegal message
     │   │   ├── BufferReorderingError
-    │   │   └── CorruptedDataError         bytes were changed on their way
-    │   ├── HandshakeError                 no agreement on who talks to whom
+    │   │   └── CorruptedDataError         bytes were changed in transit
+    │   ├── HandshakeError                 version, identity, job or attempt do not match
     │   ├── PartitionNotFoundError         the producer does not have the partition
     │   │   └── PartitionRequestTimeoutError
-    │   ├── TooManyChannelsError           the peer's worker serves as many as it may
+    │   ├── TooManyChannelsError           the peer's worker has reached its limit
     │   ├── ProducerFailedError            the producing task failed first
     │   ├── ConsumerCancelledError         the consuming task went away
     │   └── ConsumerNotFoundError          the consuming task never came
-    ├── CheckpointError                    a checkpoint was not made, or cannot be used
-    │   ├── CheckpointStorageError         where checkpoints are kept did not take or give one
+    ├── CheckpointError                    a checkpoint failed or cannot be used
+    │   ├── CheckpointStorageError         the storage of checkpoints failed
     │   │   └── CheckpointStorageFullError
     │   ├── CheckpointNotFoundError
-    │   ├── CheckpointCorruptedError       a file of it is missing, damaged, foreign or newer
+    │   ├── CheckpointCorruptedError       a file is missing, damaged, foreign or newer
     │   ├── CheckpointFencedError          a later attempt of the job has taken over
     │   └── StateError                     state cannot be written, or is not of this job
-    └── JobError                           a job did not end well
+    ├── CoordinatorSupersededError         another coordinator has taken over
+    └── JobError                           a job did not end normally
         ├── JobFailedError
-        ├── JobFileError                   the job file failed before, between or after its jobs
+        ├── JobFileError                   the job file failed outside of its jobs
         ├── WorkerLostError
+        │   └── WorkerDrainedError         the worker was told to end
         └── JobCancelledError
 
-Local and remote are kept apart because the remedy differs: a local error is fixed here, a remote
-one at the peer. Errors that travel have a wire code (``ErrorCode``); only the code and at most
-``WireLimits.error_text_bytes_max`` of text cross the network, never an object. A programming error
-inside flinknet is an ``AssertionError`` and is never caught.
+Local and remote errors are distinct because the remedy differs: a local error is fixed here, a
+remote one at the peer. Errors that are sent to a peer have a wire code (``ErrorCode``). Only the
+code and at most ``WireLimits.error_text_bytes_max`` of text cross the network, never an object. A
+programming error inside flinknet is an ``AssertionError`` and is never caught.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ __all__ = [
 
 
 class ErrorCode(IntEnum):
-    """What an ``ErrorResponse`` or a refused handshake says went wrong."""
+    """Cause of an ``ErrorResponse`` or of a refused handshake."""
 
     PROTOCOL = 1
     VERSION = 2
@@ -113,16 +115,17 @@ class FlinknetError(Exception):
     """Base of every error that flinknet raises on purpose."""
 
     channel: str | None = None
-    """The input channel that ended with this error, of all that one cause may end."""
+    """The input channel that this error has ended; one cause may end several channels."""
 
     def __str__(self) -> str:
         text = super().__str__()
         return f"{self.channel}: {text}" if self.channel is not None else text
 
     def of_channel(self, channel: str | None) -> Self:
-        """Return this error, of the same type and cause, as an input channel's, or as nobody's.
+        """Return a copy of this error that names an input channel, or none.
 
-        Itself if there is nothing to change: an error that names its channel does not do so twice.
+        The copy has the same type and cause. Returns the error itself if there is nothing to
+        change, so that an error never names its channel twice.
         """
         if channel == self.channel or (channel is not None and channel in str(self)):
             return self
@@ -134,11 +137,11 @@ class FlinknetError(Exception):
 
 
 class ConfigurationError(FlinknetError):
-    """A setting, option or job shape that cannot work; nothing has been started."""
+    """A setting, an option or the shape of a job is invalid; nothing has been started."""
 
 
 class InsufficientNetworkBuffersError(ConfigurationError):
-    """The buffer pools that are asked for do not fit the network memory."""
+    """The requested buffer pools do not fit the network memory."""
 
 
 class InsufficientSlotsError(ConfigurationError):
@@ -146,15 +149,15 @@ class InsufficientSlotsError(ConfigurationError):
 
 
 class LocalError(FlinknetError):
-    """This side could not do what was asked, or was asked for the impossible."""
+    """This side failed, or was misused."""
 
 
 class LocalProtocolError(LocalError):
-    """A call that the state of the object does not allow."""
+    """The state of the object does not allow the call."""
 
 
 class ClosedResourceError(LocalError):
-    """The resource has been closed by this side."""
+    """This side has closed the resource."""
 
 
 class BufferPoolDestroyedError(LocalError):
@@ -180,14 +183,14 @@ class RemoteTransportError(RemoteError):
 
 
 class RemoteProtocolError(RemoteError):
-    """The peer sent something that the protocol forbids; its connection is closed.
+    """The peer sent an illegal message; its connection is closed.
 
-    ``kind`` is a word for metrics: what was forbidden about it.
+    ``kind`` names the violation in metrics.
     """
 
     code = ErrorCode.PROTOCOL
     kind: str = "message"
-    """A message of a wrong form, of a wrong size, or at a wrong time."""
+    """The default: a message with a wrong form, with a wrong size, or at a wrong time."""
 
     def __init__(self, *args: object, kind: str | None = None) -> None:
         super().__init__(*args)
@@ -202,15 +205,17 @@ class BufferReorderingError(RemoteProtocolError):
 
 
 class CorruptedDataError(RemoteProtocolError):
-    """The checksum of a message was wrong: bytes were changed on their way, and the connection is
-    closed before anything was done with them."""
+    """The checksum of a message was wrong, because bytes were changed in transit.
+
+    The connection is closed before the message is used.
+    """
 
     code = ErrorCode.CORRUPTED
     kind = "checksum"
 
 
 class UnreadMessagesError(RemoteTransportError):
-    """The peer does not read what it has asked for; its connection is closed."""
+    """The peer does not read the data it has requested; its connection is closed."""
 
 
 class HandshakeError(RemoteError):
@@ -218,11 +223,11 @@ class HandshakeError(RemoteError):
 
     code = ErrorCode.IDENTITY
     may_pass: bool = False
-    """Whether the peer may answer another try otherwise: the two are connected already, or about to
-    be, the peer has too many connections, or it has not answered."""
+    """Whether another try may succeed: the two are connected already or about to be, the peer has
+    too many connections, or it has not answered."""
     unanswered: bool = False
-    """Whether the peer's machine has taken the connection, and its process has not answered in
-    time: it is stopped, or held up."""
+    """Whether the peer's machine has accepted the connection and its process has not answered in
+    time, because it is stopped or blocked."""
 
 
 class PartitionNotFoundError(RemoteError):
@@ -238,7 +243,7 @@ class PartitionRequestTimeoutError(PartitionNotFoundError):
 
 
 class TooManyChannelsError(RemoteError):
-    """The producer's worker serves as many channels as it may."""
+    """The producer's worker already serves its maximum number of channels."""
 
     code = ErrorCode.TOO_MANY_CHANNELS
 
@@ -250,51 +255,58 @@ class ProducerFailedError(RemoteError):
 
 
 class ConsumerCancelledError(RemoteError):
-    """Every consumer of the partition has gone away, so nobody will read what is written."""
+    """Every consumer of the partition has gone away, so its data will not be read."""
 
     code = ErrorCode.CONSUMER_CANCELLED
 
 
 class ConsumerNotFoundError(RemoteError):
-    """Nobody came to read what the writer waits to write; its consumers get ProducerFailedError."""
+    """No consumer connected to a writer that waits for one.
+
+    Its present and later consumers get ProducerFailedError.
+    """
 
 
 class CheckpointError(FlinknetError):
-    """A checkpoint was not made, or cannot be used; the job may go on without it."""
+    """A checkpoint failed or cannot be used; the job may continue without it."""
 
 
 class CheckpointStorageError(CheckpointError):
-    """Where checkpoints are kept did not take or give what was asked."""
+    """The storage of checkpoints failed."""
 
 
 class CheckpointStorageFullError(CheckpointStorageError):
-    """There is no room for it: a full disk, a quota, a limit on files. Whoever makes room need not
-    restart anything."""
+    """The storage has no room: a full disk, a quota, or a limit on files.
+
+    Nothing needs a restart once there is room again.
+    """
 
 
 class CheckpointNotFoundError(CheckpointError):
-    """There is no such checkpoint, or none at all."""
+    """The checkpoint does not exist, or there is none at all."""
 
 
 class CheckpointCorruptedError(CheckpointError):
-    """A file of a checkpoint is missing, torn, damaged, foreign or of a newer version; the message
-    names it."""
+    """A file of a checkpoint is missing, torn, damaged, foreign or of a newer version.
+
+    The message names the file.
+    """
 
 
 class CheckpointFencedError(CheckpointError):
-    """A later attempt of the job has taken over its checkpoints; this one completes none."""
+    """A later attempt of the job has claimed its checkpoints, so this one cannot complete any."""
 
 
 class CoordinatorSupersededError(FlinknetError):
-    """Another coordinator has taken this one's state directory over; this one must not go on."""
+    """Another coordinator has taken over the state directory, so this one must end."""
 
 
 class StateError(CheckpointError):
-    """State cannot be written to a checkpoint, or what a checkpoint has is not of this job."""
+    """State cannot be written to a checkpoint, or a checkpoint's state is not of this job."""
 
 
 class JobError(FlinknetError):
-    """A job did not end well."""
+    """A job did not end normally."""
 
 
 class JobFailedError(JobError):
@@ -302,7 +314,7 @@ class JobFailedError(JobError):
 
 
 class JobFileError(JobError):
-    """The program that makes jobs could not be loaded, or raised an error of its own."""
+    """The program that submits jobs could not be loaded, or raised an error of its own."""
 
 
 class WorkerLostError(JobError):
@@ -310,7 +322,7 @@ class WorkerLostError(JobError):
 
 
 class WorkerDrainedError(WorkerLostError):
-    """A worker was told to end, and its jobs go on without it."""
+    """A worker was told to end; its jobs continue without it."""
 
 
 class JobCancelledError(JobError):
@@ -319,10 +331,10 @@ class JobCancelledError(JobError):
 
 @dataclass(frozen=True, slots=True)
 class KeptError:
-    """What is kept of an error that may be asked for later: its type and its text.
+    """Type and text of an error that may be needed later.
 
-    The error itself would keep, with its traceback, the frames that it came through and all that
-    they hold: a job's graph, its state, its records.
+    The error itself would keep the frames of its traceback alive, with a job's graph, its state and
+    its records.
     """
 
     kind: type[RemoteError]
@@ -330,11 +342,11 @@ class KeptError:
 
     @classmethod
     def of(cls, error: RemoteError) -> KeptError:
-        """Keep the type and the text."""
+        """Return the type and the text of an error."""
         return cls(type(error), text_of(error))
 
     def error(self) -> RemoteError:
-        """Make the error anew, for one who asks."""
+        """Return a new error of that type and text."""
         return self.kind(self.text)
 
 
@@ -345,10 +357,12 @@ _BY_CODE: dict[int, type[RemoteError]] = {
     ErrorCode.CONSUMER_CANCELLED: ConsumerCancelledError,
     ErrorCode.TOO_MANY_CHANNELS: TooManyChannelsError,
 }
-"""The codes that end one channel. The others are of connections and handshakes."""
+"""The codes that end one channel; the others concern connections and handshakes."""
 
 
 def remote_error(code: int, text: str) -> RemoteError:
-    """Make the error that a peer reported of one channel as ``code`` and ``text``; codes that are
-    unknown, or mean no channel, are RemoteError."""
+    """Return the error that a peer has reported for one channel.
+
+    Unknown codes, and codes that do not concern a channel, become RemoteError.
+    """
     return _BY_CODE.get(code, RemoteError)(text)

@@ -1,17 +1,17 @@
 """The machine under this process: clocks, random numbers, identifiers, threads, sockets.
 
-Theory of operation. This module is the only door to them: import contracts and a test keep
+Theory of operation. All access to these goes through this module. Import contracts and a test keep
 ``time``, ``random``, ``secrets``, ``uuid``, ``threading``, ``socket`` and ``os.urandom`` out of all
-others, but for a few with a reason each. It adds nothing. Nearly all of its names are functions and
-classes of the standard library under a second name, so that a call costs as much as one of theirs.
+other modules, with a few justified exceptions. The module adds nothing: nearly all of its names are
+aliases for functions and classes of the standard library, and a call costs as much as theirs.
 
-A simulation replaces the whole module: it puts its own into ``sys.modules`` under this name before
-it imports the package (``tests/sim/machine.py``). So names may be bound when a module is imported,
-in defaults of parameters and as constants of modules, and nothing has to look whether it runs in a
-simulation. The event loop is the other half of the door: it has the timers, the connections
-of the data plane and the executor of blocking calls, and a simulation brings its own.
+A simulation replaces the whole module. It puts its own into ``sys.modules`` under this name before
+it imports the package (``tests/sim/machine.py``). So names may be bound at import, in default
+arguments and in constants, and no code needs to know whether it runs in a simulation. The event
+loop is the other access to the machine: it has the timers, the connections of the data plane and
+the executor of blocking calls. A simulation brings its own loop.
 
-``flinknet.net.machine`` checks that this machine has what an environment needs.
+``flinknet.net.machine`` checks that the machine meets the needs of an environment.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ monotonic = _time.monotonic
 monotonic_ns = _time.monotonic_ns
 perf_counter = _time.perf_counter
 
-# The time of day since 1970, which may be set.
+# Time since 1970, by a clock that may be set.
 wall_time = _time.time
 wall_time_ns = _time.time_ns
 
@@ -79,7 +79,7 @@ clock_gettime = _time.clock_gettime
 
 sleep = _time.sleep
 
-# Randomness: bytes and texts that cannot be guessed, and numbers that need not be.
+# Randomness: unpredictable bytes and texts, and predictable numbers.
 random_bytes = os.urandom
 token_hex = _secrets.token_hex
 token_urlsafe = _secrets.token_urlsafe
@@ -96,7 +96,7 @@ def unique_id() -> str:
 
 process_id = os.getpid
 
-# Threads, and the means by which one waits for another.
+# Threads and their synchronisation.
 Thread = _threading.Thread
 ThreadLocal = _threading.local
 Lock = _threading.Lock
@@ -109,12 +109,12 @@ main_thread = _threading.main_thread
 all_threads = _threading.enumerate
 active_threads = _threading.active_count
 
-# Sockets that are no connections of an event loop.
+# Sockets outside of an event loop.
 Socket = _socket.socket
 
 
 def listen(host: str, port: int) -> Socket:
-    """Return a socket that listens; OSError if the port is taken."""
+    """Return a listening socket. Raises OSError if the port is taken."""
     family = _socket.AF_INET6 if ":" in host else _socket.AF_INET
     return _socket.create_server((host, port), family=family)
 
@@ -126,9 +126,9 @@ def take_over(descriptor: int) -> Socket:
 
 
 def address_towards(host: str, port: int) -> str:
-    """Return the address of this machine from which it reaches another one; OSError if it does not.
+    """Return the address of this machine on the route to another one, without sending anything.
 
-    Nothing is sent.
+    Raises OSError if there is no route.
     """
     [(family, _, _, _, address), *_] = _socket.getaddrinfo(host, port, type=_socket.SOCK_DGRAM)
     with Socket(family, _socket.SOCK_DGRAM) as probe:
@@ -142,5 +142,5 @@ class _Open(Protocol):
 
 
 def open_again(opened: _Open) -> Socket:
-    """Return another object for an open socket, with a descriptor of its own, to be closed."""
+    """Return a second object for an open socket, with its own descriptor, to be closed."""
     return Socket(fileno=os.dup(opened.fileno()))

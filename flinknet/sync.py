@@ -6,15 +6,15 @@
         with environment.open_writer("readings") as writer:
             writer.emit_many((number % 7, number) for number in range(100_000))
 
-Theory of operation. One thread of the process runs an event loop as long as there are environments
-here; each call is made there, and waited for. So all of it may be used from any thread, several at
-once, also inside of an event loop, which then stands still meanwhile. Two changes of threads are
-the price of a call, some 0.1 to 0.5 ms: ``emit_many`` and ``batches`` share it among many records.
-A reader, or a writer, may be used by several threads: their calls come one after the other. Each
+Theory of operation. One thread of the process runs an event loop while any environment of this
+module exists. Each call runs on that loop, and the caller waits for it. So all objects may be used
+from any thread, by several threads at once, and also inside an event loop, which then blocks. A
+call costs two thread switches, some 0.1 to 0.5 ms; ``emit_many`` and ``batches`` share this cost
+among many records. Several threads may use one reader or writer; their calls are serialised. Each
 record goes to one of the threads that share a reader, and each thread gets its records in order.
 
-A process that is forked does not have the thread: what was opened before raises there, and what is
-opened anew has a thread of the child's.
+A forked process does not have the thread. Objects opened before the fork raise an error there;
+objects opened afterwards use a thread of the child.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ __all__ = [
 T = TypeVar("T")
 
 RECORDS_AT_ONCE = 1024
-"""Of ``emit_many``, taken from the caller's iterable before they go to the loop's thread: enough
-that the call vanishes beside them."""
+"""Number of records that ``emit_many`` takes from the caller's iterable per call of the loop's
+thread: enough that the cost of the call is negligible."""
 
 
 class _LoopThread:
-    """The event loop that all environments of this process share, while there are some."""
+    """The event loop shared by all environments of this process, while there are any."""
 
     def __init__(self) -> None:
         self._lock = machine.Lock()
@@ -67,7 +67,7 @@ class _LoopThread:
         self._thread: machine.Thread | None = None
 
     def acquire(self) -> asyncio.AbstractEventLoop:
-        """Return the loop, which runs until as many have released it."""
+        """Return the loop, which runs until every user has released it."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -79,7 +79,7 @@ class _LoopThread:
             return self._loop
 
     def release(self) -> None:
-        """Need the loop no longer."""
+        """Release the loop; the last user stops it."""
         with self._lock:
             self._users -= 1
             if self._users:
@@ -97,7 +97,7 @@ _shared = _LoopThread()
 
 
 def _forget_the_thread() -> None:
-    """A process that was forked has no thread but its own."""
+    """Replace the thread in a forked process, which has only the thread that forked."""
     global _shared  # noqa: PLW0603 - the one of this process
     _shared = _LoopThread()
 
@@ -109,7 +109,7 @@ class _Resource(Generic[T]):
     """An asynchronous context manager, entered and left in the loop's thread."""
 
     _what = "this"
-    """The name of the resource in messages."""
+    """Name of the resource in messages."""
 
     def __init__(self, open_it: Callable[[], AbstractAsyncContextManager[T]]) -> None:
         self._open_it = open_it
@@ -118,7 +118,7 @@ class _Resource(Generic[T]):
         self._served_by = _shared
         self._inner: T
         self._turn = machine.Lock()
-        """Of the threads that use it."""
+        """Serialises the calls of several threads."""
 
     def __enter__(self) -> Self:
         if self._loop is not None:
@@ -142,7 +142,7 @@ class _Resource(Generic[T]):
         manager, self._manager = self._manager, None
         assert manager is not None, "it was entered"
         if self._served_by is not _shared:
-            return  # it is the parent's, which goes on with it
+            return  # The resource belongs to the parent process, which still uses it.
         try:
             self._call_in_loop(manager.__aexit__(kind, error, trace))
         finally:
@@ -168,23 +168,27 @@ class _Resource(Generic[T]):
         try:
             return future.result()
         except BaseException:
-            future.cancel()  # Ctrl-C: what was waited for ends, too.
+            future.cancel()  # After Ctrl-C, the awaited call must end, too.
             raise
 
 
 class RecordWriter(_Resource[AsyncRecordWriter]):
-    """Writes a partition; made by ``open_writer``."""
+    """Writes a partition; created by ``open_writer``."""
 
     _what = "the writer"
 
     def emit(self, record: Any) -> None:
-        """Write one record; blocks while there is no memory for it. It may be changed afterwards.
-        Raises what the asynchronous ``emit`` does."""
+        """Write one record, which may be changed afterwards; blocks while there is no memory.
+
+        Raises the errors of the asynchronous ``emit``.
+        """
         self._write(_awaited(self._inner_writer().emit, record))
 
     def emit_many(self, records: Iterable[Any]) -> None:
-        """Write the records of any iterable, which this thread iterates over; as ``emit``. If it
-        raises, the records before that are written."""
+        """Write the records of any iterable, like ``emit``; this thread iterates over it.
+
+        If the iterable raises, the records before that are written.
+        """
         for some in chunks(records, RECORDS_AT_ONCE):
             self._write(_awaited(self._inner_writer().emit_many, some))
 
@@ -193,7 +197,7 @@ class RecordWriter(_Resource[AsyncRecordWriter]):
         self._write(_awaited(self._inner_writer().broadcast_emit, record))
 
     def flush(self) -> None:
-        """Have what was written sent now, and not after the buffer timeout."""
+        """Send written records now, without waiting for the buffer timeout."""
         self._call(_called(self._inner_writer().flush))
 
     def _write(self, call: Coroutine[Any, Any, None]) -> None:
@@ -206,25 +210,29 @@ class RecordWriter(_Resource[AsyncRecordWriter]):
 
 
 class TopicWriter(_Resource[AsyncTopicWriter]):
-    """Writes a topic; made by ``open_topic``. Readers may come and go between any two calls."""
+    """Writes a topic; created by ``open_topic``. Readers may come and go between any two calls."""
 
     _what = "the topic"
 
     def emit(self, record: Any) -> None:
-        """Write one record for every reader that is there; it must not be changed afterwards.
-        Raises what the asynchronous ``emit`` does."""
+        """Write one record to all present readers; it must not be changed afterwards.
+
+        Raises the errors of the asynchronous ``emit``.
+        """
         self.emit_many([record])
 
     def emit_many(self, records: Iterable[Any]) -> None:
-        """Write the records of any iterable, which this thread iterates over; as ``emit``. If it
-        raises, the records before that are written."""
+        """Write the records of any iterable, like ``emit``; this thread iterates over it.
+
+        If the iterable raises, the records before that are written.
+        """
         for some in chunks(records, RECORDS_AT_ONCE):
             emitting = _emit_each(self._inner_topic(), some)
             with self._turn:
                 self._call(emitting)
 
     def statistics(self) -> TopicStatistics:
-        """Count readers and what they have lost."""
+        """Return the counts of readers and of records they have lost."""
         counted: TopicStatistics = self._call(_called(self._inner_topic().statistics))
         return counted
 
@@ -234,8 +242,10 @@ class TopicWriter(_Resource[AsyncTopicWriter]):
 
 
 class RecordReader(_Resource[AsyncRecordReader]):
-    """Iterates over the records of a partition, to the end of all its writers; made by
-    ``open_reader``. Raises what the asynchronous reader does."""
+    """Iterates over the records of a partition, until all its writers end.
+
+    Created by ``open_reader``. Raises the errors of the asynchronous reader.
+    """
 
     _what = "the reader"
     _rest: Iterator[Any] = iter(())
@@ -256,8 +266,10 @@ class RecordReader(_Resource[AsyncRecordReader]):
                 self._rest = iter(batch)
 
     def batches(self) -> Iterator[list[Any]]:
-        """Iterate over lists of the records that came in one network buffer; the first is the rest
-        of one that an iteration over records has begun."""
+        """Iterate over lists of the records that arrived in one network buffer.
+
+        If an iteration over records has begun a list, the rest of it comes first.
+        """
         while (batch := self._next_batch()) is not None:
             yield batch
 
@@ -267,17 +279,21 @@ class RecordReader(_Resource[AsyncRecordReader]):
             return list(self._rest) or self._fetch()
 
     def _fetch(self) -> list[Any] | None:
-        """Wait for the next batch. Only the thread that has the turn may call this, and it keeps
-        the turn until it has put the batch in its place: otherwise another thread could fetch the
-        batch behind it and hand that out first."""
+        """Wait for the next batch.
+
+        The caller must hold the turn until it has stored the batch. Otherwise another thread could
+        fetch the following batch and return it first.
+        """
         self._check_open()
         batch = self._call(self._inner.next_batch())
         return None if batch is None else list(batch)
 
 
 class NetworkEnvironment(_Resource[AsyncNetworkEnvironment]):
-    """The exchange of this process, or a part of it; use it with ``with``. The arguments are those
-    of ``flinknet.NetworkEnvironment``."""
+    """The exchange of this process, or a part of it; use it in a ``with`` statement.
+
+    The arguments are those of ``flinknet.NetworkEnvironment``.
+    """
 
     _what = "the network environment"
 
@@ -307,11 +323,11 @@ class NetworkEnvironment(_Resource[AsyncNetworkEnvironment]):
 
     @property
     def address(self) -> str:
-        """Where this environment listens, as ``host:port``."""
+        """Address on which this environment listens, as ``host:port``."""
         return self._running().address
 
     def statistics(self) -> EnvironmentStatistics:
-        """Say what memory, peers, partitions and gates hold."""
+        """Return the statistics of memory, peers, partitions and gates."""
         made: EnvironmentStatistics = self._call(_called(self._running().statistics))
         return made
 
@@ -325,8 +341,11 @@ class NetworkEnvironment(_Resource[AsyncNetworkEnvironment]):
         buffer_timeout_ms: BufferTimeout | None = None,
         types: Registered = None,
     ) -> RecordWriter:
-        """Produce a partition, in a ``with`` block: leaving it returns when the consumers have
-        processed everything; an exception inside is what they get."""
+        """Produce a partition, in a ``with`` block.
+
+        The block ends when the consumers have processed everything. An exception inside is passed
+        on to the consumers.
+        """
         return RecordWriter(
             lambda: self._running().open_writer(
                 name,
@@ -347,8 +366,11 @@ class NetworkEnvironment(_Resource[AsyncNetworkEnvironment]):
         buffer_timeout_ms: BufferTimeout | None = None,
         types: Registered = None,
     ) -> TopicWriter:
-        """Write, in a ``with`` block, for readers that join and leave meanwhile; what becomes of
-        slow ones says ``slow_readers``, as in ``flinknet.NetworkEnvironment.open_topic``."""
+        """Write for readers that join and leave meanwhile, in a ``with`` block.
+
+        ``slow_readers`` selects the treatment of slow readers, as in
+        ``flinknet.NetworkEnvironment.open_topic``.
+        """
         return TopicWriter(
             lambda: self._running().open_topic(
                 name,
@@ -368,8 +390,11 @@ class NetworkEnvironment(_Resource[AsyncNetworkEnvironment]):
         producers: int = 1,
         types: Registered = None,
     ) -> RecordReader:
-        """Consume one subpartition of the partitions called ``name`` at one or several addresses,
-        in a ``with`` block; with one text only it is the name, which the directory knows."""
+        """Consume one subpartition of partitions at one or several addresses, in a ``with`` block.
+
+        ``name`` is the name of the partitions. With a single argument, that argument is the name,
+        and the directory knows the addresses.
+        """
         return RecordReader(
             lambda: self._running().open_reader(
                 addresses, name, subpartition=subpartition, producers=producers, types=types
@@ -395,7 +420,7 @@ def open_writer(
     buffer_timeout_ms: BufferTimeout | None = None,
     types: Registered = None,
 ) -> Iterator[RecordWriter]:
-    """Produce a partition in a network environment of its own; see ``NetworkEnvironment``.
+    """Produce a partition in a separate network environment; see ``NetworkEnvironment``.
 
     Consumers find it by the port, or by its name in the directory.
     """
@@ -428,7 +453,7 @@ def open_topic(
     buffer_timeout_ms: BufferTimeout | None = None,
     types: Registered = None,
 ) -> Iterator[TopicWriter]:
-    """Write a topic in a network environment of its own; see ``NetworkEnvironment``.
+    """Write a topic in a separate network environment; see ``NetworkEnvironment``.
 
     Readers find it by the port, or by its name in the directory.
     """
@@ -460,7 +485,7 @@ def open_reader(
     producers: int = 1,
     types: Registered = None,
 ) -> Iterator[RecordReader]:
-    """Consume a subpartition in a network environment of its own; see ``NetworkEnvironment``."""
+    """Consume a subpartition in a separate network environment; see ``NetworkEnvironment``."""
     with (
         NetworkEnvironment(
             directory=directory, job=job, secret=secret, config=config
@@ -473,7 +498,7 @@ def open_reader(
 
 
 async def _awaited(method: Callable[[Any], Coroutine[Any, Any, None]], argument: Any) -> None:
-    """Make the call in the loop's thread, too, and not only the waiting."""
+    """Call the method in the loop's thread, and do not only await its result there."""
     await method(argument)
 
 

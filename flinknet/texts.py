@@ -1,10 +1,10 @@
-"""Texts on their way out of a process: to a peer, a client or a terminal.
+"""Texts that leave a process for a peer, a client or a terminal.
 
-What users' functions raise, what records hold and what peers say is shown to people. Such a text
-can hold a lone surrogate, which no encoder takes; escape sequences, which rule a terminal; or
-megabytes; and asking for it can raise. ``text_of`` gets the text of anything, ``printable`` makes a
-text harmless. It is applied where a text leaves a process, and again where it reaches a terminal:
-the second time changes nothing.
+Errors of users' functions, records and messages of peers are shown to people. Such a text can hold
+lone surrogates, which no encoder accepts, escape sequences, which control a terminal, or megabytes;
+and ``str`` of the object can raise. ``text_of`` returns a text for any object, and ``printable``
+makes a text harmless. It is applied where a text leaves a process, and again where it reaches a
+terminal; the second application changes nothing.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import traceback
 __all__ = ["TEXT_CHARACTERS_MAX", "printable", "text_of", "traceback_of"]
 
 TEXT_CHARACTERS_MAX = 16 * 1024
-"""Most of one error's text: what is longer holds data, not an explanation."""
+"""Limit for the text of one error: longer texts hold data, not explanations."""
 
 _HARMFUL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and newline
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters except tab and newline
     "\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"  # other newlines; changes of direction
-    "\ud800-\udfff]"  # surrogates: a pair of them is one character, so these are lone
+    "\ud800-\udfff]"  # lone surrogates: a pair would be one character
 )
 
 
 def printable(text: str) -> str:
-    """Return the text with what no encoder or terminal should get as Python writes it: ``\\x1b``.
+    """Return the text with harmful characters escaped as in Python source: ``\\x1b``.
 
     Newlines and tabs stay.
     """

@@ -1,8 +1,8 @@
-"""Transitions: the table of a lifecycle, from a state and what happens in it to the state after.
+"""Transition tables, which map a state and an event to the next state.
 
-Whoever has a lifecycle keeps its state in one attribute and changes it by one look-up. A pair that
-is not in the table is a mistake of the program: it changes nothing and raises AssertionError. What
-a peer or a user can do wrong is to be judged before.
+An object with a lifecycle keeps its state in one attribute and changes it by one look-up. A pair
+that is not in the table is a programming error: it changes nothing and raises AssertionError.
+Errors of peers and users must be detected before the look-up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ E = TypeVar("E", bound=Enum)
 
 
 class Transitions(dict[tuple[S, E], S]):
-    """The legal rows of a table."""
+    """The legal transitions of a lifecycle."""
 
     def __missing__(self, pair: tuple[S, E]) -> NoReturn:
         state, event = pair

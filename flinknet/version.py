@@ -1,4 +1,4 @@
-"""The version of flinknet; what builds the package reads it here."""
+"""The version of flinknet; the build of the package reads it here."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ class FileStorage:
             unfinished = _Unfinished(self._directory / path)
             try:
                 for block, is_last in _collected(blocks):
-                    # Each call of the thread waits for a turn of the loop, which may be busy.
+                    # Each thread call costs a turn of the loop, which may be busy. So the last block
+                    # and the rename share one call.
                     await _in_thread(unfinished.write_last if is_last else unfinished.write, block)
             except BaseException:
                 unfinished.give_up()

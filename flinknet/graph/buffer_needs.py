@@ -1,9 +1,9 @@
-"""Who needs how many network buffers on which worker, computed from the job graph alone.
+"""Network buffers that a job needs on each worker, computed from the job graph alone.
 
-What opening the subtasks will reserve follows from where they are placed (``deployment.py``), from
-what a partition asks of its pool (``pool_size``) and from what a gate asks (``gate_buffers``). So
-it is known before anything starts, and one computation serves the check before a run, its degraded
-form and ``flinknet explain``. What counts is a worker that runs nothing else.
+The reservations of open subtasks follow from their placement (``deployment.py``), from the pool
+size of a partition (``pool_size``), and from the buffers of a gate (``gate_buffers``). So they are
+known before anything starts. One computation serves the check before a run, its degraded form, and
+``flinknet explain``. It assumes a worker that runs nothing else.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = [
 ]
 
 _LEAST_PER_GATE = 1
-"""A gate runs on one floating buffer: its channels get it in turn, by backlog."""
+"""A gate runs on one floating buffer, which its channels get in turn, by backlog."""
 
 
 class Verdict(StrEnum):
-    """How a need compares with what there is."""
+    """Comparison of a need with the available buffers."""
 
     COMFORTABLE = "comfortable"
     FITS = "fits"
@@ -53,20 +53,21 @@ class BufferNeed:
     """Numbers of network buffers; ``minimum <= required <= comfortable``."""
 
     minimum: int = 0
-    """Without them nothing can run."""
+    """Buffers without which nothing can run."""
     required: int = 0
-    """What the configuration reserves; nobody else can take it."""
+    """Buffers that the configuration reserves for exclusive use."""
     comfortable: int = 0
-    """The most that is held at a time of records that are not large, short of overdraft: more
-    memory changes nothing for them."""
+    """Maximum held at a time, without overdraft, for records that are not large. More memory
+    changes nothing for such records."""
     overdraft: int = 0
-    """Beyond that, to end records in progress, if the worker has them free just then."""
+    """Further buffers for finishing records in progress, if the worker has free ones then."""
     large: int = 0
-    """Beyond ``comfortable``, for records of which few fit a buffer: shared out as the rest is."""
+    """Further buffers beyond ``comfortable`` for records of which only a few fit into a buffer;
+    they are shared out like the rest."""
 
     @property
     def most(self) -> int:
-        """What is never exceeded."""
+        """Upper limit, which is never exceeded."""
         return self.comfortable + self.overdraft + self.large
 
     def __add__(self, other: BufferNeed) -> BufferNeed:
@@ -79,7 +80,7 @@ class BufferNeed:
         )
 
     def verdict(self, buffers: int) -> Verdict:
-        """Judge a worker that has ``buffers`` network buffers."""
+        """Compare the need with a worker's ``buffers`` network buffers."""
         if buffers >= self.comfortable:
             return Verdict.COMFORTABLE
         if buffers >= self.required:
@@ -88,7 +89,7 @@ class BufferNeed:
 
 
 def partition_need(subpartitions: int, config: NetworkConfig) -> BufferNeed:
-    """What a result partition needs; it cannot be degraded."""
+    """Return the need of a result partition, which cannot be degraded."""
     required, maximum = pool_size(subpartitions, config)
     return BufferNeed(
         minimum=required,
@@ -100,7 +101,10 @@ def partition_need(subpartitions: int, config: NetworkConfig) -> BufferNeed:
 
 
 def gate_need(remote_channels: int, config: NetworkConfig) -> BufferNeed:
-    """What an input gate needs for its remote channels; local ones use the producer's buffers."""
+    """Return the need of an input gate for its remote channels.
+
+    Local channels use the buffers of the producer.
+    """
     if not remote_channels:
         return BufferNeed()
     return BufferNeed(
@@ -128,21 +132,21 @@ def _reserved(channels: int, config: NetworkConfig, limit: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BufferOwner:
-    """A result partition or an input gate of a subtask, with its channels by where they lead."""
+    """A result partition or an input gate of a subtask, with its local and remote channels."""
 
     subtask: str
     kind: Literal["partition", "gate"]
     stream: str
-    """The edge, seen from here: ``"HASH to Reduce"``, ``"HASH from Map"``."""
+    """The edge from this side: ``"HASH to Reduce"``, ``"HASH from Map"``."""
     local: int
     remote: int
     is_broadcast: bool = False
-    """Whether a partition's consumers share its buffers."""
+    """Whether the consumers of a partition share its buffers."""
     is_keyed: bool = False
-    """Whether a partition's writer remembers the channels of keys."""
+    """Whether the writer of a partition remembers the channels of keys."""
 
     def need(self, config: NetworkConfig) -> BufferNeed:
-        """Its network buffers."""
+        """Return the network buffers that it needs."""
         if self.kind == "partition":
             return partition_need(self.local + self.remote, config)
         return gate_need(self.remote, config)
@@ -150,24 +154,24 @@ class BufferOwner:
 
 @dataclass(frozen=True, slots=True)
 class WorkerNeeds:
-    """Everything on one worker that needs network buffers."""
+    """All owners of network buffers on one worker."""
 
     worker_id: str
     owners: tuple[BufferOwner, ...]
     peers: frozenset[str]
-    """Addresses of the workers with which it exchanges data: one connection each."""
+    """Addresses of the workers with which it exchanges data, by one connection each."""
     subtasks: int
-    """Those of its subtasks that exchange something."""
+    """Number of its subtasks that exchange data."""
     readers: int
-    """The number of its subtasks that have gates; each of these has one reader."""
+    """Number of its subtasks with gates; each of these has one reader."""
 
     def need(self, config: NetworkConfig) -> BufferNeed:
-        """The network buffers of all owners together."""
+        """Return the network buffers of all owners together."""
         return reduce(add, (owner.need(config) for owner in self.owners), BufferNeed())
 
     @property
     def shape(self) -> ExchangeShape:
-        """How much the worker exchanges."""
+        """Dimensions of the worker's data exchange."""
         partitions = [owner for owner in self.owners if owner.kind == "partition"]
         gates = [owner for owner in self.owners if owner.kind == "gate"]
         return ExchangeShape(
@@ -183,7 +187,7 @@ class WorkerNeeds:
 
 
 def job_needs(graph: JobGraph, workers: Sequence[WorkerOffer]) -> tuple[WorkerNeeds, ...]:
-    """The owners of network buffers on each worker, in the order of ``workers``.
+    """Return the owners of network buffers on each worker, in the order of ``workers``.
 
     Raises InsufficientSlotsError.
     """
@@ -245,9 +249,9 @@ def _remembers_keys(partitioner: Partitioner) -> bool:
 
 
 def degraded_gate_limit(workers: Sequence[WorkerNeeds], config: NetworkConfig) -> int | None:
-    """The largest ``required_buffers_per_gate_max`` under which every worker has what is required.
+    """Return the largest ``required_buffers_per_gate_max`` with which every worker has enough.
 
-    None if there is none: the network memory is below the minimum.
+    Returns None if there is none: the network memory is below the minimum.
     """
     owners = [owner for worker in workers for owner in worker.owners if owner.kind == "gate"]
     limits = range(1, 1 + max((owner.need(config).required for owner in owners), default=0))

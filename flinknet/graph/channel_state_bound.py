@@ -1,20 +1,20 @@
-"""The most that an unaligned checkpoint stores of what is in flight, worker by worker.
+"""Upper bounds for the data in flight that an unaligned checkpoint stores, per worker.
 
-Theory of operation. Two numbers, since one alone would be useless or wrong:
+Theory of operation. There are two numbers, because one alone would be useless or wrong:
 
-- what can be in flight *at once*. Network buffers hold it: those of a gate's credit, those of a
-  partition's pool with its overdraft, and no more than the worker has. A buffer that is broadcast
-  is one, and stored for each consumer. Beside buffers there are, for each channel, the part of a
-  record that has come, and, for each gate, the rest of a batch that is being processed, with the
-  long record that ended in it. That is what a checkpoint stores whose barriers come to a subtask
-  together.
-- the *limit*, ``channel_state_bytes_max`` of each subtask. A subtask goes on processing between its
-  first barrier and its last one, its credit with it, and what still comes in front of the last one
-  is stored, too: that is as much as producers send until then, which no buffer bounds. A checkpoint
-  of which a subtask would store more is given up. Workers keep what they collect in memory until it
-  is written, so that the limit is one of their memory as well.
+- The data in flight *at once*. It is held by network buffers: by a gate's credit, and by a
+  partition's pool with its overdraft, up to the buffers of the worker. A broadcast buffer exists
+  once and is stored for each consumer. In addition, each channel may have a partial record. Each
+  gate may have the rest of a batch in progress, with the long record that ended in it. A checkpoint
+  stores this much if its barriers reach a subtask together.
+- The *limit*, ``channel_state_bytes_max`` for each subtask. A subtask processes data between its
+  first and its last barrier, and returns credit. Data that arrives before the last barrier is
+  stored, too. Its amount depends on the producers, and no number of buffers bounds it. A checkpoint
+  that exceeds the limit in a subtask is aborted. Workers keep the collected data in memory until it
+  is written, so the limit bounds their memory as well.
 
-Chunks have headers in the parts of a checkpoint; the first number has them in it, the limit not.
+Chunks have headers in the parts of a checkpoint. The first number includes them, the limit does
+not.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from flinknet.graph.buffer_needs import WorkerNeeds
 __all__ = ["ChannelStateBound", "channel_state_bound"]
 
 _HEADER_BYTES = 4
-"""The length in front of each chunk."""
+"""Size of the length in front of each chunk."""
 
 _PIECES_BYTES_LEAST = 1024
-"""A part of a record is stored in pieces, of which all but the last have more."""
+"""A partial record is stored in pieces; all but the last are larger than this."""
 
 
 class ChannelStateBound(NamedTuple):
-    """Bytes."""
+    """Bounds in bytes."""
 
     network_buffers: int
-    """What the buffers of gates and partitions hold, if all are full."""
+    """Contents of all buffers of gates and partitions, if they are full."""
     broadcast_copies: int
-    """The same buffers once more, for each further consumer of what is broadcast."""
+    """The same buffers again for each further consumer of a broadcast."""
     unfinished_records: int
-    """Records of the largest size of which a part has come, or that stand in a batch under way."""
+    """Partial records, and records in a batch in progress, all of the maximum size."""
     limit: int
-    """Beyond it a checkpoint is given up."""
+    """Amount beyond which a checkpoint is aborted."""
 
     @property
     def at_once(self) -> int:
-        """What can be in flight at one moment, and be stored."""
+        """Maximum in flight at one moment that a checkpoint stores."""
         return min(
             self.network_buffers + self.broadcast_copies + self.unfinished_records, self.limit
         )
@@ -79,6 +79,9 @@ def _part_of_a_record(network: NetworkConfig) -> int:
 
 
 def _rest_of_a_batch(network: NetworkConfig) -> int:
-    """The record that ended in a buffer, and records of one byte behind it, each a chunk."""
+    """Return the size of the rest of a batch, in the worst case.
+
+    It consists of a long record that ended in the buffer, and of one-byte records, each a chunk.
+    """
     first = network.record_bytes_max + _HEADER_BYTES
     return first + network.segment_bytes * (1 + _HEADER_BYTES)

@@ -1,11 +1,11 @@
-"""Deployment: which subtask runs where, and how its partitions and gates are wired.
+"""Deployment: the placement of subtasks on workers, and the wiring of partitions and gates.
 
 Slot sharing (Flink's SlotSharingGroup): subtask i of every vertex of a group runs in slot i of that
-group, so a slot holds a slice of the whole pipeline and pointwise edges stay within a worker. Slots
-are spread round robin over the workers.
+group. So a slot holds a slice of the whole pipeline, and pointwise edges stay within a worker.
+Slots are spread round robin over the workers.
 
-Wiring (Flink's EdgeManagerBuildUtil): every subtask of an edge's source makes one result partition
-for the edge, with one subpartition for each subtask of the target that it is connected with.
+Wiring (Flink's EdgeManagerBuildUtil): for each edge, every subtask of the source produces one
+result partition. It has one subpartition for each subtask of the target connected to it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class WorkerOffer:
-    """A worker with free slots; ``address`` is that of its data plane."""
+    """A worker with free slots; ``address`` belongs to its data plane."""
 
     worker_id: str
     address: str
@@ -51,11 +51,11 @@ class ResultDescriptor:
     partition_id: str
     exchange_mode: ExchangeMode
     consumers: tuple[str, ...]
-    """The worker of each subpartition's consumer, who alone may consume it."""
+    """For each subpartition, the worker of its consumer; no other worker may consume it."""
 
     @property
     def subpartitions(self) -> int:
-        """How many there are."""
+        """Number of subpartitions."""
         return len(self.consumers)
 
 
@@ -68,22 +68,23 @@ class Producer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GateDescriptor:
-    """The subpartitions that a subtask consumes of an edge: the same one of each producer."""
+    """The subpartitions of an edge that a subtask consumes, one of each producer."""
 
     edge: int
     producers: tuple[Producer, ...]
-    """In their order. Subtasks that read from the same ones share it."""
+    """Producers in order; subtasks that read the same producers share the tuple."""
     subpartition: int
+    """Index of the subpartition, which is the same for all producers."""
 
     @property
     def locations(self) -> tuple[PartitionLocation, ...]:
-        """Where each of them is."""
+        """Location of each subpartition."""
         return tuple(PartitionLocation(*one, self.subpartition) for one in self.producers)
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskDescriptor:
-    """Everything about one subtask that is not in the job graph."""
+    """All data of one subtask that is not in the job graph."""
 
     job_id: str
     attempt: int
@@ -91,14 +92,17 @@ class SubtaskDescriptor:
     index: int
     parallelism: int
     name: str
-    """For people: ``"Map (2/4)"``."""
+    """Name for people: ``"Map (2/4)"``."""
     results: tuple[ResultDescriptor, ...]
     gates: tuple[GateDescriptor, ...]
 
 
 def descriptors_to_fields(descriptors: Iterable[SubtaskDescriptor]) -> dict[str, Any]:
-    """Plain JSON types. Lists of producers and of consumers that several subtasks share are in it
-    once, as an exchange among thousands has millions of channels."""
+    """Return plain JSON types.
+
+    Lists of producers and of consumers that several subtasks share are included once, because an
+    exchange among thousands of subtasks has millions of channels.
+    """
     lists: list[list[Any]] = []
     known: dict[int, int] = {}
 
@@ -128,8 +132,10 @@ def descriptors_to_fields(descriptors: Iterable[SubtaskDescriptor]) -> dict[str,
 
 
 def descriptors_of_fields(fields: dict[str, Any]) -> list[SubtaskDescriptor]:
-    """Inverse of ``descriptors_to_fields``; KeyError, IndexError, TypeError or ValueError if the
-    fields are not of it."""
+    """Return the descriptors in such fields.
+
+    Raises KeyError, IndexError, TypeError or ValueError if the fields are invalid.
+    """
     consumers: dict[int, tuple[str, ...]] = {}
     producers: dict[int, tuple[Producer, ...]] = {}
     descriptors = []
@@ -153,9 +159,10 @@ def descriptors_of_fields(fields: dict[str, Any]) -> list[SubtaskDescriptor]:
 def plan_deployment(
     graph: JobGraph, job_id: str, attempt: int, workers: Sequence[WorkerOffer]
 ) -> dict[str, tuple[SubtaskDescriptor, ...]]:
-    """Place every subtask of the job on a worker: worker id -> its subtasks, in topological order.
+    """Place every subtask of the job on a worker.
 
-    A worker that gets none is in the result with an empty tuple. Raises InsufficientSlotsError.
+    Returns the subtasks of each worker id, in topological order. A worker without subtasks has an
+    empty tuple. Raises InsufficientSlotsError.
     """
     subtasks = {
         (vertex.id, index) for vertex in graph.vertices for index in range(vertex.parallelism)
@@ -171,11 +178,12 @@ def plan_redeployment(
     subtasks: Collection[tuple[int, int]],
     others: Mapping[tuple[int, int], str],
 ) -> dict[str, tuple[SubtaskDescriptor, ...]]:
-    """Place some subtasks of a job anew, vertex and index, that exchange records with each other
-    alone, beside the ``others`` that go on, which are on these workers.
+    """Place some subtasks of a job anew, beside the ``others``, which continue.
 
-    Where a slot of the job has room for one it goes there, else into a free one. Workers that get
-    none are left out. Raises InsufficientSlotsError.
+    ``subtasks`` and ``others`` are pairs (vertex, index); ``others`` gives the worker id of each.
+    The restarted subtasks must exchange records only with each other. A subtask goes to a slot of
+    the job with room for it, otherwise to a free slot. Workers without placed subtasks are left
+    out. Raises InsufficientSlotsError.
     """
     by_id = {worker.worker_id: worker for worker in workers}
     groups = [vertex.slot_sharing_group for vertex in graph.vertices]
@@ -193,7 +201,7 @@ def plan_redeployment(
             f"and {len(free)} are free on {len(workers)} workers"
         )
     slots.update(zip(wanted, free, strict=False))
-    # Where nothing is placed nobody exchanges records with what is.
+    # Slots of other subtasks get any worker: no placed subtask exchanges records with them.
     placement = {
         group: [slots.get((group, index), workers[0]) for index in range(count)]
         for group, count in graph.slots_by_group().items()
@@ -238,12 +246,12 @@ def _wire(
 
 
 def subtask_name(vertex: JobVertex, index: int) -> str:
-    """What people call a subtask: ``"Map (2/4)"``."""
+    """Return the name of a subtask for people: ``"Map (2/4)"``."""
     return f"{vertex.name} ({index + 1}/{vertex.parallelism})"
 
 
 def _place(graph: JobGraph, workers: Sequence[WorkerOffer]) -> dict[str, list[WorkerOffer]]:
-    """Slot sharing group -> the worker of each of its slots."""
+    """Return the worker of each slot, by slot sharing group."""
     rounds = range(max((worker.slots for worker in workers), default=0))
     slots = [worker for turn in rounds for worker in workers if turn < worker.slots]
     needed = graph.slots_required()
@@ -270,13 +278,16 @@ def _too_few_slots(graph: JobGraph, needed: int, workers: Sequence[WorkerOffer])
 
 
 class _EdgeWiring:
-    """Who reads what of one edge. What all subtasks have in common is made once, as there may be
-    thousands on both sides, and all of the one may read from all of the other."""
+    """The connections of one edge.
+
+    Data common to all subtasks is computed once: there may be thousands on both sides, and each may
+    be connected with all of the other side.
+    """
 
     def __init__(
         self, graph: JobGraph, number: int, attempt: str, placement: dict[str, list[WorkerOffer]]
     ) -> None:
-        """``attempt`` is what names of partitions begin with."""
+        """``attempt`` is the prefix of partition names."""
         self.edge = edge = graph.edges[number]
         self._number = number
         source, target = graph.vertices[edge.source], graph.vertices[edge.target]
@@ -290,7 +301,7 @@ class _EdgeWiring:
             consumers_of(producer, *ends, pointwise=edge.pointwise) for producer in range(ends[0])
         ]
         self._read_by: dict[int, range] = {}
-        """Of a pointwise edge the producers of each consumer, which follow each other."""
+        """For a pointwise edge, the producers of each consumer, which are consecutive."""
         if edge.pointwise:
             for producer, consumers in enumerate(self._reach):
                 for consumer in consumers:
@@ -298,7 +309,7 @@ class _EdgeWiring:
                     self._read_by[consumer] = range(first, producer + 1)
 
     def result_of(self, index: int) -> ResultDescriptor:
-        """What a subtask of the source produces."""
+        """Return the result partition of a subtask of the source."""
         reach = self._reach[index]
         return ResultDescriptor(
             self._number,
@@ -308,9 +319,10 @@ class _EdgeWiring:
         )
 
     def gate_of(self, index: int) -> GateDescriptor:
-        """What a subtask of the target consumes."""
+        """Return the input gate of a subtask of the target."""
         read = self._read_by.get(index, range(len(self._producers)))
-        # Those that follow each other have one consumer each: it is the same place in all of them.
+        # Several consecutive producers have this subtask as their only consumer, so the index of
+        # the subpartition is the same in all of them.
         subpartition = self._reach[read.start].index(index)
         return GateDescriptor(self._number, self._producers[read.start : read.stop], subpartition)
 
@@ -320,10 +332,10 @@ def _workers_of(vertex: JobVertex, placement: dict[str, list[WorkerOffer]]) -> l
 
 
 def consumers_of(producer: int, sources: int, targets: int, *, pointwise: bool) -> range:
-    """Return the subtasks of an edge's target that read from one of so many subtasks of its source.
+    """Return the subtasks of an edge's target that read from subtask ``producer`` of its source.
 
-    Pointwise, either side's subtasks are dealt out evenly to the other's, in order: 2 -> 4 gives
-    {0, 1} and {2, 3}; 4 -> 2 gives 0, 0, 1, 1.
+    On a pointwise edge, the subtasks of either side are assigned evenly to those of the other, in
+    order: 2 -> 4 gives {0, 1} and {2, 3}; 4 -> 2 gives 0, 0, 1, 1.
     """
     if not pointwise:
         return range(targets)

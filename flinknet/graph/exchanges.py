@@ -1,4 +1,4 @@
-"""The exchanges of a job, as its checkpoints speak of them."""
+"""The exchanges of a job, in the form of checkpoint metadata."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ __all__ = ["exchanges_of"]
 
 
 def exchanges_of(graph: JobGraph) -> tuple[Exchange, ...]:
-    """Return the exchange of each edge of a graph, in their order; functions are not needed."""
+    """Return the exchange of each edge of a graph, in the order of the edges.
+
+    The functions of the graph are not called.
+    """
     partitions = [0] * len(graph.vertices)
     gates = [0] * len(graph.vertices)
     exchanges = []

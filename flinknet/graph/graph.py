@@ -1,12 +1,11 @@
-"""The job graph: what a job consists of, ready to be deployed (Flink's JobGraph).
+"""The job graph: a job in a form ready for deployment (Flink's JobGraph).
 
 A vertex is a chain of operators that runs in one task per subtask. The chain is a tree: its first
-operator reads the vertex's inputs (or is a source), and every other operator reads one operator
-before it. An edge carries the records of one operator of its source vertex to all subtasks of its
+operator reads the vertex's inputs (or is a source), and every other operator reads one earlier
+operator. An edge carries the records of one operator of its source vertex to all subtasks of its
 target.
 
-A graph is made of plain values and of user functions. It travels as bytes on the control plane
-only.
+A graph consists of plain values and user functions. It is sent as bytes, on the control plane only.
 """
 
 from __future__ import annotations
@@ -53,23 +52,23 @@ class ChainedOperator:
 
     name: str
     uid: str
-    """Finds the operator's state again in another version of the job."""
+    """Identity by which another version of the job finds the operator's state."""
     factory: OperatorFactory
-    """Makes the operator of one subtask."""
+    """Creates the operator of one subtask."""
     input: int | None
-    """Index in the chain of the operator that feeds this one; None for the first."""
+    """Index in the chain of the operator that this one reads; None for the first."""
     tag: str | None = None
-    """Which side output of that operator this one reads; None for its main output."""
+    """Side output of that operator that this one reads; None for its main output."""
     stamped: bool = False
-    """Whether what it emits has timestamps."""
+    """Whether its results have timestamps."""
     splits_outputs: bool = False
     """Whether it may emit ``(tag, value)``, for a side output."""
     output_type: TypeInformation | None = None
-    """What the program has declared its records to be."""
+    """Type that the program declares for its records."""
     converts: bool = False
-    """Whether they are made so; else they are so already."""
+    """Whether records are converted to that type; otherwise they already conform."""
     input_types: tuple[InputType, ...] = ()
-    """What the records of each of its inputs are, if they come over the network."""
+    """Type of the records of each input, if they come over the network."""
 
 
 MAX_PARALLELISM = 1 << 15
@@ -78,7 +77,7 @@ MAX_PARALLELISM = 1 << 15
 
 @dataclass(frozen=True, slots=True)
 class JobVertex:
-    """A chain of operators and how many subtasks run it."""
+    """A chain of operators, with the number of subtasks that run it."""
 
     id: int
     name: str
@@ -87,13 +86,13 @@ class JobVertex:
     slot_sharing_group: str
     operators: tuple[ChainedOperator, ...]
     object_reuse: bool = False
-    """Whether functions leave alone what they get, so that operators share records."""
+    """Whether functions never change their inputs, so that operators may share records."""
     task_threads: bool = True
-    """Whether each subtask runs its chain in a thread of its own, so that its functions may block;
-    a chain that awaits something for every record is run by the event loop."""
+    """Whether each subtask runs its chain in its own thread, so that its functions may block. A
+    chain that awaits something for every record runs on the event loop."""
 
     def own_operators(self) -> tuple[ChainedOperator, ...]:
-        """Return a copy of the operators with user functions of its own, for one subtask."""
+        """Return a copy of the operators with separate user functions, for one subtask."""
         copied: tuple[ChainedOperator, ...] = pickle.loads(  # noqa: S301 - this process's own
             dumps_to_run(self.operators)
         )
@@ -107,33 +106,33 @@ class JobEdge:
     source: int
     target: int
     operator: int
-    """Index in the source's chain of the operator whose records the edge carries."""
+    """Index in the source's chain of the operator that emits the records."""
     name: str
-    """The partitioner's name, ``"HASH"``."""
+    """Name of the partitioner, such as ``"HASH"``."""
     partitioner: PartitionerFactory
-    """Makes the partitioner of one subtask, in its process."""
+    """Creates the partitioner of one subtask, in its process."""
     pointwise: bool
     """Whether a subtask is connected with some subtasks of the other side, not with all."""
     buffer_timeout_ms: BufferTimeout | None
-    """None takes the timeout of the worker's configuration."""
+    """Timeout of the buffers; None stands for the worker's configuration."""
     exchange_mode: ExchangeMode
-    """When the target may read what the source writes."""
+    """When the target may read the output of the source."""
     tag: str | None = None
-    """The side output of the operator that the edge carries; None for its main output."""
+    """Side output of the operator that the edge carries; None for its main output."""
     stamped: bool = False
     """Whether records are tuples ``(timestamp, value)``, with watermarks between them."""
     input: int = 0
-    """Which of its inputs it is for the target: 0, or 1 for the second of two."""
+    """Input of the target: 0, or 1 for the second of two."""
 
 
 class CheckpointedOutput(NamedTuple):
-    """An operator whose function or sink is told which checkpoints are complete."""
+    """An operator with a function or sink that is notified of complete checkpoints."""
 
     vertex: int
     name: str
-    """The operator's, for people."""
+    """Name of the operator, for people."""
     can_withdraw: bool
-    """Whether it can take back what it has made visible with a checkpoint that is lost."""
+    """Whether it can withdraw output that it published with a checkpoint that is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,31 +143,31 @@ class JobGraph:
     vertices: tuple[JobVertex, ...]
     edges: tuple[JobEdge, ...]
     types: tuple[type, ...] = ()
-    """The classes whose objects may be in records, see ``RecordTypes``."""
+    """Classes of objects that records may contain, see ``RecordTypes``."""
     auto_watermark_interval_ms: int = 200
-    """How often subtasks that make watermarks say how far event time has come; 0 for never."""
+    """Interval at which subtasks that create watermarks emit them; 0 for never."""
     latency_interval_ms: int | None = None
-    """How often sources emit a latency marker, 0 for never; None takes what the workers'
-    configuration says."""
+    """Interval at which sources emit latency markers, 0 for never; None stands for the workers'
+    configuration."""
     checkpointing: JobCheckpointingConfig | None = None
-    """How its checkpoints are taken; None for none."""
+    """Configuration of the checkpoints; None for a job without checkpoints."""
     restart: RestartStrategy = NO_RESTART
-    """Whether the job is run again after a failure."""
+    """Whether, and how, the job restarts after a failure."""
     state_backend: StateBackendName | None = None
-    """Where keyed state is kept; None takes what the workers' configuration says."""
+    """Backend of keyed state; None stands for the workers' configuration."""
 
     python_files: tuple[str, ...] = ()
-    """Paths of modules, zips and wheels that go to the workers with the job."""
+    """Paths of modules, zips and wheels that are sent to the workers with the job."""
     archives: tuple[str, ...] = ()
-    """Paths of archives that do, each with ``#NAME`` if its directory is to be called so."""
+    """Paths of archives sent likewise, each with ``#NAME`` to set the name of its directory."""
     warning_filters: tuple[WarningFilter, ...] = ()
-    """The program's, which hold for its functions in the workers, too."""
+    """Warning filters of the program, which the workers apply to its functions."""
     cluster_options: tuple[tuple[str, str], ...] = ()
-    """Options of the cluster that the program sets, by Flink's names: they hold for a cluster that
-    is started for this job."""
+    """Cluster options that the program sets, by Flink's names. They apply to a cluster that is
+    started for this job."""
 
     def slots_by_group(self) -> dict[str, int]:
-        """Return how many slots each slot sharing group needs: its highest parallelism."""
+        """Return the number of slots of each slot sharing group, its highest parallelism."""
         slots: dict[str, int] = {}
         for vertex in self.vertices:
             group = vertex.slot_sharing_group
@@ -176,11 +175,11 @@ class JobGraph:
         return slots
 
     def slots_required(self) -> int:
-        """Return how many slots the job needs: subtasks of one group share slots."""
+        """Return the number of slots that the job needs; subtasks of a group share slots."""
         return sum(self.slots_by_group().values())
 
     def two_phase_sinks(self) -> list[tuple[ChainedOperator, TwoPhaseSink]]:
-        """Return the sinks whose output is committed when every subtask has finished."""
+        """Return the sinks that commit their output when every subtask has finished."""
         operators = [operator for vertex in self.vertices for operator in vertex.operators]
         made = [(operator, operator.factory()) for operator in operators]
         return [
@@ -190,8 +189,10 @@ class JobGraph:
         ]
 
     def checkpointed_outputs(self) -> tuple[CheckpointedOutput, ...]:
-        """Return the operators that are told which checkpoints are complete; none in a job
-        without checkpoints."""
+        """Return the operators that are notified of complete checkpoints.
+
+        A job without checkpoints has none.
+        """
         if self.checkpointing is None:
             return ()
         made = [
@@ -206,13 +207,15 @@ class JobGraph:
         )
 
     def is_silent_beside_time(self, edge: JobEdge) -> bool:
-        """Whether the records of an edge have no timestamps, and those of another input of its
-        target do."""
+        """Return whether an edge lacks timestamps that another input of its target has."""
         into = [other for other in self.edges if other.target == edge.target]
         return not edge.stamped and any(other.stamped for other in into)
 
     def to_bytes(self) -> bytes:
-        """Serialise the graph with its functions; ConfigurationError names one that cannot be."""
+        """Serialise the graph with its functions.
+
+        Raises ConfigurationError, which names an operator that cannot be serialised.
+        """
         try:
             data: bytes = dumps_to_run(self)
         except Exception as error:
@@ -221,7 +224,10 @@ class JobGraph:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> JobGraph:
-        """Inverse of ``to_bytes``; runs the sender's code, so only for who is authenticated."""
+        """Return the graph in such bytes.
+
+        This runs code of the sender, so the sender must be authenticated.
+        """
         graph = pickle.loads(data)  # noqa: S301 - the sender is authenticated
         if not isinstance(graph, cls):
             raise ConfigurationError(f"these bytes are a {type(graph).__name__}, not a job graph")

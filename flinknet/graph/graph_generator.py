@@ -1,12 +1,12 @@
-"""From a program to a job graph (Flink's StreamingJobGraphGenerator).
+"""Generation of a job graph from a program (Flink's StreamingJobGraphGenerator).
 
-An operator joins the task of the one before it if that is its only input, the records are
-forwarded, both have the same parallelism, max parallelism and slot sharing group, and neither was
-told not to. An operator may have several others behind it in its chain, so chains are trees.
+An operator joins the task of its predecessor if all of these hold: it has no other input, the
+records are forwarded, parallelism, max parallelism and slot sharing group are equal, and chaining
+was not disabled for either. Several operators may follow one in a chain, so chains are trees.
 
-Here it is decided which streams have timestamps: those behind an operator that assigns them. On the
-edges of those a record is a tuple ``(timestamp, value)``, and a partitioner is replaced by one that
-looks at the value in the tuple. Other streams are as if there were no event time.
+The generator also decides which streams have timestamps: the streams behind an operator that
+assigns them. On the edges of these streams a record is a tuple ``(timestamp, value)``, and a
+partitioner is replaced by one that looks at the value. Other streams have no event time.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ __all__ = ["GraphDefaults", "RuntimeMode", "all_transformations", "generate_job_
 DEFAULT_SLOT_SHARING_GROUP = "default"
 
 RuntimeMode = Literal["streaming", "batch", "automatic"]
-"""Whether folds speak after every record, or once per key at the end of their input; automatic says
+"""When folds emit: after every record, or once per key at the end of their input. Automatic means
 the latter if every source ends."""
 
 
 @dataclass(slots=True)
 class GraphDefaults:
-    """What holds for operators that do not say otherwise."""
+    """Defaults for operators without their own settings."""
 
     parallelism: int = 1
     max_parallelism: int | None = None
@@ -65,9 +65,9 @@ class GraphDefaults:
 def generate_job_graph(
     name: str, transformations: Iterable[Transformation], defaults: GraphDefaults
 ) -> JobGraph:
-    """Build the graph of the transformations and of everything that they read.
+    """Build the graph of the transformations and of all their inputs.
 
-    Raises ConfigurationError, naming the operator, for a program that cannot be a job.
+    Raises ConfigurationError, which names the operator, for an invalid program.
     """
     program = all_transformations(transformations)
     _require_operators(name, program)
@@ -79,8 +79,8 @@ def generate_job_graph(
 def all_transformations(transformations: Iterable[Transformation]) -> list[Transformation]:
     """Return every transformation of the program once, inputs first.
 
-    As in Flink, a source that nothing reads is none of it, and an operator that nothing reads is:
-    what it emits is dropped, but its function may have done all that it is for.
+    As in Flink, a source without readers is left out, but another operator without readers is kept:
+    its results are dropped, but the purpose of its function may be a side effect.
     """
     ordered: dict[Transformation, None] = {}
 
@@ -102,7 +102,7 @@ def _require_operators(name: str, program: list[Transformation]) -> None:
 
 
 def _require_printable_names(name: str, program: list[Transformation]) -> None:
-    """Names are sent to every process and shown on terminals."""
+    """Refuse unprintable names, because names are sent to every process and shown on terminals."""
     for what, given in (("job", name), *(("operator", one.display_name) for one in program)):
         if given != printable(given):
             raise ConfigurationError(
@@ -112,8 +112,11 @@ def _require_printable_names(name: str, program: list[Transformation]) -> None:
 
 
 def _require_unique_names(name: str, program: list[Transformation]) -> None:
-    """State is found again by uid, collected records by the name of their sink; and two sinks must
-    not take each other's output for their own."""
+    """Refuse duplicate names.
+
+    State is found by uid, and collected records by the name of their sink. Two sinks must not take
+    each other's output for their own.
+    """
     uids = Counter(one.uid for one in program if one.uid is not None)
     collects = Counter(one.name for one in program if one.collects)
     outputs = Counter(one.exclusive_output for one in program if one.exclusive_output is not None)
@@ -127,7 +130,10 @@ def _require_unique_names(name: str, program: list[Transformation]) -> None:
 
 
 def is_batch(transformations: Iterable[Transformation], defaults: GraphDefaults) -> bool:
-    """Whether the job speaks at its end; ConfigurationError if it should and has none."""
+    """Return whether folds emit at the end of the input.
+
+    Raises ConfigurationError in batch mode if a source does not end.
+    """
     if defaults.mode == "streaming":
         return False
     program = all_transformations(transformations)
@@ -140,7 +146,7 @@ def is_batch(transformations: Iterable[Transformation], defaults: GraphDefaults)
 
 
 def _at_end_of_input(factory: OperatorFactory) -> OperatorFactory:
-    """Have a fold speak at the end of its input, unless it was said when it does."""
+    """Make a fold emit at the end of its input, unless its own setting says otherwise."""
     if isinstance(factory, partial) and factory.func in (ReduceOperator, AggregateOperator):
         function, key_of, emit = factory.args
         return partial(factory.func, function, key_of, emit or "end_of_input")
@@ -149,7 +155,7 @@ def _at_end_of_input(factory: OperatorFactory) -> OperatorFactory:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A transformation with everything decided that it left open."""
+    """A transformation with all open settings decided."""
 
     transformation: Transformation
     parallelism: int
@@ -164,13 +170,13 @@ class _Placed:
 
 @dataclass(slots=True)
 class _Chain:
-    """A vertex that is being put together: its operators, and for each the index of its input."""
+    """A vertex under construction: its operators, and the index of the input of each."""
 
     operators: list[_Placed]
     inputs: list[int | None]
 
     def name(self, index: int = 0) -> str:
-        """Flink's name of the tree from one operator on: ``"a -> b"``, ``"a -> (b, c)"``."""
+        """Return Flink's name of the subtree of an operator: ``"a -> b"``, ``"a -> (b, c)"``."""
         behind = [self.name(i) for i, feeder in enumerate(self.inputs) if feeder == index]
         own = self.operators[index].name
         if not behind:
@@ -179,7 +185,7 @@ class _Chain:
 
 
 class _Generator:
-    """Builds one graph; ``_place`` maps what it has seen to (chain, index of its operator)."""
+    """Builds one graph; ``_place`` maps visited transformations to (chain, index in it)."""
 
     def __init__(self, name: str, program: list[Transformation], defaults: GraphDefaults) -> None:
         self._name = name
@@ -234,7 +240,7 @@ class _Generator:
         return _Placed(transformation, parallelism, max_parallelism, group, factory)
 
     def _find_timestamps(self, transformation: Transformation) -> None:
-        """Find out whether the operator's results have timestamps."""
+        """Determine whether the operator's results have timestamps."""
         stamped = [
             self._same_for_all(transformation, read) for read in transformation.logical_inputs
         ]
@@ -248,7 +254,7 @@ class _Generator:
     def _same_for_all(
         self, transformation: Transformation, inputs: tuple[StreamInput, ...]
     ) -> bool:
-        """Whether the streams of a union have timestamps: all of them, or none."""
+        """Return whether the streams of a union have timestamps; they must agree."""
         with_, without = (
             [one.transformation for one in inputs if self._stamped[one.transformation] is stamped]
             for stamped in (True, False)
@@ -324,9 +330,10 @@ class _Generator:
         )
 
     def _exchange_mode(self, read: StreamInput, target: _Placed) -> ExchangeMode:
-        """The mode of an edge; all tasks of a job run at the same time, so it has to be pipelined.
+        """Return the mode of an edge; it must be pipelined, because all tasks run at the same time.
 
-        Here a job that is several pipelined regions would begin."""
+        Support for jobs with several pipelined regions would begin here.
+        """
         if not read.exchange_mode.is_pipelined:
             raise ConfigurationError(
                 f'the exchange from "{self._placed[read.transformation].name}" to "{target.name}" '
@@ -366,7 +373,7 @@ class _Generator:
         )
 
     def _input_types(self, transformation: Transformation) -> tuple[InputType, ...]:
-        """Return how records of each input come over the network."""
+        """Return the form in which records of each input arrive from the network."""
         return tuple(
             InputType(common_type(read), self._stamped[read[0].transformation])
             for read in transformation.logical_inputs

@@ -1,8 +1,8 @@
-"""The modules of a program's own directory, which workers that run elsewhere cannot import.
+"""The modules of a program's own directory, which workers on other machines cannot import.
 
-They are those that are imported from beside the program, or from below its directory: not the
-interpreter's own, nor those of an installed distribution, which every worker has, too; nor compiled
-ones, which cannot travel.
+They are the modules imported from beside the program or from below its directory. Modules of the
+interpreter and of installed distributions are excluded, because every worker has them. Compiled
+modules are excluded, because they cannot be sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def own_modules() -> Iterator[ModuleType]:
-    """Find those that are imported now, of the program that runs as ``__main__``."""
+    """Yield such modules that are imported now, for the program that runs as ``__main__``."""
     program = getattr(sys.modules.get("__main__"), "__file__", None)
     directory = Path.cwd() if program is None else Path(program).resolve().parent
     prefixes = [
@@ -46,7 +46,7 @@ def own_modules() -> Iterator[ModuleType]:
 
 
 def _file(module: ModuleType) -> str | None:
-    """Return the file of Python code that a module is; of a package without one, its directory."""
+    """Return the Python file of a module, or the directory of a package without a file."""
     file: str | None = getattr(module, "__file__", None)
     if file is None:
         return next(iter(getattr(module, "__path__", ())), None)

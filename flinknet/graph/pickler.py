@@ -1,17 +1,17 @@
-"""Pickling functions by value, so that a job's lambdas and those of its own file reach the workers.
+"""Pickling of functions by value, so that lambdas and functions of a job's file reach the workers.
 
-cloudpickle does that, but from 3.1.3 on it drops the file that a function stands in, and an error
-would not be shown with its place in the job.
+cloudpickle does this, but since 3.1.3 it drops the file name of a function, so an error would not
+be shown with its place in the job.
 
-What a program wraps by ``functools.lru_cache``, ``cache`` or ``cached_property`` travels by value,
-too. Any other object of the program's own file that can only be found there by its name is refused:
-a worker's ``__main__`` is another module, and would miss it.
+Functions wrapped by ``functools.lru_cache``, ``cache`` or ``cached_property`` are pickled by value,
+too. Any other object of the program's own file that is only found by name is refused, because a
+worker's ``__main__`` is another module and lacks it.
 
-Modules that workers cannot import go by value, too (``send_by_value``): their functions and classes
-as those of the program's own file, and a module that a function names as a whole, with all that can
-be pickled of it. What cannot says so when it is used.
+Modules that workers cannot import are also pickled by value (``send_by_value``): their functions
+and classes, and a module that a function refers to as a whole, with all its contents that can be
+pickled. Other contents raise an error when they are used (``NotSent``).
 
-Pickled functions are for the interpreter that made them: all processes of a cluster have the same.
+Pickled functions depend on the interpreter, so all processes of a cluster must use the same.
 """
 
 from __future__ import annotations
@@ -33,30 +33,34 @@ __all__ = ["NotSent", "dumps", "dumps_to_run", "send_by_value"]
 
 
 _by_value: set[str] = set()
-"""Names of modules that are pickled by value."""
+"""Names of the modules that are pickled by value."""
 
 _OF_IMPORT = {"__builtins__", "__cached__", "__loader__", "__spec__"}
-"""Of what is in a module, what only its import needs."""
+"""Contents of a module that only its import needs."""
 
 
 def send_by_value(modules: Iterable[ModuleType]) -> None:
-    """From now on pickle what these modules define by value."""
+    """Pickle the functions and classes of these modules by value from now on."""
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
         _by_value.add(module.__name__)
 
 
 def dumps(value: Any) -> bytes:
-    """Return the pickle of a value and of the functions in it; raises whatever says that something
-    cannot be pickled. ``pickle.loads`` reads it."""
+    """Return the pickle of a value with its functions, for ``pickle.loads``.
+
+    Raises the error of an object that cannot be pickled.
+    """
     with BytesIO() as file:
         _Pickler(file).dump(value)
         return file.getvalue()
 
 
 def dumps_to_run(value: Any) -> bytes:
-    """The same, for functions that are called for every record: their objects find their attributes
-    fast where they arrive (``attributes.py``)."""
+    """Return such a pickle for functions that are called for every record.
+
+    Their objects get fast attribute access when they are unpickled (``attributes.py``).
+    """
     with BytesIO() as file:
         _PicklerToRun(file).dump(value)
         return file.getvalue()
@@ -100,8 +104,10 @@ def _reduce_property(value: functools.cached_property[Any]) -> tuple[Any, ...]:
 def _cached_property(
     function: Callable[[Any], Any], name: str | None
 ) -> functools.cached_property[Any]:
-    """Return the property under the name that its class gave it: a class that travels by value
-    gives its attributes no names."""
+    """Return a property with the name that its class gave it.
+
+    A class that is pickled by value does not call ``__set_name__``.
+    """
     made = functools.cached_property(function)
     if name is not None:
         made.__set_name__(object, name)
@@ -109,8 +115,10 @@ def _cached_property(
 
 
 def _reduced_by_name(value: Any) -> Any:
-    """Return how to pickle an object that pickle would look up by its name where that cannot be
-    found by a worker; else NotImplemented."""
+    """Return how to pickle an object that pickle would look up by name, if workers cannot find it.
+
+    Otherwise return NotImplemented.
+    """
     name = getattr(value, "__qualname__", None)
     if not isinstance(name, str) or _is_importable(value, name):
         return NotImplemented
@@ -135,7 +143,7 @@ def _is_importable(value: Any, name: str) -> bool:
 
 
 class NotSent:
-    """Takes the place of what a module has and cannot be pickled."""
+    """Placeholder for an object in a module that cannot be pickled."""
 
     def __init__(self, name: str, reason: str) -> None:
         vars(self).update(_name=name, _reason=reason)
@@ -152,7 +160,7 @@ class NotSent:
         raise self._error()
 
     def __exit__(self, *error: object) -> None:
-        """Never entered."""
+        """Do nothing: the placeholder cannot be entered."""
 
     def __getstate__(self) -> dict[str, str]:
         return dict(vars(self))
@@ -169,7 +177,10 @@ class NotSent:
 
 
 def _is_by_value(module: ModuleType) -> bool:
-    """Whether no worker could import it: this process has registered it, or has got it itself."""
+    """Return whether no worker could import a module.
+
+    Either this process has registered it, or this process has received it by value itself.
+    """
     return module.__name__ in _by_value or sys.modules.get(module.__name__) is not module
 
 
@@ -182,14 +193,14 @@ def _reduce_module(module: ModuleType) -> tuple[Any, ...]:
     for name, one in state.items():
         try:
             _TrialPickler(BytesIO()).dump(one)
-        except Exception as error:  # of the pickled object's own code
+        except Exception as error:  # Pickling runs code of the object, which may raise anything.
             state[name] = NotSent(f"{module.__name__}.{name}", str(error))
-    # The module is known before what is in it, which may refer to it again.
+    # The last item fills the module after it is known, because its contents may refer to it.
     return ModuleType, (module.__name__,), state, None, None, _fill
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Knows what a function's code consists of, and what its program has wrapped it in."""
+    """Pickler for code objects and for functions in wrappers of the standard library."""
 
     dispatch_table: ClassVar = ChainMap(
         {CodeType: _reduce, functools.cached_property: _reduce_property},
@@ -197,7 +208,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     )
 
     def reducer_override(self, value: Any) -> Any:
-        """See pickle, which asks this first."""
+        """Return a reduction; pickle calls this first for each object."""
         if isinstance(value, ModuleType) and _is_by_value(value):
             return self._reduce_module(value)
         reduction = super().reducer_override(value)
@@ -208,18 +219,21 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 class _TrialPickler(_Pickler):
-    """Finds out whether something can be pickled, whatever the modules in it have."""
+    """Pickler that tests whether an object can be pickled, regardless of modules in it."""
 
     def _reduce_module(self, module: ModuleType) -> tuple[Any, ...]:
         return ModuleType, (module.__name__,)
 
 
 class _PicklerToRun(_Pickler):
-    """Knows how the attributes of objects are best restored."""
+    """Pickler that restores the attributes of objects for fast access."""
 
     def reducer_override(self, value: Any) -> Any:
-        """See pickle, which asks this first: what the table knows is left to the table, such as
-        the marks in a dataclass's fields, which are compared by identity."""
+        """Return a reduction; pickle calls this first for each object.
+
+        Types in the dispatch table are left to the table. Among them are the markers in the fields
+        of dataclasses, which are compared by identity.
+        """
         reduction = super().reducer_override(value)
         if reduction is not NotImplemented or type(value) in self.dispatch_table:
             return reduction

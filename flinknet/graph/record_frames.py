@@ -1,9 +1,9 @@
-"""How a sink sends records to the program that runs its job: frames of pickled tuples.
+"""Frames in which a sink sends records to the program that runs its job.
 
-A frame is a length of eight bytes, big-endian, and the pickle of a tuple whose first element says
-what it is (``datastream/program_sink.py``). Pickled, because records come back as the objects of
-the program's own classes; the two ends are parts of one job, and nobody else can open the socket
-between them.
+A frame is a length of eight bytes, big-endian, followed by the pickle of a tuple. The first element
+of the tuple is the kind of message (``datastream/program_sink.py``). Pickle is used because records
+come back as objects of the program's own classes. Both ends are parts of one job, and no other
+process can open the socket between them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _LENGTH_BYTES = 8
 
 
 def frame(*message: Any) -> bytes:
-    """Return the bytes of one message. Raises whatever says that a record cannot be pickled."""
+    """Return the bytes of one message. Raises the error of a record that cannot be pickled."""
     try:
         body = pickle.dumps(message)
-    except Exception:  # A class of the program's own file travels by value.
+    except Exception:  # A class of the program's own file must be pickled by value.
         body = dumps(message)
     return len(body).to_bytes(_LENGTH_BYTES) + body
 
 
 def read_frame(file: BufferedIOBase) -> tuple[Any, ...] | None:
-    """Wait for the next message and return it, or None where there is no whole one any more."""
+    """Wait for the next message and return it, or None if no complete message follows."""
     head = file.read(_LENGTH_BYTES)
     if len(head) < _LENGTH_BYTES:
         return None

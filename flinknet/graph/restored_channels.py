@@ -1,26 +1,25 @@
-"""What was in flight to a subtask when its job's checkpoint was taken: its first records.
+"""Restored channel state: the data in flight to a subtask in a checkpoint, as its first records.
 
-Theory of operation. A record in flight is in one of two places: with its producer, which had not
-sent it, or with its consumer, which had not processed it. Behind each other, in this order, what
-the consumer stored of a channel and what the producer stored of it are whole records: the part of
-one that the consumer had begun is in front, and at the producer the barrier stands between two
-records. So the *consumer* reads both, and nobody sends anything again (Flink, since FLINK-35761).
-It processes them before anything that is new, one old channel after the other, each in its order.
+Theory of operation. A record in flight was with its producer, which had not sent it, or with its
+consumer, which had not processed it. The consumer's stored data of a channel, followed by the
+producer's, is a sequence of whole records: a record that the consumer had begun comes first, and
+the producer's barrier stood between two records. So the *consumer* reads both, and no producer
+sends anything again (Flink, since FLINK-35761). It processes them before any new record, one old
+channel after the other, each in order.
 
-At another parallelism of the consumer
+If the parallelism of the consumer has changed:
 
-- records of a keyed exchange go to who owns their keys now: each subtask reads the channels whose
-  old owner had some of its key groups, and takes what is its own;
-- a channel of any other exchange goes to one subtask as a whole, by its old consumer's number;
-- what was in flight on a broadcast exchange cannot be dealt out: each of its consumers had another
-  part of it before itself. That is refused; an aligned checkpoint, or a savepoint, has none.
+- Records of a keyed exchange go to the present owners of their keys. Each subtask reads the
+  channels of old owners that shared key groups with it, and selects its own records.
+- A channel of any other exchange goes to one subtask as a whole, by the number of its old consumer.
+- Data in flight on a broadcast exchange is refused, because each consumer still lacked another part
+  of it. Aligned checkpoints and savepoints have no such data.
 
-The numbers in labels are those of the job as it was. Of another version of it, or at another
-parallelism, where chains may be others, the same exchange may have other numbers; so exchanges are
-found again by the operators at their ends, as the checkpoint's metadata has them. Nothing is
-dropped in silence, and nothing processed by whom it was not sent to: what was in flight on an
-exchange that the job does not have any more is refused, too, and so is what another partitioner
-would have dealt out otherwise.
+Labels contain the exchange numbers of the old job. Another version of the job, or another
+parallelism with other chains, may number the same exchange differently. So exchanges are identified
+by the operators at their ends, from the metadata. No record is dropped silently or reaches the
+wrong subtask: data of an exchange that no longer exists, or that has another partitioner with other
+results, is refused as well.
 
 Flink: InflightDataRescalingDescriptor, SubtaskStateMapper, RecoveredInputChannel.
 """
@@ -55,21 +54,21 @@ from flinknet.records.serialization.serializer import UNPACK_ERRORS, RecordUnpac
 __all__ = ["InFlightRecords", "RestoredChannels"]
 
 RECORDS_MAX = 1_000
-"""Records that are processed as one batch."""
+"""Maximum number of records that are processed as one batch."""
 
 _TO_ANYBODY = frozenset(
     one.name for one in (FORWARD, REBALANCE, RESCALE, ADAPTIVE_REBALANCE, ADAPTIVE_RESCALE, SHUFFLE)
 )
-"""Partitioners for which each consumer is as good as another: at another parallelism, one is
-another."""
+"""Partitioners that treat all consumers alike, so that one may replace another at a different
+parallelism."""
 
 
 class InFlightRecords(NamedTuple):
-    """Some records of one old channel, to be processed as a batch."""
+    """Records of one old channel, to be processed as a batch."""
 
     gate: int
     producer: int
-    """The producer's number of then."""
+    """Index of the producer at the time of the checkpoint."""
     records: list[Any]
 
 
@@ -80,7 +79,7 @@ _WAY_OUT = "keep it as it was, or continue from a savepoint, which has none in f
 
 
 class _OldChannel(NamedTuple):
-    """A channel of an exchange as it was: between these subtasks, and what its ends called it."""
+    """A channel of an old exchange, by its two subtasks and its two labels."""
 
     producer: int
     consumer: int
@@ -89,10 +88,10 @@ class _OldChannel(NamedTuple):
 
 
 class RestoredChannels:
-    """What was in flight in a job, as one attempt is restored."""
+    """The data in flight in a checkpoint, for one restored attempt of a job."""
 
     def __init__(self, store: PartReader, metadata: CheckpointMetadata, graph: JobGraph) -> None:
-        """Raises StateError if the job has no place for some of it."""
+        """Raises StateError if the job has no place for some of the data."""
         self._store = store
         self._metadata = metadata
         self._graph = graph
@@ -104,10 +103,10 @@ class RestoredChannels:
     async def records_of(
         self, vertex: int, index: int, unpacker: RecordUnpacker
     ) -> AsyncGenerator[InFlightRecords, None]:
-        """Yield what was in flight to a subtask, gate after gate.
+        """Yield the records in flight to a subtask, gate by gate.
 
-        StateError if it cannot be dealt out at this parallelism, CheckpointCorruptedError if it is
-        no row of records, and what reading raises.
+        Raises StateError if they cannot be distributed at this parallelism,
+        CheckpointCorruptedError if they are no sequence of records, and the errors of reading.
         """
         into = [number for number, edge in enumerate(self._graph.edges) if edge.target == vertex]
         for gate, number in enumerate(into):
@@ -120,10 +119,10 @@ class RestoredChannels:
                 async for records in self._records(exchange, channel, unpacker, wanted):
                     yield InFlightRecords(gate, channel.producer, records)
 
-    # -- which exchanges
+    # -- exchanges
 
     def _found(self) -> dict[int, Exchange]:
-        """The exchange that each edge of the job was, by the edge's number."""
+        """Return the old exchange of each edge of the job, by the number of the edge."""
         before = defaultdict(list)
         for exchange in reversed(self._metadata.exchanges):
             before[_ends(exchange)].append(exchange)
@@ -138,7 +137,7 @@ class RestoredChannels:
         return not self._in_flight.isdisjoint(_places(exchange))
 
     def _check(self) -> None:
-        """Everything that was in flight has a place."""
+        """Raise StateError unless all data in flight has a place in the job."""
         taken = {place for exchange in self._before.values() for place in _places(exchange)}
         ends = {
             place: f'from operator "{exchange.sender}" to operator "{exchange.receiver}" '
@@ -162,10 +161,10 @@ class RestoredChannels:
             )
         return operator
 
-    # -- which channels
+    # -- channels
 
     def _old_channels(self, edge: JobEdge, exchange: Exchange, index: int) -> Iterator[_OldChannel]:
-        """Yield the old channels of which some records are for this subtask."""
+        """Yield the old channels with records for this subtask."""
         sources = self._operator(exchange.sender_head).parallelism
         targets = self._operator(exchange.receiver).parallelism
         consumers = [
@@ -201,7 +200,7 @@ class RestoredChannels:
         return [consumer for consumer in range(before) if consumer % now == index]
 
     def _wanted(self, edge: JobEdge, exchange: Exchange, index: int) -> Callable[[Any], Any]:
-        """What a subtask takes of a record: all of it, a part or None."""
+        """Return a function that selects the subtask's share of a record: all, a part or None."""
         now = self._graph.vertices[edge.target].parallelism
         partitioner = edge.partitioner()
         before = self._operator(exchange.receiver).parallelism
@@ -212,7 +211,7 @@ class RestoredChannels:
             return lambda record: partitioner.cut(record).get(index)
         return lambda record: record if partitioner.select(record) == index else None
 
-    # -- what was on them
+    # -- records
 
     async def _records(
         self,
@@ -258,13 +257,13 @@ class RestoredChannels:
 
 
 class _RecordSplitter:
-    """Puts the records of one channel together again."""
+    """Reassembles the records of one channel."""
 
     def __init__(self, name: str, unpacker: RecordUnpacker) -> None:
         self._name = name
         self._unpacker = unpacker
         self._bounds = msgpack.Unpacker(max_buffer_size=0)
-        """Finds where records end, and makes nothing of them."""
+        """Finds the ends of records, without creating objects."""
         self._pending = bytearray()
         self._pending_from = 0
 
@@ -292,13 +291,13 @@ class _RecordSplitter:
         return int(self._bounds.tell()) - self._pending_from
 
     def end(self) -> None:
-        """There is no more. CheckpointCorruptedError inside a record."""
+        """Raise CheckpointCorruptedError if the data ends within a record."""
         if self._pending:
             raise CheckpointCorruptedError(f"{self._name} ends inside a record")
 
 
 def _labelled(metadata: CheckpointMetadata) -> set[_Place]:
-    """Where something was in flight."""
+    """Return the places that have data in flight."""
     return {
         (kind, operator.uid, label[0])
         for operator, _, kind, part in metadata.parts()
@@ -308,7 +307,7 @@ def _labelled(metadata: CheckpointMetadata) -> set[_Place]:
 
 
 def _places(exchange: Exchange) -> tuple[_Place, _Place]:
-    """Where the consumers have stored what was in flight, and where the producers have."""
+    """Return the places of an exchange's data: at the consumers, and at the producers."""
     return (
         (StateKind.INPUT, exchange.receiver, exchange.gate),
         (StateKind.OUTPUT, exchange.sender_head, exchange.partition),
@@ -316,8 +315,7 @@ def _places(exchange: Exchange) -> tuple[_Place, _Place]:
 
 
 def _ends(exchange: Exchange) -> tuple[object, ...]:
-    """What an exchange of the job before and one of the job now have in common if they are the
-    same."""
+    """Return the identity of an exchange, which is equal in the old job and in the new one."""
     deals = "" if exchange.partitioner in _TO_ANYBODY else exchange.partitioner
     ends = exchange.sender, exchange.tag, exchange.receiver, exchange.input
     return *ends, exchange.stamped, deals

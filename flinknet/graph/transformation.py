@@ -1,8 +1,8 @@
-"""Transformations: what a program's calls on streams add up to, before chains are built.
+"""Transformations: the operators that a program's calls on streams define, before chaining.
 
 A transformation is one operator of the program. Its inputs are streams of other transformations,
-each with the partitioning that the program asked for. Union and partitioning are properties of
-inputs, not operators of their own (Flink's virtual nodes).
+each with the partitioning that the program chose. Union and partitioning are properties of inputs,
+not separate operators (Flink's virtual nodes).
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """How records find their subtask; ``factory`` makes the partitioner for a max parallelism."""
+    """A way to assign records to subtasks; ``factory`` takes the max parallelism."""
 
     name: str
     factory: Callable[[int], PartitionerFactory]
     with_timestamps: Callable[[], Partitioning] | None = None
-    """Makes the same for tuples ``(timestamp, value)``; None if it looks at no record."""
+    """Creates the equivalent for tuples ``(timestamp, value)``; None if records do not matter."""
 
 
 def _shuffle_partitioner() -> ShufflePartitioner:
@@ -85,7 +85,7 @@ GLOBAL = _keyless("GLOBAL", GlobalPartitioner)
 
 
 def hash_partitioning(key: Callable[[Any], Any]) -> Partitioning:
-    """By key group of the key."""
+    """Return a partitioning by the key group of the key."""
     return Partitioning(
         "HASH",
         lambda groups: partial(_hash_partitioner, key, groups),
@@ -103,7 +103,7 @@ def _hash_values(key: Callable[[Any], Any], groups: int) -> Partitioner:
 
 
 def column_hash_partitioning(columns: tuple[str, ...]) -> Partitioning:
-    """By key group of the values in columns of Arrow record batches.
+    """Return a partitioning by the key group of columns of Arrow record batches.
 
     Raises ConfigurationError if there is no column, or no pyarrow.
     """
@@ -135,7 +135,7 @@ def _column_hash_partitioner(columns: tuple[str, ...], groups: int) -> Partition
 def custom_partitioning(
     function: Callable[[Any, int], int], key: Callable[[Any], Any]
 ) -> Partitioning:
-    """By a user's function of the key and the number of subtasks."""
+    """Return a partitioning by a user's function of the key and the number of subtasks."""
     return Partitioning(
         "CUSTOM",
         lambda max_parallelism: partial(CustomPartitioner, function, key),
@@ -148,7 +148,7 @@ def _custom_values(function: Callable[[Any, int], int], key: Callable[[Any], Any
 
 
 class ChainingStrategy(Enum):
-    """Which neighbours an operator may share a task with (Flink's ChainingStrategy)."""
+    """The neighbours with which an operator may share a task (Flink's ChainingStrategy)."""
 
     ALWAYS = "with the operator before and with those after it"
     HEAD = "with those after it only"
@@ -156,7 +156,7 @@ class ChainingStrategy(Enum):
 
 
 class OperatorKind(Enum):
-    """What an operator is in its chain; the value is the prefix of its name."""
+    """The role of an operator in its chain; the value is the prefix of its name."""
 
     SOURCE = "Source: "
     ONE_INPUT = ""
@@ -165,7 +165,7 @@ class OperatorKind(Enum):
 
 @dataclass(eq=False, slots=True)
 class Transformation:
-    """One operator of the program; the stream's methods change it until the graph is built."""
+    """One operator of the program; methods of its stream change it until the graph is built."""
 
     kind: OperatorKind
     name: str
@@ -178,34 +178,34 @@ class Transformation:
     chaining: ChainingStrategy = ChainingStrategy.ALWAYS
     buffer_timeout_ms: BufferTimeout | None = None
     collects: bool = False
-    """Whether records come back under the operator's name, which is unique then."""
+    """Whether records are returned to the program under the operator's name, which is unique."""
     exclusive_output: str | None = None
-    """What no other sink of the job may write to."""
+    """Name of an output that no other sink of the job may write to."""
     first_inputs: int | None = None
-    """How many of the inputs are one, the first of two; None for an operator with one input."""
+    """Number of inputs that form the first of two; None for an operator with one input."""
     assigns_timestamps: bool = False
-    """Whether its results have timestamps whatever its input has."""
+    """Whether the results have timestamps, regardless of the input."""
     needs_timestamps: bool = False
-    """Whether its input must have some."""
+    """Whether the input must have timestamps."""
     side_outputs: bool = False
-    """Whether its function may yield ``tag, value``."""
+    """Whether the function may yield ``tag, value``."""
     output_type: TypeInformation | None = None
-    """What its records are; None if the program does not say."""
+    """Declared type of the records; None without a declaration."""
     converts: bool = True
-    """Whether they are made so; else they are what its input has."""
+    """Whether records are converted to that type; otherwise they keep the type of the input."""
     is_bounded: bool = True
     """Whether a source ends; True for any other operator."""
     description: str | None = None
-    """What it is, at more length than its name."""
+    """Description of the operator, longer than its name."""
 
     @property
     def display_name(self) -> str:
-        """The name in vertices and errors, ``"Source: flights"``."""
+        """Name in vertices and errors, such as ``"Source: flights"``."""
         return self.kind.value + self.name
 
     @property
     def logical_inputs(self) -> tuple[tuple[StreamInput, ...], ...]:
-        """The inputs, those that are one stream for the operator together."""
+        """The inputs, with those grouped that the operator reads as one stream."""
         if not self.inputs:
             return ()
         if self.first_inputs is None:
@@ -215,23 +215,23 @@ class Transformation:
 
 @dataclass(frozen=True, slots=True)
 class StreamInput:
-    """A stream that a transformation reads; no partitioning means forward or rebalance, as fits."""
+    """A stream that a transformation reads; without a partitioning, forward or rebalance."""
 
     transformation: Transformation
     partitioning: Partitioning | None = None
     exchange_mode: ExchangeMode = ExchangeMode.PIPELINED_BOUNDED
     tag: str | None = None
-    """The side output that is read; None for the main output."""
+    """The side output to read; None for the main output."""
     tag_type: TypeInformation | None = None
-    """What the records of that are."""
+    """Declared type of that side output's records."""
 
     @property
     def type(self) -> TypeInformation | None:
-        """What the records are declared to be."""
+        """Declared type of the records."""
         return self.transformation.output_type if self.tag is None else self.tag_type
 
 
 def common_type(inputs: Iterable[StreamInput]) -> TypeInformation | None:
-    """Return the type of all inputs, None if they differ or it was not declared."""
+    """Return the type of all inputs, or None if they differ or have none."""
     first, *others = [one.type for one in inputs]
     return first if all(one == first for one in others) else None

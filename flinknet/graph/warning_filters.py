@@ -1,8 +1,8 @@
 """The warning filters of a program, for the workers that run its functions.
 
-A filter names a class of warnings. A library's class is sent by its name, and taken by a worker
-that has loaded the library for the job's functions: to import it for a filter alone would take
-time, and what is not loaded does not warn.
+A filter refers to a class of warnings. A class of a library is sent by name. A worker uses it only
+if it has loaded the library for the job's functions: an import for a filter alone would take time,
+and a library that is not loaded does not warn.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ Action = Literal["default", "error", "ignore", "always", "module", "once"]
 
 
 class WarningFilter(NamedTuple):
-    """One filter, as ``warnings.filterwarnings`` takes it."""
+    """One filter, in the form that ``warnings.filterwarnings`` takes."""
 
     action: str
     message: str
-    """A regular expression; empty for any message."""
+    """Regular expression; empty for any message."""
     category: type[Warning] | tuple[str, str]
-    """The class; of a library's class its module and its name."""
+    """The class, or module and name of a library's class."""
     module: str
-    """As ``message``, for the name of the module that is warned."""
+    """Regular expression for the name of the warned module; empty for any."""
     line: int
 
 
 def program_filters() -> tuple[WarningFilter, ...]:
-    """Return the filters of this process, the one that is looked at first at the beginning."""
+    """Return the filters of this process, in the order in which they are tried."""
     return tuple(
         WarningFilter(action, _pattern(message), _category(category), _pattern(module), line)
         for action, message, categories, module, line in warnings.filters
@@ -40,7 +40,7 @@ def program_filters() -> tuple[WarningFilter, ...]:
 
 
 def take_filters(filters: tuple[WarningFilter, ...]) -> None:
-    """Have this process warn as the program does; nothing changes if it does so already."""
+    """Make this process warn as the program does; do nothing if it already does."""
     if filters == program_filters():
         return
     warnings.resetwarnings()

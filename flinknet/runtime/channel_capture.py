@@ -64,8 +64,8 @@ class ChannelCapture:
     def begin(self, barrier: CheckpointBarrier) -> InFlight | None:
         """Write the barrier to all outputs and collect the data in flight.
 
-        Returns None for an aligned checkpoint, which has no such data. Raises LocalProtocolError
-        like ``broadcast_event``; nothing is collected then.
+        Returns None if the barrier's alignment rules out such data. Raises LocalProtocolError like
+        ``broadcast_event``; nothing is collected then.
         """
         checkpoint_id, options = barrier.checkpoint_id, barrier.options
         # A finished output gets no barrier. Its end follows all its data and acts as a barrier for
