@@ -17,8 +17,10 @@ __all__ = ["CheckpointBarriers", "handle_event"]
 
 
 class CheckpointBarriers(Protocol):
-    """Handles the barriers of a subtask: ``BarrierHandler``, or ``BarrierTracker`` for
-    at-least-once processing. Times are milliseconds since 1970."""
+    """Interface of ``BarrierHandler`` and, for at-least-once processing, of ``BarrierTracker``.
+
+    Times are milliseconds since 1970.
+    """
 
     deadline_ms: int | None
 

@@ -78,8 +78,10 @@ class BarrierChannel(Protocol):
         """Stop persisting, because the checkpoint is over."""
 
     def convert_to_priority_event(self, checkpoint_id: int) -> bool:
-        """Let a queued barrier overtake all data, if it can. It is then an unaligned barrier,
-        which blocks no channel."""
+        """Let a queued barrier overtake all data, if it can.
+
+        It is then an unaligned barrier, which blocks no channel.
+        """
 
 
 class BarrierChannels(Protocol):
@@ -258,7 +260,7 @@ class BarrierHandler:
         self.checkpoint_id = checkpoint_id
         self._listener.abort(checkpoint_id, reason)
 
-    # -- the checkpoint under way -----------------------------------------------------------------
+    # -- the pending checkpoint -------------------------------------------------------------------
 
     def _is_late(self, checkpoint_id: int) -> bool:
         """Return whether the checkpoint has ended here, or a newer one has begun."""

@@ -61,8 +61,8 @@ class FileStorage:
             unfinished = _Unfinished(self._directory / path)
             try:
                 for block, is_last in _collected(blocks):
-                    # Each thread call costs a turn of the loop, which may be busy. So the last block
-                    # and the rename share one call.
+                    # Each thread call costs a turn of the loop, which may be busy. So the last
+                    # block and the rename share one call.
                     await _in_thread(unfinished.write_last if is_last else unfinished.write, block)
             except BaseException:
                 unfinished.give_up()

@@ -91,7 +91,7 @@ class RestoredChannels:
     """The data in flight in a checkpoint, for one restored attempt of a job."""
 
     def __init__(self, store: PartReader, metadata: CheckpointMetadata, graph: JobGraph) -> None:
-        """Raises StateError if the job has no place for some of the data."""
+        """Check the data; raise StateError if the job has no place for some of it."""
         self._store = store
         self._metadata = metadata
         self._graph = graph

@@ -1,1 +1,1 @@
-"""The operators of a chain: they turn records into other records, a batch at a time."""
+"""The operators of a chain, which transform records one batch at a time."""

@@ -1,4 +1,4 @@
-"""Asynchronous requests while records are processed (Flink's AsyncWaitOperator).
+"""Asynchronous functions: requests to other systems, beside records (Flink's AsyncWaitOperator).
 
 Theory of operation. Each record starts a *request*: an asyncio task that awaits the user's
 function, repeats it if the retry strategy says so, and ends with results or a timeout. The queue
@@ -95,7 +95,7 @@ class AsyncWaitOperator(FunctionOperator):
         self._in_flight: OperatorListState | None = None
         self.process = self._process
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- life cycle -------------------------------------------------------------------------------
 
     async def open(self, context: RuntimeContext) -> None:
         await super().open(context)
@@ -275,8 +275,10 @@ class AsyncWaitOperator(FunctionOperator):
         )
 
     def _given(self, returned: Any) -> list[Any]:
-        """Return the results as a list of their own: the function may change the returned values
-        while another request runs."""
+        """Return the results in a new list, detached from the function.
+
+        The function may change the returned values while another request runs.
+        """
         return list(each_detached(records_in(returned), self.detachment))
 
     def _value(self, record: Any) -> Any:

@@ -178,7 +178,7 @@ class FoldOperator(KeyedOperator):
 
     Only a plain function may change a value, so that a batch is folded in one loop. The dict that
     holds the values may be replaced between two batches (``state_table.py``). If records have
-    timestamps, the latest one is kept with the value: ``(timestamp, value)``.
+    timestamps, that of the last record is kept with the value: ``(timestamp, value)``.
     """
 
     awaits = False
@@ -260,7 +260,7 @@ class ReduceOperator(FoldOperator):
             key = key_of(record)
             try:
                 before = values[key]
-            except (KeyError, TypeError):
+            except (KeyError, TypeError):  # The key may be a list, which cannot be hashed.
                 key = comparable_key(key)
                 before = values.get(key, _NOTHING)
             if before is _NOTHING:

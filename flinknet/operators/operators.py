@@ -478,8 +478,10 @@ async def _tell_nobody(element: StreamElement) -> None:
 
 
 def on_records(records: Sequence[Any]) -> str:
-    """Describe the records that an error is about: ``"on a record of type str, 'no number'"``, or
-    ``"on 2 records of type int, str"``."""
+    """Describe the records that an error is about.
+
+    Returns ``"on a record of type str, 'no number'"``, or ``"on 2 records of type int, str"``.
+    """
     types = ", ".join(sorted({type(record).__name__ for record in records}))
     if len(records) == 1:
         return f"on a record of type {types}, {_shortened(records[0])}"

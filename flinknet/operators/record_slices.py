@@ -162,8 +162,11 @@ class RecordSlices:
         return map(self._pack, self._rest) if channel == self._channel else ()
 
     async def _look_up(self) -> None:
-        """Run mails and handle priority events until the operators have room and the outputs have
-        memory for the next slice. The wait for room is the operator's work and counts as busy."""
+        """Run mails and handle priority events until the next slice can begin.
+
+        The operators must have room, and the outputs memory. The wait for room is the operator's
+        work and counts as busy.
+        """
         if self._mailbox.mails:
             await self._mailbox.run_mails()
         self._take_priority_events()

@@ -102,8 +102,10 @@ class Committer(ABC):
 
 
 class TwoPhaseSink(Sink):
-    """A sink with output that becomes visible all at once, when every subtask of the job has
-    finished, or not at all (Flink's two-phase committing sink).
+    """A sink that commits its output at the end of the job (Flink's two-phase committing sink).
+
+    The output becomes visible all at once, when every subtask of the job has finished, or not at
+    all.
 
     In the first phase, the output of a subtask is invisible. At the end of the input, after
     ``finish``, ``prepare_commit`` makes it durable and returns a description of it. In the second
@@ -131,8 +133,9 @@ class TwoPhaseSink(Sink):
 
 
 class CheckpointedSink(TwoPhaseSink):
-    """A two-phase sink that commits with each checkpoint of its job, if the job has checkpoints
-    (Flink's SupportsCommitter).
+    """A two-phase sink that commits with each checkpoint of its job (Flink's SupportsCommitter).
+
+    In a job without checkpoints it commits at the end, like any ``TwoPhaseSink``.
 
     Theory of operation. When a checkpoint is taken, ``roll`` ends the output written since the last
     one and returns *committables*, which identify that output and become state. ``persist`` makes

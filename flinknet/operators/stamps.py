@@ -83,8 +83,8 @@ class StampedBatch:
 class StampedArrivals:
     """Records from the network as pairs ``(timestamp, value)``, for the first operator of a chain.
 
-    Each pair is unpacked on demand, and the pairs can be iterated once. An operator that iterates
-    once keeps few objects alive; the garbage collector would scan many unpacked objects in vain.
+    Each pair is unpacked on demand, and the pairs can be iterated once. Unpacking all pairs at once
+    would keep many objects alive, which the garbage collector would scan.
     """
 
     __slots__ = ("pairs",)

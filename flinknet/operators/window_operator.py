@@ -178,7 +178,7 @@ class WindowOperator(Operator):
         self._pane_context = PaneContext(self)
         self.process = self._process
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- life cycle -------------------------------------------------------------------------------
 
     async def open(self, context: RuntimeContext) -> None:
         await super().open(context)

@@ -164,7 +164,7 @@ class Targets:
 
     @property
     def emit(self) -> Emit:
-        """Return a callable that passes records to all targets.
+        """Callable that passes records to all targets.
 
         The writers come first, so that they serialise a record before a function changes it. The
         last operator gets the records themselves.
@@ -247,6 +247,8 @@ class OperatorChain:
         if self._reuses_objects:
             self._operators[index].detachment = Detachment.NONE
         elif not any(some.chained for some in targets.values()):
+            # Only writers take the records. A value that cannot be copied is passed on as it is,
+            # because the writer refuses it with a better error.
             self._operators[index].detachment = Detachment.IF_POSSIBLE
         self._operators[index].is_stamped = one.stamped
         emit = targets.pop(None, Targets()).emit
@@ -271,8 +273,7 @@ class OperatorChain:
 
     @property
     def rooms(self) -> list[Availability]:
-        """For each operator that waits for more than its successors, whether it would take a
-        batch."""
+        """For each operator that waits for more than its successors, whether it has room."""
         return [operator.room for operator in self._operators if operator.room is not None]
 
     def set_channel(self, channel: int) -> None:

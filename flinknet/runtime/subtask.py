@@ -319,6 +319,7 @@ class Subtask:
             self._take(ExecutionStep.FINISHED)
         except BaseException as error:
             self._take(ExecutionStep.CANCEL if is_cancelled(error) else ExecutionStep.FAILED)
+            # Fail the outputs first, so that consumers see this cause and not "connection closed".
             self._fail_outputs(error)
             if chain.gathered is not None:
                 chain.gathered.discard()

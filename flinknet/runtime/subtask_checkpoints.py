@@ -21,7 +21,7 @@ restored from the checkpoint do not end again. While it waits for its final chec
 (``await_checkpoint``), it captures state as usual, because the output to commit is in that state.
 While it only waits for its consumers (``end_input``), it captures nothing: it sends the barrier
 behind its last record and reports that it has finished. Once the ends of its outputs are written,
-the coordinator counts it as finished.
+it takes part in checkpoints only by finishing.
 
 Flink: SubtaskCheckpointCoordinatorImpl.
 """
@@ -514,7 +514,7 @@ class SubtaskCheckpoints:
         """Return the reason for a failure of the asynchronous half.
 
         A later checkpoint, such as a savepoint, ends the collection of channel state for the one
-        before. The reason is then SUBSUMED, because the job itself is healthy.
+        before. The reason is then SUBSUMED: the failure says nothing about the job.
         """
         in_flight = written.captured.in_flight
         gave_way = in_flight is not None and in_flight.done() and in_flight.exception() is not None
