@@ -1,8 +1,9 @@
 """The barrier tracker: checkpoints of subtasks with at-least-once processing.
 
 Theory of operation (Flink's CheckpointBarrierTracker). The tracker counts barriers; it blocks and
-stores nothing. A checkpoint is taken when every channel has delivered its barrier. Later data on
-channels that were ahead is then part of the checkpoint, and is repeated after a restore.
+stores nothing. A checkpoint is taken when every channel has delivered its barrier. On channels that
+delivered it early, data from behind the barrier is then part of the checkpoint. That data is
+repeated after a restore.
 
 Several checkpoints may be pending. A complete one drops all earlier ones, because some of their
 barriers will never come; until then, a late barrier can still complete an older one. A cancel

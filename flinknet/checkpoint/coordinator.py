@@ -452,6 +452,8 @@ class CheckpointCoordinator:
             Discard(checkpoint.checkpoint_id),
         ]
         if not reason.is_failure:
+            # Without an error, another checkpoint follows at once if the remaining subtasks await
+            # one.
             self._hasten()
         elif reason.counts and checkpoint.can_be_subsumed:
             self._failures_in_a_row += 1

@@ -321,8 +321,8 @@ class _EdgeWiring:
     def gate_of(self, index: int) -> GateDescriptor:
         """Return the input gate of a subtask of the target."""
         read = self._read_by.get(index, range(len(self._producers)))
-        # Several consecutive producers have this subtask as their only consumer, so the index of
-        # the subpartition is the same in all of them.
+        # The index is the same for all producers. On a pointwise edge, several producers of one
+        # subtask have no other consumer.
         subpartition = self._reach[read.start].index(index)
         return GateDescriptor(self._number, self._producers[read.start : read.stop], subpartition)
 
