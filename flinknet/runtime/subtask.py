@@ -138,8 +138,20 @@ class SubtaskResult(IOMetrics):
 class Subtask:
     """One parallel instance of a vertex of ``graph``, in this worker's network environment.
 
-    A collect sink that keeps more than ``collect_records_max`` records fails the subtask; None sets
-    no limit. At most ``mailbox_mails_max`` calls may wait until the subtask is between two batches.
+    Args:
+        graph: the graph of the job.
+        descriptor: the place of the subtask in the graph, its gates and its results.
+        environment: the network environment of this worker.
+        collect_records_max: maximum number of records in a collect sink; more records fail the
+            subtask. None sets no limit.
+        mailbox_mails_max: maximum number of calls that wait until the subtask is between two
+            batches.
+        checkpoints: the subtask's part in checkpoints; None to take no part.
+        restored: the checkpoint that the job continues from.
+        finished: whether the subtask had finished in that checkpoint. It then only passes on the
+            end of its channels and of event time.
+        state_backends: creates the backend for keyed state; None for the heap.
+        metrics: configures the measurement of latency markers.
     """
 
     def __init__(
@@ -156,21 +168,7 @@ class Subtask:
         state_backends: BackendFactory | None = None,
         metrics: MetricsConfig | None = None,
     ) -> None:
-        """Create a subtask; nothing is registered before ``open``.
-
-        Args:
-            graph: the graph of the job.
-            descriptor: the place of the subtask in the graph, its gates and its results.
-            environment: the network environment of this worker.
-            collect_records_max: see the class.
-            mailbox_mails_max: see the class.
-            checkpoints: the subtask's part in checkpoints; None to take no part.
-            restored: the checkpoint that the job continues from.
-            finished: whether the subtask had finished in that checkpoint. It then only passes on
-                the end of its channels and of event time.
-            state_backends: creates the backend for keyed state; None for the heap.
-            metrics: configures the measurement of latency markers.
-        """
+        """Create a subtask; nothing is registered before ``open``."""
         self.descriptor = descriptor
         self.state = ExecutionState.CREATED
         self._graph = graph
