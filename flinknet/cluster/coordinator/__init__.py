@@ -1,1 +1,1 @@
-"""The coordinator: who runs what, and how it ends."""
+"""The coordinator: schedules jobs on workers and records how they end."""

@@ -1,4 +1,4 @@
-"""``python -m flinknet.cluster.coordinator``: the coordinator process."""
+"""Run the coordinator process: ``python -m flinknet.cluster.coordinator``."""
 
 from __future__ import annotations
 

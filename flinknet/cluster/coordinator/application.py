@@ -1,14 +1,14 @@
-"""The HTTP interface of the control plane: its routes, its token and its error answers.
+"""The HTTP interface of the control plane: routes, access control and error responses.
 
-``rest/public_routes.py`` and ``page/page_files.py`` answer every client that reaches the port. All
-other routes, in ``rest/`` and ``page/``, take the cluster token (``Authorization: Bearer``) or that
-of a role that suffices, which is checked before a body is read: to look is to READ, to change
-something is to OPERATE, to bring code is to SUBMIT, and a worker's routes are for a WORKER.
+``rest/public_routes.py`` and ``page/page_files.py`` serve every client that reaches the port. All
+other routes, in ``rest/`` and ``page/``, require the cluster token (``Authorization: Bearer``) or
+the token of a sufficient role. The role is checked before a request body is read. READ allows
+looking at state, OPERATE allows changing it, SUBMIT allows running new code, and WORKER covers the
+routes of the workers.
 
-An error is ``{"error": {"type": ..., "message": ...}}``: 400 refused, 401 no token, 403 the token
-of a lower role, 404 unknown, 408 too slow, 409 not in this state, 413 too large. Under ``/v1``,
-where everything has the shape of Flink's REST, it is ``{"errors": [message]}``, with the same
-statuses.
+An error response is ``{"error": {"type": ..., "message": ...}}``: 400 refused, 401 no token, 403
+insufficient role, 404 unknown, 408 too slow, 409 wrong state, 413 too large. Under ``/v1``, which
+has the format of Flink's REST API, it is ``{"errors": [message]}`` with the same statuses.
 """
 
 from __future__ import annotations
@@ -51,15 +51,16 @@ _BRING_CODE = frozenset({("POST", "/api/v1/jobs")})
 """Routes that take code to run."""
 
 _OVERHEAD_BYTES = 1024 * 1024
-"""What an upload may have beside collected records or a job graph: counters, metrics, the shape."""
+"""Size that an upload may have beyond its collected records or job graph: counters, metrics, shape.
+"""
 
 
 class Served(Readiness, Jobs, Savepoints, Attempts, Sampling, Outspoken, Protocol):
-    """What all routes together need of the coordinator."""
+    """The coordinator as all routes together use it."""
 
 
 def control_plane(coordinator: Served, token: str) -> web.Application:
-    """The application to serve: all routes, bound to one coordinator and its token."""
+    """Return the application with all routes, bound to one coordinator and its token."""
     public = PublicRoutes(coordinator).routes() + PageFiles().routes()
     names = NameRoutes(coordinator.config)
     guarded = [
@@ -96,7 +97,7 @@ def _role_for(route: web.RouteDef) -> Role:
 
 
 def _with_token(token: str, roles: Mapping[Any, Role | None]) -> Middleware:
-    """Let a request in that shows the token of a role that suffices for its handler."""
+    """Return a middleware that requires the token of a role sufficient for the handler."""
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:

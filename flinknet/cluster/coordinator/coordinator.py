@@ -1,11 +1,13 @@
 """The coordinator process: ``python -m flinknet.cluster.coordinator``.
 
-It gives the dispatcher (which has neither) a clock and connections, and serves the control plane
-(``application.py``). The cluster token comes in the environment, see ``credentials.py``. With
-``--watch-parent`` it belongs to a launcher: it ends when the launcher does, writes what the
-launcher must know as JSON lines to standard output (``listening`` with the address; ``ready`` once
-the expected workers have registered; ``worker_wanted`` for one that is lost), and reads the
-launcher's news from standard input (``worker_started``, ``worker_exited``).
+It gives the dispatcher a clock and connections, which the dispatcher itself does without, and
+serves the control plane (``application.py``). The cluster token comes in the environment, see
+``credentials.py``.
+
+With ``--watch-parent`` the process belongs to a launcher and ends when the launcher does. It then
+writes events as JSON lines to standard output: ``listening`` with the address, ``ready`` once the
+expected workers have registered, and ``worker_wanted`` for each lost worker. It reads events of the
+launcher from standard input: ``worker_started`` and ``worker_exited``.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ log = logging.getLogger("flinknet.coordinator")
 
 
 class Coordinator:
-    """The dispatcher on the running event loop. Used from that loop only."""
+    """Runs the dispatcher on the current event loop. Must be used from that loop only."""
 
     def __init__(
         self,
@@ -90,10 +92,12 @@ class Coordinator:
         output: KeptOutput | None = None,
         takes_back: bool = False,
     ) -> None:
-        """``want_worker`` hears of each lost worker that a job needs to have replaced. The jobs are
-        kept in the ``store``, and those that are there are resumed. ``output`` is what is told of
-        this process when somebody asks. ``takes_back`` says that no launcher replaces a lost
-        worker, which may therefore register again."""
+        """Start with the jobs of ``store``, which are resumed.
+
+        ``want_worker`` is called with the id of each lost worker that should be replaced. ``store``
+        keeps the jobs. ``output`` is the recorded output of this process, for diagnosis.
+        ``takes_back`` means that a lost worker may register again, because no launcher replaces it.
+        """
         self._takes_back = takes_back
         self.output = output or KeptOutput("coordinator", config.output_kept_bytes)
         self._checkpointing = checkpointing or CheckpointingConfig()
@@ -103,13 +107,13 @@ class Coordinator:
         )
         self._want_worker = want_worker
         self._wanted: set[str] = set()
-        """Lost workers of which the launcher has been told."""
+        """Lost workers that the launcher was asked to replace."""
         self._replaced_by = 0.0
-        """When the last of those in their place should have come; 0 if none is expected."""
+        """Time by which the last replacement should have registered; 0 if none is expected."""
         self._never_came: deque[str] = deque(maxlen=config.lost_workers_remembered)
-        """Workers that ended before they had registered."""
+        """Ids of workers that ended before they registered."""
         self._told: defaultdict[str, set[tuple[int, float]]] = defaultdict(set)
-        """Failures of jobs that live, by attempt and, if only regions of it failed, time."""
+        """Failures already logged, per live job: (attempt, time of failed regions or 0)."""
         self._loop = asyncio.get_running_loop()
         self._connections: dict[str, WorkerConnection] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -118,15 +122,15 @@ class Coordinator:
         self._closed = False
         self._ends: dict[str, asyncio.Event] = {}
         self.submissions_waiting = 0
-        """Clients whose job waits for slots that are on their way back."""
+        """Number of submissions that wait for slots to be freed."""
         self._progressed = asyncio.Event()
-        """Set, and replaced, after every input."""
+        """Set, and replaced by a new event, after every input."""
         self.config = config
         self.http_refusals = Refusals()
         self.metrics = MetricStore(self._send, config.statistics_interval_ms / 1000)
         self.printed = PrintedStore(config.output_kept_bytes)
         self.answers = Inquiries[bytes](self._send)
-        """To what workers are asked whose answer is long."""
+        """Pending questions to workers that have long answers."""
         self._store = store
         self._wall = WallClock(machine.wall_time() - self.now())
         self.stacks = StackSampleStore(self.answers, config, self.now, self._wall.ms)
@@ -144,8 +148,8 @@ class Coordinator:
         self.ready = asyncio.Event()
         """Set once the expected number of workers has registered."""
         self.superseded: asyncio.Future[CoordinatorSupersededError] = self._loop.create_future()
-        """Done once another coordinator has this one's place: this one must end, and has cut its
-        workers off."""
+        """Done once another coordinator has replaced this one. By then this coordinator has cut off
+        its workers, and it must end."""
         if self._epoch is not None:
             self._epoch.on_superseded = self._hear_of_successor
         if not config.workers:
@@ -163,24 +167,27 @@ class Coordinator:
             self.dispatcher.resume(record, state, cause, self.now())
 
     def now(self) -> float:
-        """The clock of every time that the dispatcher sees."""
+        """Return the current time of the clock that the dispatcher uses throughout."""
         return self._loop.time()
 
     # -- workers
 
     @property
     def return_ms(self) -> float:
-        """How long workers that lose this coordinator are to try to register again."""
+        """Milliseconds for which workers try to register again after they lose this coordinator."""
         stays = self._takes_back or self._store is not None
         return self.config.coordinator_return_ms if stays else 0.0
 
     def registered_workers(self) -> int:
-        """How many workers are there now."""
+        """Return the number of workers that are registered now."""
         return len(self.dispatcher.workers.registered())
 
     def join(self, message: Register, connection: WorkerConnection) -> None:
-        """A worker has introduced itself on a connection; ConfigurationError refuses it,
-        CoordinatorSupersededError says that another coordinator rules."""
+        """Register a worker that has introduced itself on a connection.
+
+        Raises ConfigurationError if the worker is refused, and CoordinatorSupersededError if
+        another coordinator has taken over.
+        """
         if self.superseded.done():
             raise self.superseded.result()
         self._refuse_if_closed(f"worker {message.worker_id}")
@@ -208,14 +215,20 @@ class Coordinator:
         self._settle()
 
     def answered(self) -> None:
-        """A worker has been told that it is registered. The cluster is ready when all have been: if
-        the coordinator dies then, each worker knows whether another one comes."""
+        """Note that a worker has been sent its registration.
+
+        The cluster is ready once all expected workers have it: if the coordinator dies after that,
+        each worker knows how long to wait for another coordinator.
+        """
         answered = sum(connection.is_answered for connection in self._connections.values())
         if answered >= self.config.workers:
             self.ready.set()
 
     def receive(self, worker_id: str, message: Message) -> None:
-        """A registered worker said something; RemoteProtocolError if it must not say that."""
+        """Handle a message of a registered worker.
+
+        Raises RemoteProtocolError if the worker must not send it.
+        """
         self.dispatcher.receive(worker_id, message, self.now())
         if isinstance(message, StatisticsReport):
             self.metrics.take(worker_id, message, self.now())
@@ -224,9 +237,9 @@ class Coordinator:
         self._settle()
 
     def leave(self, worker_id: str, connection: WorkerConnection) -> None:
-        """A worker's connection has ended."""
+        """Handle the end of a worker's connection."""
         if self._connections.get(worker_id) is not connection:
-            return  # It has connected again.
+            return  # The worker has connected again.
         self._forget_connection(worker_id)
         if self.superseded.done():
             return
@@ -239,7 +252,7 @@ class Coordinator:
         self.answers.forget(worker_id)
 
     def worker_exited(self, worker_id: str, how: str) -> None:
-        """The launcher saw a worker's process end."""
+        """Handle the launcher's report that a worker's process has ended."""
         log.warning("worker %s: %s", worker_id, how)
         if self.dispatcher.workers.get(worker_id) is None:
             self._never_came.append(worker_id)
@@ -247,7 +260,7 @@ class Coordinator:
         self._settle()
 
     def close(self, reason: str) -> None:
-        """Fail what runs and send every worker away; time stands still from now on."""
+        """Fail the running jobs and dismiss every worker. No deadline is acted on afterwards."""
         self.dispatcher.stop(FailureCause.of_coordinator(machine.process_id(), reason), self.now())
         for connection in self._connections.values():
             connection.dismiss(reason)
@@ -255,17 +268,18 @@ class Coordinator:
         self._settle()
 
     async def finish_checkpoints(self) -> None:
-        """After ``close``: let what was begun in the checkpoints' place come to its end."""
+        """Wait, after ``close``, until pending checkpoint operations have completed."""
         if self._ticking is not None:
             self._ticking.cancel()
         await self.stacks.close()
         await self._keeper.close()
 
     async def wait_for_workers(self) -> None:
-        """After ``close``: return when every worker has heard of it and gone.
+        """Wait, after ``close``, until every worker has been told of it and has disconnected.
 
-        One that does not within half of ``stop_timeout_ms`` (a launcher kills the coordinator after
-        the whole) will take the coordinator for lost.
+        The wait ends after half of ``stop_timeout_ms``, since a launcher kills the coordinator
+        after the whole. A worker that has not disconnected by then will treat the coordinator as
+        lost.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(self.config.stop_timeout_ms / 1000 / 2):
@@ -275,7 +289,10 @@ class Coordinator:
     # -- jobs
 
     async def wait_for_slots(self, submission: Submission) -> None:
-        """Return when the job fits, or when nothing that is on its way back would make it fit."""
+        """Wait until the job fits the free slots.
+
+        Also returns once the job would not fit even with all slots that will be freed soon.
+        """
         self.submissions_waiting += 1
         try:
             while self.dispatcher.may_fit_soon(submission, self._slots_coming()):
@@ -286,7 +303,7 @@ class Coordinator:
             self.submissions_waiting -= 1
 
     def _slots_coming(self) -> int:
-        """Count the slots of workers that the launcher starts in the place of lost ones."""
+        """Return the number of slots of replacement workers that have yet to register."""
         if self.now() >= self._replaced_by:
             self._replaced_by = 0.0
             return 0
@@ -295,8 +312,10 @@ class Coordinator:
         )
 
     async def find_restore_point(self, submission: Submission) -> RestorePoint | None:
-        """Read what the job is to continue from, if it is; CheckpointError or ConfigurationError if
-        it cannot."""
+        """Read the checkpoint that the job is to continue from; return None if there is none.
+
+        Raises CheckpointError or ConfigurationError if the job cannot continue from it.
+        """
         if submission.restore is None:
             return None
         return await find_restore_point(submission.shape, submission.restore, self._checkpointing)
@@ -307,9 +326,11 @@ class Coordinator:
         restored: RestorePoint | None = None,
         job_id: str | None = None,
     ) -> JobRecord:
-        """Start a job, or continue it from what was ``restored``; InsufficientSlotsError if it does
-        not fit the free slots, ConfigurationError if the coordinator is about to end. If there is a
-        job of that id, this is it."""
+        """Start a job, from the checkpoint ``restored`` if that is given.
+
+        If a job with this id exists already, it is returned. Raises InsufficientSlotsError if the
+        job does not fit the free slots, and ConfigurationError if the coordinator is about to end.
+        """
         known = None if job_id is None else self.dispatcher.job(job_id)
         if known is not None:
             return known
@@ -332,10 +353,12 @@ class Coordinator:
         directory: str,
         request_id: str | None = None,
     ) -> SavepointRequest:
-        """Have a savepoint written, to where the job's checkpoints are if ``directory`` is empty.
-        If one was asked for under ``request_id``, this is it: its client has asked twice.
+        """Trigger a savepoint in ``directory``.
 
-        ConfigurationError if there is no such place, LocalProtocolError if not all subtasks run.
+        An empty ``directory`` means the job's checkpoint directory. If a request with this
+        ``request_id`` exists already, it is returned, because the client has repeated its request.
+        Raises ConfigurationError if there is no such place, and LocalProtocolError unless all
+        subtasks run.
         """
         known = None if request_id is None else record.savepoint(request_id)
         if known is not None:
@@ -353,14 +376,14 @@ class Coordinator:
         return request
 
     async def wait_for_savepoint(self, request: SavepointRequest, timeout_s: float) -> None:
-        """Return when it is known what has become of a savepoint, or after the time-out."""
+        """Wait until the savepoint has succeeded or failed, or until the timeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while not request.is_done:
                     await self._progressed.wait()
 
     def cancel(self, record: JobRecord) -> None:
-        """Stop a job on request."""
+        """Cancel a job on a client's request."""
         self.dispatcher.cancel(record, self.now())
         self._settle()
 
@@ -371,8 +394,11 @@ class Coordinator:
         number: int,
         results: Mapping[SubtaskKey, dict[str, Any]],
     ) -> dict[SubtaskKey, str]:
-        """Subtasks that were deployed under ``number`` have finished. Return which results are
-        refused, and why: the job collects too many bytes, or the subtask begins again."""
+        """Take the results of finished subtasks that were deployed under ``number``.
+
+        Returns the reason for each result that is refused: the job collects too many bytes, or the
+        subtask has been restarted under another number.
+        """
         refused = {}
         for subtask, result in results.items():
             try:
@@ -385,18 +411,21 @@ class Coordinator:
         return refused
 
     def one_was_held_up(self, within_s: float) -> bool:
-        """Return whether user code held up a worker's event loop in the last seconds."""
+        """Return whether user code has blocked a worker's event loop within the last seconds."""
         return self.dispatcher.workers.one_was_held_up(self.now() - within_s)
 
     def take_pulse(self, worker_id: str) -> None:
-        """A worker's process lives, and user code holds its event loop up."""
+        """Note a worker's pulse: its process is alive while user code blocks its event loop."""
         self.dispatcher.workers.lives(worker_id, self.now())
 
     async def keep_results(
         self, record: JobRecord, attempt: AttemptRecord, results: Mapping[SubtaskKey, bytes]
     ) -> None:
-        """Write down what finished subtasks have uploaded, before it is taken; JobError if that
-        cannot be. Of one that had finished in an earlier attempt, that attempt's counts."""
+        """Store the uploaded results of finished subtasks, before they are taken.
+
+        A subtask that had finished in an earlier attempt is left out, because the result of that
+        attempt counts. Raises JobError if the results cannot be written.
+        """
         kept = {
             subtask: body
             for subtask, body in results.items()
@@ -410,15 +439,18 @@ class Coordinator:
             raise JobError(f"the coordinator cannot keep a result: {error}") from error
 
     def forget_result(self, record: JobRecord) -> None:
-        """The client has what the job has collected."""
+        """Drop the collected records of a job, after the client has fetched them."""
         record.present.forget_collected()
         if self._store is not None:
-            with suppress(CoordinatorSupersededError):  # They are another coordinator's then.
+            # The files belong to the coordinator that has taken over.
+            with suppress(CoordinatorSupersededError):
                 self._store.remove_results(record.job_id)
 
     async def wait_for_end(self, record: JobRecord, timeout_s: float) -> None:
-        """Return when the job has ended, and its checkpoints are as they will stay, or after the
-        time-out."""
+        """Wait until the job has ended and its checkpoints are in their final state.
+
+        Also returns after the timeout.
+        """
         end = self._ends.get(record.job_id)
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
@@ -428,8 +460,7 @@ class Coordinator:
                     await self._keeper.settled(record.job_id)
 
     async def wait_for_printed(self, record: JobRecord, number: int, timeout_s: float) -> None:
-        """Return when the job has printed the line of that number, or has ended, or after the
-        time-out."""
+        """Wait until the job has printed the line ``number`` or has ended, or until the timeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while record.ended_at is None and not self.printed.after(record.job_id, number)[1]:
@@ -457,11 +488,11 @@ class Coordinator:
             await asyncio.to_thread(self._epoch.check)
 
     def _hear_of_successor(self, error: CoordinatorSupersededError) -> None:
-        """May run in any thread."""
+        """Schedule the shutdown of a superseded coordinator. May run in any thread."""
         self._loop.call_soon_threadsafe(self._give_way, error)
 
     def _give_way(self, error: CoordinatorSupersededError) -> None:
-        """Rule no more: command no worker, write nothing, and let the process end."""
+        """Stop controlling workers and jobs, write nothing more, and let the process end."""
         if self.superseded.done():
             return
         self.superseded.set_result(error)
@@ -482,7 +513,7 @@ class Coordinator:
         if connection is None:
             return
         if isinstance(message, Heartbeat):
-            # Read here and not before: the worker measures its clock by it.
+            # The time is read as late as possible, because the worker sets its clock by it.
             message = Heartbeat(sent_s=message.sent_s, wall_s=machine.wall_time())
         connection.send(message)
 
@@ -511,7 +542,7 @@ class Coordinator:
             self._timer = self._loop.call_at(self.dispatcher.deadline, self._tick)
 
     def _log_restarts(self, record: JobRecord) -> None:
-        """Say once of each attempt, or regions of one, that have failed that they begin again."""
+        """Log each restart of an attempt, or of some of its regions, once."""
         told = self._told[record.job_id]
         for attempt in record.attempts:
             for failure in attempt.failures:
@@ -537,8 +568,11 @@ class Coordinator:
                 )
 
     def _have_workers_replaced(self) -> None:
-        """Tell the launcher once of each lost worker. One that never came is told of only if a job
-        waits to be restarted: another one might not come either, time and again."""
+        """Ask the launcher once to replace each lost worker.
+
+        A worker that never registered is reported only if a job waits to be restarted: its
+        replacement might fail to start as well, again and again.
+        """
         if self._closed:
             return
         workers = self.dispatcher.workers.workers()
@@ -566,7 +600,9 @@ class Coordinator:
         except CoordinatorSupersededError:
             return
         except OSError:
-            pass  # It says nothing: what is to be written will fail with it.
+            # An error here decides nothing. If the state directory does not respond, the next write
+            # to it fails.
+            pass
         finally:
             self._ticking = None
         self._follow_time()
@@ -594,9 +630,11 @@ async def serve(
     output: KeptOutput | None = None,
     inherited: machine.Socket | None = None,
 ) -> None:
-    """Serve the control plane until SIGTERM or SIGINT. ``owns_state`` says that the state directory
-    goes when the launcher is gone. ``inherited`` is the socket of a launcher that listens already,
-    and knows where."""
+    """Serve the control plane until SIGTERM or SIGINT.
+
+    ``owns_state`` means that the state directory is removed once the launcher is gone.
+    ``inherited`` is the listening socket of a launcher, which knows its address already.
+    """
     loop = asyncio.get_running_loop()
     store = None
     if config.state_directory:
@@ -615,7 +653,8 @@ async def serve(
     def stop_on(number: signal.Signals) -> None:
         nonlocal reason
         if stop.is_set():
-            # Twice: whatever it still waits for. Its files are whole at any moment.
+            # A second signal ends the process at once, without waiting for workers or checkpoints.
+            # That is safe: each file of the state directory is complete at any moment.
             os._exit(ExitStatus.STOPPED)
         reason = f"was told to stop by signal {number} ({number.name})"
         stop.set()
@@ -656,7 +695,7 @@ async def serve(
         await server.close()
         if store is not None:
             store.close()
-        # Last, because the launcher shows the last line of a coordinator that has ended.
+        # Logged last, because the launcher shows the last line of a coordinator that has ended.
         if not coordinator.superseded.done():
             log.info("the coordinator %s", reason)
         ignore_stop_signals()
@@ -672,7 +711,10 @@ def _announce(event: str, **fields: object) -> None:
 
 
 class _Launcher:
-    """What the launcher says, and what its end means. Called in the thread that listens to it."""
+    """Handles events of the launcher, and its end.
+
+    All methods run in the thread that reads from the launcher.
+    """
 
     def __init__(
         self,
@@ -680,14 +722,14 @@ class _Launcher:
         loop: asyncio.AbstractEventLoop,
         state_directory: str | None = None,
     ) -> None:
-        """``state_directory`` is there for as long as the launcher is."""
+        """``state_directory`` is removed when the launcher ends."""
         self._state_directory = state_directory
         self._coordinator = coordinator
         self._loop = loop
         self._groups: dict[str, int] = {}
 
     def hear(self, line: bytes) -> None:
-        """One line of JSON."""
+        """Handle one event: a line of JSON."""
         news = json.loads(line)
         worker_id = news["worker_id"]
         match news["event"]:
@@ -702,7 +744,11 @@ class _Launcher:
                 raise AssertionError(f"the launcher says {event}")
 
     def ended(self) -> None:
-        """The kernel has killed the workers; what their user code has started is left."""
+        """Clean up after the launcher has ended.
+
+        The kernel has killed the workers by then. Processes that their user code started are still
+        there, in the workers' process groups.
+        """
         for leader in self._groups.values():
             kill_group(leader)
         if self._state_directory is not None:
@@ -710,7 +756,7 @@ class _Launcher:
 
 
 def main() -> int:
-    """Run a coordinator; returns the exit status, see ``ExitStatus``."""
+    """Run a coordinator; return the exit status, see ``ExitStatus``."""
     parser = argparse.ArgumentParser(prog="python -m flinknet.cluster.coordinator")
     parser.add_argument("--config", type=Path, help="a TOML file, as deploy/cluster.toml")
     parser.add_argument("--watch-parent", action="store_true", help="end with the launcher")
@@ -724,7 +770,8 @@ def main() -> int:
         token = take_token(config.cluster.token_file)
         restart_with_seed(config.cluster.hash_seed, {TOKEN_VARIABLE: token})
         output = configure_logging(config.cluster, "coordinator")
-        # Of itself it says what happens to jobs and workers: there is no user code to be heard.
+        # Its log tells of jobs and workers only. The level of user code does not apply, because no
+        # user code runs in this process.
         logging.getLogger("flinknet.coordinator").setLevel(config.cluster.log_level.upper())
         asyncio.run(
             serve(

@@ -1,1 +1,1 @@
-"""The jobs of a coordinator: their attempts, regions, restarts and records."""
+"""The coordinator's jobs: attempts, regions, restarts and persistent records."""

@@ -1,38 +1,25 @@
-"""The coordinator's mind: workers, jobs and what happens between them; no I/O and no clock.
+"""The coordinator's logic for workers and jobs, without I/O and without a clock.
 
-Theory of operation
--------------------
-Everything that the coordinator learns comes in through a method, with ``now``; everything that it
-wants workers to do goes out through ``send``; ``deadline`` says when it wants ``tick`` called. So
-one small object holds the control plane's state, and tests (or a simulation) drive it without a
-process.
+Theory of operation ------------------- All inputs are method calls with ``now``; all orders to
+workers go out through ``send``; ``deadline`` says when to call ``tick``. The state of the control
+plane is thus one object, which tests and simulations can drive without a process.
 
-- ``WorkerRegistry`` knows who is there; a ``JobRecord`` has the attempts of a job, and the
-  ``JobExecution`` of each knows how it stands.
-- A job is refused unless it fits the free slots, or those that are on their way back: of jobs that
-  are ending, which takes no longer than their time-outs. For these the caller waits
-  (``may_fit_soon``). A submission may say that its job is to wait for slots: such jobs begin in the
-  order of their submission, and one that is not to wait may overtake them. The slots stay occupied
-  on a worker until it has released the job.
-- A message belongs to the attempt that it names. Of one that has ended, only that a worker has let
-  go of it still matters; messages of a job or attempt that is not known here are dropped: they are
-  late, not wrong.
-- A job ends with its attempt, unless this one has failed and the job's restart strategy wants
-  another. That begins when its time has come and there are slots for it, for which it waits at most
-  ``restart_slots_timeout_ms``: a worker that was lost may be replaced meanwhile, and says so by
-  the first of its heartbeats. Of a job that has a checkpoint, it is looked before (``seek``) which
-  is the last good one. If their place does not answer, the attempt fails with that.
-  ``recovery.py`` has the states of all this in one table; the dispatcher sends its events.
-- A worker that was told to end says so, and its jobs leave it (``draining.py``).
-- If only some regions of a job have failed they begin again in the same way, and the others go on
-  (``region_failover.py``), as part of the same attempt, under a number of their own.
-- Of an ended job only the story is kept, and that only until ``jobs_retained`` more have ended.
-- What a successor must know is written down before anybody hears of it (``Books``): an attempt's
-  number before the attempt is deployed, that all have finished before their sinks are committed,
-  the end before clients are told. What this coordinator breaks by being stopped is not.
+- ``WorkerRegistry`` tracks the workers. A ``JobRecord`` holds the attempts of a job, and the
+  ``JobExecution`` of each attempt holds its state.
+- A job is refused unless it fits the free slots. The caller waits first if slots of ending jobs,
+  which end within their timeouts, would suffice (``may_fit_soon``). A submission may ask to wait
+  for slots. Such jobs start in the order of submission, but a job that does not wait may overtake
+  them.
+- A job ends with its attempt, unless the attempt has failed and the restart strategy allows another
+  one. ``recovery.py`` has the states between two attempts; the dispatcher sends its events. If only
+  some regions have failed, they restart as part of the same attempt, under a new number
+  (``region_failover.py``).
+- A worker that was told to end reports this, and its jobs leave it (``draining.py``).
+- State that a successor needs is persisted (``Books``) before anything depends on it: the number of
+  an attempt before its deployment, the end of all subtasks before their sinks are committed, the
+  end of the job before clients see it. Failures caused by the shutdown of this coordinator are not.
 
-Flink: Dispatcher, JobMaster and the ResourceManager's slot bookkeeping, of which one machine needs
-less.
+Flink: Dispatcher, JobMaster, and the slot bookkeeping of the ResourceManager.
 """
 
 from __future__ import annotations
@@ -94,50 +81,50 @@ from flinknet.wire.checkpoint_options import CheckpointKind
 __all__ = ["Books", "Dispatcher", "NoBooks"]
 
 _LOSSES_TOLD = 3
-"""Lost workers that an error names: the last ones, of a cluster that has run for long."""
+"""Number of lost workers that an error names: the latest, as a cluster may lose many over time."""
 
 Send = Callable[[str, Message], None]
-"""(worker id, message); a worker that is gone is the sender's matter."""
+"""Arguments: worker id, message. The function ignores workers that are gone."""
 
 
 Keep = Callable[[JobRecord, AttemptRecord, Complete | Discard], None]
-"""Complete a checkpoint of an attempt where it is kept, or remove what is left of one."""
+"""Complete a checkpoint of an attempt in its storage, or remove the files of a failed one."""
 
 
 def _keep_nothing(record: JobRecord, attempt: AttemptRecord, order: Complete | Discard) -> None:
-    """For jobs without checkpoints."""
+    """Do nothing: the default for jobs without checkpoints."""
 
 
 Seek = Callable[[JobRecord], None]
-"""Find the last checkpoint of a job whose files are good."""
+"""Find the newest intact checkpoint of a job."""
 
 
 def _seek_nothing(record: JobRecord) -> None:
-    """For jobs without checkpoints."""
+    """Do nothing: the default for jobs without checkpoints."""
 
 
 class Books(Protocol):
-    """Where jobs are written down for a coordinator that comes after this one."""
+    """Persists jobs for the coordinator that succeeds this one."""
 
     def write_down(self, record: JobRecord) -> str | None:
-        """Write down how a job stands; return why that failed, None if it has not."""
+        """Persist the state of a job; return the reason of a failure, or None."""
 
     def forget(self, job_id: str) -> None:
-        """Nobody asks for the job any more."""
+        """Drop a job that clients no longer ask for."""
 
 
 class NoBooks:
-    """The jobs of a coordinator that has no successor."""
+    """The books of a coordinator without a successor."""
 
     def write_down(self, record: JobRecord) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def forget(self, job_id: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Dispatcher:
-    """Registers workers, runs jobs on them, and knows how each of both stands."""
+    """Registers workers, runs jobs on them, and holds the state of both."""
 
     def __init__(
         self,
@@ -151,14 +138,17 @@ class Dispatcher:
         wall: WallClock | None = None,
         takes_back: bool = False,
     ) -> None:
-        """``keep`` completes checkpoints, and says how that went by ``checkpoint_kept``; ``seek``
-        answers by ``checkpoint_found``; ``wall`` knows the time of day. ``takes_back`` says whether
-        a lost worker may register again."""
+        """Start without workers and without jobs.
+
+        ``keep`` completes checkpoints, and its result comes back through ``checkpoint_kept``. The
+        answer of ``seek`` comes back through ``checkpoint_found``. ``wall`` converts to the time of
+        day. ``takes_back`` allows a lost worker to register again.
+        """
         self._keep = keep
         self._seek = seek
         self._books = books or NoBooks()
         self._phases: dict[str, tuple[object, ...]] = {}
-        """Of each job, as it is written down."""
+        """The phase of each job that was persisted last."""
         self._wall = wall or WallClock()
         self._config = config
         self._send = send
@@ -175,17 +165,17 @@ class Dispatcher:
         self._draining = Draining()
 
     def wall_ms(self, at: float) -> int:
-        """A time of the coordinator's clock in milliseconds since 1970."""
+        """Convert a time of the coordinator's clock to milliseconds since 1970."""
         return self._wall.ms(at)
 
     # -- jobs, as clients see them
 
     def jobs(self) -> tuple[JobRecord, ...]:
-        """Every job that is not forgotten, oldest first."""
+        """Return every job that is not forgotten, oldest first."""
         return tuple(self._jobs.values())
 
     def job(self, job_id: str) -> JobRecord | None:
-        """One job, or None."""
+        """Return a job, or None if it is unknown or forgotten."""
         return self._jobs.get(job_id)
 
     def submit(
@@ -195,9 +185,11 @@ class Dispatcher:
         restored: RestorePoint | None = None,
         job_id: str | None = None,
     ) -> JobRecord:
-        """Start a job, or continue it from what was ``restored``; InsufficientSlotsError if it does
-        not fit the free slots. If there is a job of that id, this is it: its client has asked
-        twice."""
+        """Start a job, from the checkpoint ``restored`` if that is given.
+
+        If a job with this id exists already, it is returned, because the client has repeated its
+        request. Raises InsufficientSlotsError if the job does not fit the free slots.
+        """
         if job_id is not None and job_id in self._jobs:
             return self._jobs[job_id]
         record = JobRecord(
@@ -234,10 +226,10 @@ class Dispatcher:
         self._write_down(record)
 
     def begin_attempt(self, record: JobRecord, now: float) -> AttemptRecord:
-        """Start the next attempt of a job whose present one has ended, or its first.
+        """Start the first attempt of a job, or the next one after the present attempt has ended.
 
-        InsufficientSlotsError if it does not fit the free slots; LocalProtocolError if the job has
-        ended, or is at an attempt that has not.
+        Raises InsufficientSlotsError if it does not fit the free slots, and LocalProtocolError if
+        the job or its present attempt does not allow another attempt.
         """
         try:
             attempt = record.begin_attempt(self.workers.registered(), now)
@@ -248,7 +240,7 @@ class Dispatcher:
         commands = attempt.execution.start()
         failure = self._write_down(record)
         if failure is not None:
-            # No worker may work for an attempt whose number might be given again.
+            # No worker may run an attempt whose number a successor might assign again.
             why = f"cannot write down that attempt {attempt.number} begins: {failure}"
             cause = FailureCause.of_coordinator(machine.process_id(), why)
             commands = attempt.execution.fail(cause, now)
@@ -258,8 +250,10 @@ class Dispatcher:
     def resume(
         self, record: JobRecord, state: JobState, cause: FailureCause | None, now: float
     ) -> None:
-        """Go on with a job of the coordinator before this one, whose last attempt had come to this
-        state; of one that has ended keep the story."""
+        """Continue a job of the previous coordinator from the ``state`` of its last attempt.
+
+        Of a job that has ended, only the record is kept.
+        """
         self._jobs[record.job_id] = record
         commands = [] if record.is_queued else record.resume_execution(state, cause, now)
         self._phases[record.job_id] = record.phase
@@ -268,13 +262,18 @@ class Dispatcher:
 
     @property
     def waits_to_restart(self) -> bool:
-        """Whether a job, or a part of one, is between two attempts, for which lost workers are
-        missed."""
+        """Whether a job, or a part of one, is between two attempts.
+
+        Such a job needs the slots of lost workers.
+        """
         return any(record.recovery.scope is not None for record in self.jobs())
 
     def may_fit_soon(self, submission: Submission, coming: int = 0) -> bool:
-        """Whether the job does not fit the free slots, but those as well that are on their way
-        back, and ``coming`` ones of workers that are on their way."""
+        """Return whether the job does not fit the free slots, but will soon.
+
+        Counts the slots of jobs that are ending, and ``coming`` slots of workers that are being
+        started.
+        """
         returning: Counter[str] = Counter()
         for record in self.jobs():
             if record.execution.is_ending:
@@ -292,7 +291,7 @@ class Dispatcher:
         )
 
     def _slots_missing(self) -> str:
-        """What to say of slots that jobs hold which have ended, and of lost workers."""
+        """Return the text for an error about slots held by ended jobs and about lost workers."""
         losses = [worker.loss for worker in self.workers.workers() if worker.loss is not None]
         reasons = [
             f'worker {worker_id} holds slots of job "{record.submission.name}", which has ended, '
@@ -309,7 +308,7 @@ class Dispatcher:
         return "".join(f"; {reason}" for reason in reasons)
 
     def cancel(self, record: JobRecord, now: float) -> None:
-        """Stop a job on request; nothing happens to one that has ended or is ending."""
+        """Cancel a job on request; do nothing if it has ended or is ending."""
         if record.recovery.scope is Scope.JOB and not record.is_queued:
             record.end(now, cancelled=True)
             self._write_down(record)
@@ -317,7 +316,7 @@ class Dispatcher:
         self._carry_out(record, record.present, record.execution.cancel(now), now)
 
     def stop(self, cause: FailureCause, now: float) -> None:
-        """The coordinator ends, which is the cause of all that this breaks."""
+        """Fail all jobs, because the coordinator ends for this ``cause``."""
         self._stopping = True
         for record in self.jobs():
             if record.recovery.scope is Scope.JOB and not record.is_queued:
@@ -334,9 +333,9 @@ class Dispatcher:
         result: dict[str, Any],
         now: float,
     ) -> None:
-        """A subtask has finished with ``result``; JobError if the job collects too many bytes.
+        """Take the result of a subtask that has finished; do nothing if the attempt has ended.
 
-        Nothing happens if the attempt has ended.
+        Raises JobError if the job collects too many bytes.
         """
         if attempt.ended_at is not None:
             return
@@ -353,12 +352,15 @@ class Dispatcher:
     # -- workers, as their connections and the launcher see them
 
     def register(self, message: Register, now: float) -> WorkerRecord:
-        """A worker joins; ConfigurationError says why it must not."""
+        """Add a worker; raise ConfigurationError if it is refused."""
         self._lose(self.workers.connected_again(message), now)
         return self.workers.register(message, now)
 
     def receive(self, worker_id: str, message: Message, now: float) -> None:
-        """A registered worker said something; RemoteProtocolError if it must not say that."""
+        """Handle a message of a registered worker.
+
+        Raises RemoteProtocolError if the worker must not send it.
+        """
         self.workers.heard(worker_id, now)
         match message:
             case Heartbeat():
@@ -368,10 +370,12 @@ class Dispatcher:
             case Drain():
                 self.workers.drain(worker_id)
             case StatisticsReport() | Printed():
-                pass  # a sign of life; the rest is the stores'
+                # Counts as a sign of life. The stores take the content.
+                pass
             case Progress() | Opened() | Failed() | Released() | Settled():
                 if isinstance(message, Released) and not message.subtasks:
-                    # Also when the job is forgotten: its slots must not be.
+                    # Slots are freed even if the job is forgotten. Any other message of an unknown
+                    # job or attempt is dropped: it is late, not wrong.
                     self.workers.release(worker_id, (message.job_id, message.attempt))
                 record = self._jobs.get(message.job_id)
                 attempt = None if record is None else record.attempt(message.attempt)
@@ -394,25 +398,25 @@ class Dispatcher:
         self._restart_jobs(now)
 
     def connection_closed(self, worker_id: str, now: float) -> None:
-        """The control connection of a worker is gone."""
+        """Handle the end of a worker's control connection."""
         self._lose(self.workers.connection_closed(worker_id), now)
 
     def worker_exited(self, worker_id: str, how: str, now: float) -> None:
-        """The launcher saw the worker's process end."""
+        """Handle the launcher's report that a worker's process has ended."""
         self._lose(self.workers.exited(worker_id, how), now)
 
     # -- time
 
     @property
     def deadline(self) -> float:
-        """When ``tick`` must be called at the latest."""
+        """Time at which ``tick`` must be called at the latest."""
         deadlines = [record.execution.deadline for record in self._jobs.values()]
         deadlines += [self._restart_deadline(record) for record in self.jobs()]
         deadlines += [record.checkpoints.deadline for record in self.jobs()]
         return min([self.workers.next_tick, *(time for time in deadlines if time is not None)])
 
     def tick(self, now: float) -> None:
-        """Act on what time has brought."""
+        """Act on all deadlines that have passed."""
         if now >= self.workers.next_tick:
             for cause in self.workers.tick(now):
                 self._lose(cause, now)
@@ -432,9 +436,11 @@ class Dispatcher:
         now: float,
         request_id: str | None = None,
     ) -> SavepointRequest:
-        """Have a savepoint written to ``directory``, a whole path or URL; with some kinds the job
-        ends. ``request_id`` is made up if it is not given. LocalProtocolError if not all subtasks
-        of the job run."""
+        """Trigger a savepoint to ``directory``, an absolute path or URL.
+
+        Some kinds of savepoint also end the job. ``request_id`` is generated if it is not given.
+        Raises LocalProtocolError unless all subtasks of the job run.
+        """
         trigger = record.checkpoints.trigger_savepoint(kind, now)
         request = SavepointRequest(
             request_id or machine.unique_id(), trigger.checkpoint_id, kind, directory
@@ -452,7 +458,7 @@ class Dispatcher:
         failure: CheckpointFailure | None,
         now: float,
     ) -> None:
-        """A checkpoint is complete, or could not be completed because of ``failure``."""
+        """Handle a completed checkpoint, or the ``failure`` of its completion."""
         books = record.checkpoints
         if failure is not None:
             self._order(record, attempt, books.completion_failed(checkpoint_id, failure, now), now)
@@ -466,7 +472,8 @@ class Dispatcher:
             request.written(place, directory)
             commits = request.kind.stops and record.submission.shape.checkpointing is not None
             if finished and commits:
-                # Sinks commit with it: what continues from before it would do that again.
+                # Sinks commit with this savepoint. A job that continued from an earlier point would
+                # commit the same output again.
                 record.continue_from(
                     RestorePoint(f"{place}/{directory}", frozenset(*finished)), is_savepoint=True
                 )
@@ -486,9 +493,11 @@ class Dispatcher:
         now: float,
         damage: str = "",
     ) -> None:
-        """``found``, or None, is the newest checkpoint that can be restored, and ``damage`` what is
-        wrong with later ones; or their place failed with ``failure``. Nothing happens if the job
-        has ended meanwhile."""
+        """Handle the answer to ``seek``; do nothing if the job has ended.
+
+        ``found`` is the newest checkpoint that can be restored, or None. ``damage`` describes the
+        defects of later ones. ``failure`` is set if the checkpoint storage could not be read.
+        """
         record.take_found(found, failure, now, damage)
         self._restart_jobs(now)
 
@@ -556,7 +565,7 @@ class Dispatcher:
         roots: dict[Part, list[SubtaskKey]] = {}
         directory = ""
         if order.kind.is_savepoint:
-            # Everybody who writes a part of it must know where.
+            # Every worker that writes a part of the savepoint must know its directory.
             roots = {part: [] for part in execution.parts}
             directory = record.savepoints[order.checkpoint_id].directory
         for subtask in order.subtasks:
@@ -578,7 +587,7 @@ class Dispatcher:
             )
 
     def _follow_checkpoints(self, record: JobRecord, attempt: AttemptRecord, now: float) -> None:
-        """Checkpoints are taken while all subtasks of the present attempt run."""
+        """Run periodic checkpoints only while all subtasks of the present attempt run."""
         books, execution = record.checkpoints, attempt.execution
         if attempt is not record.present:
             return
@@ -595,7 +604,7 @@ class Dispatcher:
             self._order(record, attempt, books.attempt_ends(now), now)
 
     def _drain_workers(self, now: float) -> None:
-        """Have jobs leave the workers that were told to end, and let these go."""
+        """Have jobs leave draining workers, and dismiss workers that are no longer needed."""
         for worker in self.workers.draining():
             for record in self.jobs():
                 if self._draining.is_to_leave(record, worker):
@@ -607,13 +616,13 @@ class Dispatcher:
                 self._send(worker.worker_id, Stop("it has drained"))
 
     def _restart_jobs(self, now: float) -> None:
-        """Begin what is to begin, or to begin again, and whose time has come, as far as there are
-        slots."""
+        """Start or restart all jobs and regions that are due, as far as there are slots."""
         lacks_slots = False
         for record in self.jobs():
             recovery = record.recovery
             if record.is_queued:
-                # In their order; one that has waited too long behind another one fails, too.
+                # Queued jobs start in the order of submission. A job past its time limit is
+                # tried as well, so that it fails even behind another one.
                 if not lacks_slots or now >= (recovery.deadline or now):
                     self._restart_job(record, now)
                 lacks_slots = lacks_slots or record.is_queued
@@ -676,13 +685,16 @@ class Dispatcher:
         self._carry_out(record, attempt, commands, now)
 
     def _waits_for_release(self, record: JobRecord) -> bool:
-        """Whether something of the regions that are to begin again still runs."""
+        """Return whether subtasks of the regions to be restarted still run."""
         is_released = record.execution.failover.is_released
         return record.recovery.scope is Scope.REGIONS and not is_released
 
     def _occupy_again(self, record: JobRecord, attempt: AttemptRecord) -> None:
-        """Count the slots of an attempt of which regions were restarted: these may share slots with
-        those that go on, and have them when they have gone."""
+        """Recount the slots of an attempt with restarted regions.
+
+        A restarted region may share slots with regions that go on, and keeps those slots when they
+        end.
+        """
         if not attempt.failures:
             return
         groups = [vertex.slot_sharing_group for vertex in record.submission.shape.vertices]
@@ -695,7 +707,7 @@ class Dispatcher:
     def _give_up_regions(
         self, record: JobRecord, attempt: AttemptRecord, commands: Commands, now: float
     ) -> Commands:
-        """Decide what becomes of regions that have failed, while others go on."""
+        """Decide whether failed regions are restarted while the others go on."""
         execution = attempt.execution
         while (failure := execution.failover.take_failure()) is not None:
             if not record.regions_failed(failure, now):
@@ -730,8 +742,9 @@ class Dispatcher:
             self._send(worker_id, message)
 
     def _write_down(self, record: JobRecord) -> str | None:
-        """Write down how a job stands, if a successor must know; return why that failed."""
+        """Persist a job if a successor needs its new state; return the reason of a failure."""
         phase = record.phase
+        # Failures that the shutdown of this coordinator causes are not persisted.
         if self._stopping or self._phases.get(record.job_id) == phase:
             return None
         self._phases[record.job_id] = phase

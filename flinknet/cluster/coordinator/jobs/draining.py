@@ -1,11 +1,11 @@
-"""When a job leaves a worker that was told to end, and when the worker may go.
+"""Decides when jobs leave a draining worker, and when the worker may stop.
 
-Theory of operation. A worker that drains takes no new subtasks. A job with checkpoints that runs
-there takes one at once, or as soon as its settings allow, and begins again from it elsewhere; if
-that fails, the next one serves. While a part of the job begins, or the job ends with a savepoint,
-it is left alone, and so is a job without checkpoints: it may come to its end meanwhile. The worker
-may go when no attempt occupies slots there, and no sinks are being committed. It does not wait for
-that longer than ``drain_timeout_ms``.
+Theory of operation. A worker that drains receives no new subtasks. A job with checkpoints that runs
+there takes a checkpoint at once, or as soon as its settings allow, and restarts from it on other
+workers. If that checkpoint fails, the next one serves. The job is left alone while a part of it
+starts, or while it ends with a savepoint. A job without checkpoints is left alone too, since it may
+finish in the meantime. The worker may stop when no attempt occupies slots there and no sinks are
+being committed. It waits at most ``drain_timeout_ms``.
 
 No I/O and no clock.
 """
@@ -21,15 +21,18 @@ __all__ = ["Draining"]
 
 
 class Draining:
-    """The jobs that are to leave workers."""
+    """The jobs that leave draining workers."""
 
     def __init__(self) -> None:
         self._after: dict[str, tuple[int, int]] = {}
-        """Of each job, in which attempt it was asked for a checkpoint, and the number of that."""
+        """For each job: the attempt in which a checkpoint was requested, and the checkpoint's
+        number."""
 
     def is_to_leave(self, record: JobRecord, worker: WorkerRecord) -> bool:
-        """Return whether the job should begin again without the worker now; have it take a
-        checkpoint before."""
+        """Return whether the job should restart without the worker now.
+
+        Requests a checkpoint of the job first, and returns False until that is complete.
+        """
         execution, books = record.execution, record.checkpoints
         has_checkpoints = record.submission.shape.checkpointing is not None
         if not has_checkpoints or books.is_stopping or not books.is_running:

@@ -1,10 +1,9 @@
-"""Where a job, or some regions of it, stand between a failure, or a submission, and a new start.
+"""State machine for the restart of a job, or of some of its regions.
 
-Theory of operation
--------------------
-One table serves both scopes. ``Scope.JOB``: the attempt has failed, and the next one is to begin.
-``Scope.REGIONS``: some regions have failed while the others go on. A job recovers in one scope at a
-time; if all of its attempt fails while regions recover, the scope widens (SPREAD)::
+Theory of operation ------------------- One table serves both scopes. ``Scope.JOB``: the attempt has
+failed, and the next one will start. ``Scope.REGIONS``: some regions have failed while the others go
+on. A job recovers in one scope at a time. If the whole attempt fails while regions recover, the
+scope widens (SPREAD)::
 
     RUNNING            BEGIN -> RUNNING, RESUME -> RESUMED, FAIL -> BACKING_OFF
     RUNNING            FAIL_REGIONS -> BACKING_OFF, GIVE_UP -> GIVING_UP, END -> ENDED
@@ -26,20 +25,19 @@ time; if all of its attempt fails while regions recover, the scope widens (SPREA
     WAITING_FOR_SLOTS  GIVE_UP -> GIVING_UP, END -> ENDED
     GIVING_UP          END -> ENDED
 
-- A job that is to wait for slots from its submission on is QUEUED before its first attempt, for as
-  long as its submission says.
-- A job without a checkpoint to seek goes from BACKING_OFF straight to BEGIN.
-- RUNNING also covers an attempt that is failing: only its end says if another one follows.
-- An answer to a search is judged for the outputs that begin again. It therefore never serves a
-  wider scope than the one it was judged for: if more regions fail, or all of the attempt, the
-  checkpoint is sought again. A search that is still unanswered is judged when its answer comes, so
-  the wider scope takes it over (SEEKING_IN_VAIN, SEEKING).
-- A job has at most one search under way.
-- Regions in BACKING_OFF or READY also wait until nothing of them runs; ``region_failover.py`` knows
-  that.
+- QUEUED: the first attempt waits for slots, for as long as the submission says.
+- RUNNING includes an attempt that is failing. Only when it has ended is it known whether another
+  one follows.
+- A job without a checkpoint to seek goes from BACKING_OFF directly to BEGIN.
+- The answer to a search is judged for the outputs that will restart. It never serves a wider scope:
+  if more regions fail, or the whole attempt, the search is repeated. A search that is still under
+  way is judged when its answer arrives, so the wider scope takes it over (SEEKING_IN_VAIN,
+  SEEKING). A job has at most one search under way.
+- Regions in BACKING_OFF or READY also wait until all their subtasks are released
+  (``region_failover.py``).
 
-Each transition replaces the data of the state before, so data of one state is never seen in
-another one. No clock: times come in, and ``deadline`` says when to look again.
+Each transition replaces the data of the previous state, so that no data outlives its state. No
+clock: times are arguments, and ``deadline`` says when to check again.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ __all__ = [
 
 
 class RecoveryEvent(Enum):
-    """What happens to a job's recovery."""
+    """An event in a job's recovery."""
 
     BEGIN = "an attempt begins, or the regions begin again"
     QUEUE = "the free slots do not suffice for the first attempt, which may wait for them"
@@ -77,7 +75,7 @@ class RecoveryEvent(Enum):
 
 
 class RecoveryState(Enum):
-    """Where a job's recovery stands."""
+    """The state of a job's recovery."""
 
     RUNNING = "nothing is to begin again"
     QUEUED = "the first attempt waits for slots"
@@ -144,7 +142,7 @@ TRANSITIONS: Transitions[RecoveryState, RecoveryEvent] = Transitions(
 
 
 class Scope(Enum):
-    """What begins again together."""
+    """The part of a job that restarts together."""
 
     JOB = "all of the job, as its next attempt"
     REGIONS = "the regions that were given up"
@@ -152,23 +150,23 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a search for the newest good checkpoint has come to."""
+    """The result of a search for the newest intact checkpoint."""
 
     failure: str | None = None
-    """Why it cannot be continued from any; None if it can."""
+    """Why the job cannot continue from any checkpoint; None if it can."""
     is_final: bool = False
-    """Whether no later search may succeed, so that the job must fail with that."""
+    """Whether no later search can succeed, so that the job must fail with ``failure``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Restart:
-    """What begins again, and when at the earliest."""
+    """The scope of a start, and its earliest time."""
 
     scope: Scope
     at: float
     answer: Answer = Answer()
     patience_s: float | None = None
-    """How long it waits for slots; None for as long as every restart does."""
+    """Time limit for getting slots; None for the limit that applies to every restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,16 +180,16 @@ class _End:
 _WAITS_FOR_SLOTS = (RecoveryState.QUEUED, RecoveryState.WAITING_FOR_SLOTS)
 
 _TIMED = (RecoveryState.BACKING_OFF, RecoveryState.READY, *_WAITS_FOR_SLOTS)
-"""The states in which a start begins, or goes one step further, as soon as it is time."""
+"""States in which the start proceeds as soon as its time has come."""
 
 
 class Recovery:
-    """The recovery of one job. Times are the coordinator's clock, in seconds."""
+    """The recovery of one job. Times are seconds of the coordinator's clock."""
 
     __slots__ = ("_data", "_slots_timeout_s", "state")
 
     def __init__(self, slots_timeout_s: float) -> None:
-        """``slots_timeout_s``: how long a restart waits for slots at most."""
+        """``slots_timeout_s`` limits how long a restart waits for slots."""
         self.state = RecoveryState.RUNNING
         self._data: _Restart | _End | None = None
         self._slots_timeout_s = slots_timeout_s
@@ -200,27 +198,27 @@ class Recovery:
 
     @property
     def scope(self) -> Scope | None:
-        """What is to begin again; None if nothing is."""
+        """The scope of the pending start; None if no start is pending."""
         return self._data.scope if isinstance(self._data, _Restart) else None
 
     @property
     def ended_at(self) -> float | None:
-        """When the job has ended; None if it has not."""
+        """When the job ended; None if it has not."""
         return self._data.at if isinstance(self._data, _End) else None
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether a client has ended the job between two attempts."""
+        """Whether a client cancelled the job between two attempts."""
         return isinstance(self._data, _End) and self._data.is_cancelled
 
     @property
     def answer(self) -> Answer:
-        """What the search has come to for what begins now."""
+        """The result of the search, for the start that is due now."""
         return self._restart.answer
 
     @property
     def deadline(self) -> float | None:
-        """When to look again at the latest; None for as long as nothing else happens."""
+        """Time of the next check at the latest; None if only another event can change the state."""
         if self.state not in _TIMED:
             return None
         if self.state in _WAITS_FOR_SLOTS:
@@ -228,7 +226,7 @@ class Recovery:
         return self._restart.at
 
     def is_due(self, now: float) -> bool:
-        """Whether the restart may go one step further."""
+        """Return whether the start may proceed."""
         return self.state in _TIMED and now >= self._restart.at
 
     def _slots_deadline(self, restart: _Restart) -> float:
@@ -238,42 +236,44 @@ class Recovery:
     # -- events
 
     def queue(self, now: float, patience_s: float) -> None:
-        """The first attempt is to wait for slots, for so long at most."""
+        """Let the first attempt wait for slots, for at most ``patience_s``."""
         self._become(RecoveryEvent.QUEUE, _Restart(Scope.JOB, now, patience_s=patience_s))
 
     def resume(self) -> None:
-        """The job is taken over from the coordinator before this one."""
+        """Take the job over from the previous coordinator."""
         self._become(RecoveryEvent.RESUME)
 
     def get_worker(self, now: float) -> None:
-        """A worker is registered, which matters to a job that was taken over."""
+        """Note that a worker is registered; this matters only to a job that was taken over."""
         if self.state is RecoveryState.AWAITING_WORKERS:
             self._become(RecoveryEvent.GET_WORKER, replace(self._restart, at=now))
         elif self.state is RecoveryState.RESUMED:
             self._become(RecoveryEvent.GET_WORKER)
 
     def fail(self, at: float) -> None:
-        """The attempt has failed; the next one may begin then."""
+        """Note that the attempt has failed; the next one may start at ``at``."""
         self._become(RecoveryEvent.FAIL, _Restart(Scope.JOB, at))
 
     def fail_regions(self, at: float) -> None:
-        """Regions have failed, and may begin again then; so may those that failed before, and not
-        earlier."""
+        """Note that regions have failed; they may restart at ``at``.
+
+        Regions that failed before restart with them, and not before their own time.
+        """
         if isinstance(self._data, _Restart):
             at = max(at, self._data.at)
         self._become(RecoveryEvent.FAIL_REGIONS, _Restart(Scope.REGIONS, at))
 
     def spread(self) -> None:
-        """No regions are left to begin again alone; nothing happens if none were to."""
+        """Note that the whole attempt fails; do nothing unless regions were to restart."""
         if self.scope is Scope.REGIONS:
             self._become(RecoveryEvent.SPREAD)
 
     def seek(self) -> None:
-        """A search for the newest good checkpoint begins."""
+        """Note that a search for the newest intact checkpoint has started."""
         self._become(RecoveryEvent.SEEK, self._restart)
 
     def answered(self, answer: Answer, now: float) -> None:
-        """The search has come to that; what is to begin may begin now at the earliest."""
+        """Take the result of the search; the start is due at ``now`` at the earliest."""
         if self.state is RecoveryState.SEEKING_IN_VAIN:
             self._become(RecoveryEvent.ANSWER)
             return
@@ -281,23 +281,25 @@ class Recovery:
         self._become(RecoveryEvent.ANSWER, replace(restart, at=max(restart.at, now), answer=answer))
 
     def lack_slots(self, now: float) -> bool:
-        """The free slots do not suffice; return whether they have not for too long."""
+        """Note that the free slots do not suffice; return whether the time limit has passed."""
         restart = self._restart
         self._become(RecoveryEvent.LACK_SLOTS, restart)
         return now >= self._slots_deadline(restart)
 
     def begin(self) -> None:
-        """The next attempt, or the first one, begins, or the regions begin again. If the answer of
-        the search is final, the attempt begins only to fail with that."""
+        """Note that an attempt, or the failed regions, start.
+
+        If the result of the search is final, the attempt starts only to fail with it.
+        """
         is_final = isinstance(self._data, _Restart) and self._data.answer.is_final
         self._become(RecoveryEvent.GIVE_UP if is_final else RecoveryEvent.BEGIN)
 
     def give_up(self) -> None:
-        """The present attempt is to fail, and none may follow."""
+        """Let the present attempt fail, with no other one after it."""
         self._become(RecoveryEvent.GIVE_UP)
 
     def end(self, now: float, *, cancelled: bool) -> None:
-        """The job ends; ``cancelled`` if a client has ended it between two attempts."""
+        """End the job; ``cancelled`` if a client has ended it between two attempts."""
         self._become(RecoveryEvent.END, _End(now, cancelled))
 
     # -- how

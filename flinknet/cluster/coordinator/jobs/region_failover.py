@@ -1,17 +1,17 @@
-"""Which pipelined regions of a job have failed while the others go on.
+"""Tracks the pipelined regions of a job that have failed while the others go on.
 
-Theory of operation
--------------------
-No record passes between regions (``pipelined_region.py``), so that one which begins again from a
-checkpoint is consistent with others that have gone on since. A failure concerns the regions with a
-subtask that has failed. If there are others, these are *given up*: their subtasks are to be
-released, by the time that ``deadline`` says, and then they may be redeployed. A failure of all
-regions that are not given up yet is one of the whole job, and so is each if that is the strategy
-(``cluster.failover_strategy``). A region that has finished is not concerned by any.
+Theory of operation ------------------- No record passes between regions (``pipelined_region.py``).
+A region that restarts from a checkpoint is therefore consistent with regions that have gone on
+since. A failure affects the regions of the failed subtasks. If other regions remain, the failed
+ones are *given up*: their subtasks must be released before ``deadline``, and then they may be
+redeployed. A failure of all regions that are not given up yet is a failure of the whole job. With
+the strategy "full" (``cluster.failover_strategy``), every failure is. A region that has finished is
+affected by none.
 
-Each failure is told once, by ``take_failure``, to whom it is to decide whether and when the regions
-are restarted. Flink: RestartPipelinedRegionFailoverStrategy, whose regions also take along those
-that consume what they produce; here a job with such has none that are restarted alone.
+``take_failure`` reports each failure once, to the dispatcher, which decides whether and when the
+regions are restarted. Flink: RestartPipelinedRegionFailoverStrategy. Flink also restarts the
+regions that consume the results of a failed one. Here a job with such regions has no failover by
+region at all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["RegionFailover", "RegionFailure"]
 
 @dataclass(frozen=True, slots=True)
 class RegionFailure:
-    """Some regions have failed together; ``at`` is the coordinator's clock, in seconds."""
+    """Regions that failed together; ``at`` is in seconds of the coordinator's clock."""
 
     regions: frozenset[str]
     cause: FailureCause
@@ -39,11 +39,11 @@ class RegionFailover:
 
     def __init__(self, regions: Sequence[PipelinedRegion], *, enabled: bool) -> None:
         self.enabled = enabled and not any(region.consumes for region in regions)
-        """Whether there is more than a failure of all."""
+        """Whether some regions may fail while others go on."""
         self.given_up: set[str] = set()
-        """Those that are to be redeployed, by name."""
+        """Names of the regions to be redeployed."""
         self.deadline: float | None = None
-        """When all of them must be released at the latest."""
+        """Time by which all of them must be released."""
         self._regions = {region.name: region for region in regions}
         self._region_of = {
             subtask: region.name for region in regions for subtask in region.subtasks
@@ -54,33 +54,33 @@ class RegionFailover:
 
     @property
     def cause(self) -> FailureCause:
-        """Why the last ones were given up."""
+        """The cause of the last failure of regions."""
         assert self._last is not None, "some were"
         return self._last.cause
 
     @property
     def is_released(self) -> bool:
-        """Nothing runs any more of what was given up."""
+        """Whether all subtasks of the given-up regions have been released."""
         return not self._unreleased
 
     def regions_of(self, subtasks: Iterable[tuple[int, int]]) -> frozenset[str]:
-        """The regions of subtasks, but those that were given up."""
+        """Return the names of the subtasks' regions, without those that were given up."""
         return frozenset(self._region_of[subtask] for subtask in subtasks) - self.given_up
 
     def subtasks_of(self, regions: Iterable[str]) -> list[tuple[int, int]]:
-        """The subtasks of regions, in order."""
+        """Return the subtasks of regions, sorted."""
         return sorted(one for name in regions for one in self._regions[name].subtasks)
 
     def is_given_up(self, subtask: tuple[int, int]) -> bool:
-        """Whether its region is to be redeployed."""
+        """Return whether the subtask's region is to be redeployed."""
         return self._region_of[subtask] in self.given_up
 
     def has_let_go(self, subtask: tuple[int, int]) -> bool:
-        """Whether it was given up, and is released."""
+        """Return whether the subtask was given up and is released."""
         return self.is_given_up(subtask) and subtask not in self._unreleased
 
     def concerns_some(self, regions: frozenset[str]) -> bool:
-        """Whether a failure of these leaves others that need not be restarted."""
+        """Return whether a failure of these regions leaves others that need not be restarted."""
         is_all = len(regions) + len(self.given_up) == len(self._regions)
         return self.enabled and bool(regions) and not is_all
 
@@ -92,7 +92,7 @@ class RegionFailover:
         now: float,
         deadline: float,
     ) -> None:
-        """Regions have failed; of these subtasks it is to be told that they are released."""
+        """Give up failed regions; the subtasks in ``held`` are still to be released."""
         self.given_up |= regions
         self._unreleased.update(held)
         if self.deadline is None and self._unreleased:
@@ -101,23 +101,23 @@ class RegionFailover:
         self._untold.append(self._last)
 
     def take_failure(self) -> RegionFailure | None:
-        """The next failure of which nobody has been told."""
+        """Return the next failure that has not been reported yet, or None."""
         return self._untold.pop(0) if self._untold else None
 
     def released(self, subtasks: Iterable[tuple[int, int]]) -> None:
-        """Nothing runs any more of some subtasks, whether they were given up or not."""
+        """Note that workers have released these subtasks, whether given up or not."""
         self._unreleased.difference_update(subtasks)
         if not self._unreleased:
             self.deadline = None
 
     def redeployed(self, regions: frozenset[str]) -> None:
-        """Regions begin again."""
+        """Note that the regions start again."""
         assert self.is_released, "what runs is not begun again"
         assert regions <= self.given_up, "nor what goes on"
         self.given_up -= regions
 
     def end(self) -> None:
-        """The attempt ends as a whole."""
+        """Stop failover by region, because the attempt ends as a whole."""
         self.enabled = False
         self.given_up.clear()
         self._unreleased.clear()

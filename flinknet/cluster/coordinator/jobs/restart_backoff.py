@@ -1,10 +1,9 @@
-"""Whether a job that failed is run again, and when: a restart strategy at work, without a clock.
+"""Restart strategies: whether and when a failed job is restarted, without a clock.
 
-Theory of operation. ``failed`` is asked once for each attempt that failed, and answers with the
-moment of the next one, or None: then the failure is the job's. What is remembered of earlier
-failures is bounded: their number, or the moments of as many as may come in one interval. Flink:
-RestartBackoffTimeStrategy; its exponential delays are spread at random, which one job on a machine
-of its own does not need.
+Theory of operation. ``failed`` is called once per failed attempt, and returns the start time of the
+next one, or None if the job fails. The memory of earlier failures is bounded: their number, or the
+times of as many as the rate allows in one interval. Flink: RestartBackoffTimeStrategy. Flink's
+exponential delays have random jitter, which a single job on a machine does not need.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["RestartBackoff"]
 
 
 class RestartBackoff:
-    """The restarts of one job. Times are the coordinator's clock, in seconds."""
+    """The restarts of one job. Times are seconds of the coordinator's clock."""
 
     def __init__(self, strategy: RestartStrategy) -> None:
         self._strategy = strategy
@@ -32,16 +31,19 @@ class RestartBackoff:
 
     @property
     def restarts(self) -> int:
-        """Restarts so far, or since the job last ran well for long."""
+        """Number of restarts so far, or since the job last ran stably for long enough."""
         return self._restarts
 
     def resume(self, restarts: int, now: float) -> None:
-        """Count on where another coordinator has ended; of a rate nothing is remembered."""
+        """Continue from the number of restarts under the previous coordinator.
+
+        The times of earlier failures, which a failure rate counts, are not restored.
+        """
         self._restarts = restarts
         self._restarts_at = now
 
     def failed(self, now: float) -> float | None:
-        """An attempt has failed; return when to begin the next one, None for not at all."""
+        """Note a failed attempt; return the start time of the next one, or None for no restart."""
         delay_s = self._delay_s(now)
         if delay_s is None:
             return None

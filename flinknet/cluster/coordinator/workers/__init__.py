@@ -1,1 +1,1 @@
-"""The workers that a coordinator knows, and its connections to them."""
+"""The coordinator's connections to workers, and its records of them."""

@@ -1,8 +1,7 @@
-"""Questions to single workers, and who waits for the answers.
+"""Questions to single workers, matched with their answers.
 
-Theory of operation. Each question has a number, from 1, and goes to a worker as a message that
-bears it; what that worker says under the number is the answer. Whoever asks waits for it, or until
-the worker is lost, or until it has taken too long. An answer that nobody waits for is dropped.
+Each question has a number, from 1, which its message and the answer carry. ``ask`` waits until the
+worker answers, is lost, or exceeds the timeout. An answer that no call waits for is dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ T = TypeVar("T")
 
 
 class Inquiries(Generic[T]):
-    """The questions of one coordinator whose answers are of one type. Used from its loop only."""
+    """The questions of one coordinator with answers of one type. Used from its loop only."""
 
     def __init__(self, send: Callable[[str, Message], None]) -> None:
         self._send = send
@@ -30,8 +29,10 @@ class Inquiries(Generic[T]):
     async def ask(
         self, worker_id: str, question: Callable[[int], Message], timeout_s: float
     ) -> T | None:
-        """Ask a worker; ``question`` makes the message of a number. None if it is lost before it
-        answers. Raises TimeoutError."""
+        """Ask a worker and return its answer, or None if the worker is lost before it answers.
+
+        ``question`` makes the message for a given number. Raises TimeoutError.
+        """
         number = next(self._numbers)
         answer: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
         self._asked[number] = worker_id, answer
@@ -43,7 +44,7 @@ class Inquiries(Generic[T]):
             del self._asked[number]
 
     def take(self, worker_id: str, number: int, answer: T) -> bool:
-        """A worker has answered; whether anybody waited for that."""
+        """Take a worker's answer; return whether a call was waiting for it."""
         asked, waiting = self._asked.get(number, (None, None))
         if waiting is None or asked != worker_id or waiting.done():
             return False
@@ -51,7 +52,7 @@ class Inquiries(Generic[T]):
         return True
 
     def forget(self, worker_id: str) -> None:
-        """The worker is lost: it answers nobody."""
+        """End the questions to a lost worker: their answer is None."""
         for asked, waiting in self._asked.values():
             if asked == worker_id and not waiting.done():
                 waiting.set_result(None)

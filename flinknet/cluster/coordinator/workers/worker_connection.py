@@ -1,15 +1,10 @@
 """The coordinator's end of one worker's control connection.
 
-Theory of operation
--------------------
-``serve`` reads; a task of its own writes what ``send`` has queued, so that the coordinator's
-decisions never wait for a socket. The queue is bounded: a worker that does not read
-``OUTBOX_MESSAGES_MAX`` messages is cut off, which makes it a lost worker. However the connection
-ends, the coordinator hears of it once, through ``leave``, and only if the worker had been accepted.
-
-A worker that is sent away is the one to close: what it sends before it has read ``Stop`` would meet
-a closed socket, and the reset that answers it takes an unread ``Stop`` away with it. How long it
-has is the coordinator's to say (``Coordinator.wait_for_workers``).
+Theory of operation ------------------- ``serve`` reads messages. A separate task writes the
+messages that ``send`` has queued, so that the coordinator never waits for a socket. The queue is
+bounded: a worker that leaves ``OUTBOX_MESSAGES_MAX`` messages unread is disconnected, and thus
+lost. However the connection ends, the coordinator is told once, through ``leave``, and only if it
+had accepted the worker.
 """
 
 from __future__ import annotations
@@ -36,13 +31,13 @@ from flinknet.errors import ConfigurationError, CoordinatorSupersededError, Remo
 __all__ = ["WorkerConnection", "Workers"]
 
 OUTBOX_MESSAGES_MAX = 10_000
-"""Far more than all jobs of a cluster ever send to one worker at a time: it does not read."""
+"""Far more messages than all jobs of a cluster queue for one worker, unless it does not read."""
 
 log = logging.getLogger("flinknet.coordinator")
 
 
 class Workers(Protocol):
-    """Who is told what workers do: the coordinator."""
+    """The coordinator, as a worker connection uses it."""
 
     config: ClusterConfig
 
@@ -53,7 +48,7 @@ class Workers(Protocol):
 
 
 class WorkerConnection:
-    """One conversation from ``Register`` to its end."""
+    """One control connection, from ``Register`` to its end."""
 
     def __init__(self, coordinator: Workers, conversation: AcceptedConversation) -> None:
         self._coordinator = coordinator
@@ -65,7 +60,7 @@ class WorkerConnection:
         """Whether the worker has been told that it is registered."""
 
     async def serve(self) -> None:
-        """Serve the worker until either side ends it."""
+        """Serve the worker until either side ends the connection."""
         writer = asyncio.create_task(self._write())
         try:
             await self._converse()
@@ -79,21 +74,26 @@ class WorkerConnection:
             await self._conversation.close()
 
     def send(self, message: Message) -> None:
-        """Queue a message."""
+        """Queue a message for the worker."""
         self._put(message)
 
     def dismiss(self, reason: str) -> None:
-        """Tell the worker to stop, as the last message; it closes the connection."""
+        """Send ``Stop`` as the last message; the worker then closes the connection.
+
+        The worker must be the side that closes. Otherwise a message that it sends before it reads
+        ``Stop`` meets a closed socket, and the resulting reset discards the unread ``Stop``. The
+        time limit for this is ``Coordinator.wait_for_workers``.
+        """
         self._put(Stop(reason))
         self._put(None)
 
     def abort(self) -> None:
-        """Cut the connection at once; nothing that the worker still says is heard."""
+        """Close the connection at once and ignore everything that the worker still sends."""
         self._is_cut = True
         self._conversation.abort()
 
     async def _converse(self) -> None:
-        # From Register on it is the registry that watches for silence.
+        # After ``Register`` the worker registry watches for silence.
         async with asyncio.timeout(self._silence_s):
             first = await self._receive()
         if not isinstance(first, Register):
@@ -107,7 +107,7 @@ class WorkerConnection:
             self.send(Refused(str(error)))
             return
         except CoordinatorSupersededError:
-            return  # The worker looks for the other one.
+            return  # The worker looks for the new coordinator.
         try:
             while (message := await self._receive()) is not None and not self._is_cut:
                 self._coordinator.receive(first.worker_id, message)
@@ -129,14 +129,14 @@ class WorkerConnection:
             try:
                 await self._conversation.send(encode(message))
             except ConnectionError:
-                return  # The reading side notices the end, too, and reports it.
+                return  # The reading side notices the end as well, and reports it.
             if isinstance(message, Registered):
                 self.is_answered = True
                 self._coordinator.answered()
 
 
 def _check_vouched(worker_id: str, vouched: Sequence[str]) -> None:
-    """Raise ConfigurationError for a worker whose certificate is that of another process."""
+    """Raise ConfigurationError if the worker's certificate belongs to another process."""
     if not any(stands_for(name, worker_id) for name in vouched):
         names = ", ".join(vouched) or "no name"
         raise ConfigurationError(

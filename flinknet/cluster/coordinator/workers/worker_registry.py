@@ -1,34 +1,30 @@
-"""The coordinator's list of workers: who is there, who is lost and why, whose slots are free.
+"""The coordinator's registry of workers: their states, losses and slots.
 
-Theory of operation
--------------------
-A worker is there from its ``Register`` message on, until it is lost. A lost one may register again,
-if no launcher replaces it, and is a new worker then: with all of its slots, and without any part in
-an attempt. Nothing that it said before can be mistaken for news, since its connection was cut, and
-what it still uploads bears the number of an attempt that goes on without it::
+Theory of operation ------------------- A worker is present from its ``Register`` message until it
+is lost::
 
     REGISTERED  DISCONNECT -> LOST, EXIT -> EXPLAINED, FALL_SILENT -> EXPLAINED
     REGISTERED  CONNECT_AGAIN -> EXPLAINED
     LOST        EXIT -> EXPLAINED
 
-- DISCONNECT: its control connection closes, which the kernel does before anybody knows why. That
-  makes the loss a SUSPICION (``failure.py``).
-- EXIT: the launcher says how the process ended; FALL_SILENT: nothing was heard of it for
-  ``heartbeat_timeout_ms``, or its event loop has not turned for ``task_stuck_timeout_ms``;
-  CONNECT_AGAIN: the same process registers once more, since it has lost a connection whose end the
-  coordinator has not seen. Each makes the loss a CAUSE, which nothing changes any more.
+- DISCONNECT: its control connection closes. The kernel does this before the reason is known, so the
+  loss is only a SUSPICION (``failure.py``).
+- EXIT: the launcher reports how the process ended.
+- FALL_SILENT: the worker was silent for ``heartbeat_timeout_ms``, or user code has blocked it for
+  ``task_stuck_timeout_ms``.
+- CONNECT_AGAIN: the same process registers once more, because it has lost a connection that still
+  looks open to the coordinator.
 
-Every message counts as a sign of life, and so does its pulse (``worker/pulse.py``), which comes
-while user code holds its event loop up. A coordinator that was itself stopped must not blame its
-workers for its own absence (``presence.py``): that is credited to every worker.
+The last three make the loss a CAUSE, which later events cannot change. A lost worker may register
+again if no launcher replaces it. It then counts as a new worker: all of its slots are free, and it
+takes part in no attempt. Its earlier messages cannot be confused with new ones, since the old
+connection was cut. Its late uploads carry the number of an attempt that goes on without it.
 
-Of the lost ones the last are kept, so many as the caller says: a cluster that runs for long loses
-workers again and again. Of a forgotten one nothing can be news any more, and its id is free.
+Slots belong to a job attempt from its deployment until the worker releases it. A worker that cannot
+release the attempt, because a user function never returns, keeps them.
 
-Slots belong to a job attempt from its deployment until the worker has released it; a worker that
-cannot release (a user function that never returns) keeps them.
-
-No I/O and no clock: ``now`` comes in, ``next_tick`` says when to call ``tick``.
+The registry does no I/O and has no clock: callers pass ``now``, and ``next_tick`` says when to call
+``tick``.
 """
 
 from __future__ import annotations
@@ -50,7 +46,7 @@ __all__ = ["TRANSITIONS", "WorkerEvent", "WorkerRecord", "WorkerRegistry", "Work
 
 
 class WorkerEvent(Enum):
-    """What the coordinator notices of a worker."""
+    """An event in the life of a worker, as the coordinator sees it."""
 
     DISCONNECT = "its control connection has closed"
     EXIT = "its process has ended"
@@ -59,7 +55,7 @@ class WorkerEvent(Enum):
 
 
 class WorkerState(Enum):
-    """Whether a worker is there."""
+    """Whether a worker is registered or lost."""
 
     REGISTERED = "it is there"
     LOST = "it is lost, and nobody has said how"
@@ -79,67 +75,68 @@ TRANSITIONS: Transitions[WorkerState, WorkerEvent] = Transitions(
 )
 
 _GRAVITY = {WorkerState.LOST: Gravity.SUSPICION, WorkerState.EXPLAINED: Gravity.CAUSE}
-"""Of a loss."""
+"""The gravity of a loss, by the worker's state after it."""
 
 
 @dataclass(slots=True)
 class WorkerRecord:
-    """What the coordinator knows of one worker."""
+    """The coordinator's record of one worker."""
 
     worker_id: str
     pid: int
     address: str
-    """Where its data plane listens."""
+    """Address of its data plane."""
     slots: int
     metrics_address: str
-    """Where it serves /metrics; empty if it does not."""
+    """Address of its /metrics endpoint; empty if it has none."""
     heard_at: float
-    """When the last message came, in the caller's clock."""
+    """Time of its last message, in the caller's clock."""
     lives_at: float
-    """When the last sign of life came, a message or its pulse."""
+    """Time of its last sign of life: a message or a pulse."""
     process: str = ""
-    """The random name of its process."""
+    """Random name of its process."""
     pulsed_at: float = float("-inf")
-    """When its pulse came last, which comes while its event loop is held up."""
+    """Time of its last pulse (``worker/pulse.py``), which is sent while its event loop is blocked.
+    """
     state: WorkerState = WorkerState.REGISTERED
     loss: FailureCause | None = None
     step_of: str = ""
-    """Which subtask's thread has been at one call for longest, as its last heartbeat says."""
+    """The subtask with the longest current call of user code, from the last heartbeat."""
     step_s: float = 0.0
-    """For how many seconds."""
+    """Seconds that this call has lasted."""
     clock_offset_s: float = 0.0
-    """By how much its clock is ahead of the coordinator's."""
+    """Seconds by which its clock is ahead of the coordinator's."""
     clock_error_s: float | None = None
-    """By how much that may be wrong; None if it is not known."""
+    """Error bound of ``clock_offset_s``; None if the offset is not known."""
     occupied: dict[AttemptKey, int] = field(default_factory=dict)
     """Slots taken, by job attempt."""
     drains: bool = False
-    """It was told to end, and waits until its jobs have left it."""
+    """Whether it was told to end and waits until its jobs have left."""
     is_dismissed: bool = False
-    """They have, and it has been told."""
+    """Whether it has been told to stop, because its jobs have left."""
 
     @property
     def is_lost(self) -> bool:
-        """It is gone, however much is known of that."""
+        """Whether it is lost, for a known reason or not."""
         return self.state is not WorkerState.REGISTERED
 
     @property
     def status(self) -> str:
-        """``REGISTERED``, ``DRAINING`` or ``LOST``, as clients and metrics are told."""
+        """``REGISTERED``, ``DRAINING`` or ``LOST``, for clients and metrics."""
         if self.is_lost:
             return "LOST"
         return "DRAINING" if self.drains else "REGISTERED"
 
     @property
     def free_slots(self) -> int:
-        """Slots that a new job may have; none on a worker that is lost or drains."""
+        """Number of slots for new jobs; 0 if the worker is lost or draining."""
         if self.is_lost or self.drains:
             return 0
         return self.slots - sum(self.occupied.values())
 
 
 class WorkerRegistry:
-    """The workers that registered with this coordinator, but those that were lost long ago."""
+    """All workers that have registered, except those lost long ago."""
 
     def __init__(
         self,
@@ -151,29 +148,32 @@ class WorkerRegistry:
         lost_retained: int,
         takes_back: bool = False,
     ) -> None:
-        """``lost_retained`` of the lost workers are remembered; with a ``stuck_timeout_s`` of 0 a
-        worker's event loop may be held up for any time. ``takes_back`` says whether a lost worker
-        may register again."""
+        """``lost_retained`` is the number of lost workers to remember.
+
+        The rest is forgotten, because a cluster that runs for long loses workers again and again.
+        With ``stuck_timeout_s`` 0 a worker's event loop may be blocked for any time. ``takes_back``
+        allows a lost worker to register again.
+        """
         self._takes_back = takes_back
         self._lost_retained = lost_retained
         self._lost: deque[str] = deque()
         self.forgotten = 0
-        """Lost workers that are not remembered any more."""
+        """Number of lost workers that have been forgotten. Their ids may be used again."""
         self._timeout = heartbeat_timeout_s
         self._stuck_timeout = stuck_timeout_s
         self._presence = Presence(now=now, interval_s=heartbeat_interval_s)
         self._workers: dict[str, WorkerRecord] = {}
 
     def workers(self) -> tuple[WorkerRecord, ...]:
-        """All workers, the last lost ones included, in order of registration."""
+        """Return all workers, including the remembered lost ones, in order of registration."""
         return tuple(self._workers.values())
 
     def registered(self) -> tuple[WorkerRecord, ...]:
-        """The workers that are there now, in order of registration."""
+        """Return the workers that are present now, in order of registration."""
         return tuple(w for w in self._workers.values() if not w.is_lost)
 
     def get(self, worker_id: str) -> WorkerRecord | None:
-        """One worker, or None if that id never registered, or is forgotten."""
+        """Return a worker, or None if the id never registered or is forgotten."""
         return self._workers.get(worker_id)
 
     def is_there(self, worker_id: str) -> bool:
@@ -182,13 +182,18 @@ class WorkerRegistry:
         return worker is not None and not worker.is_lost
 
     def one_was_held_up(self, since: float) -> bool:
-        """Return whether the pulse of a worker that is there has come since that time: user code
-        held its event loop up."""
+        """Return whether a present worker has sent a pulse since that time.
+
+        A pulse means that user code was blocking the worker's event loop.
+        """
         return any(worker.pulsed_at >= since for worker in self.registered())
 
     def register(self, message: Register, now: float) -> WorkerRecord:
-        """Add a worker; ConfigurationError if the id is that of another, if it offers no slot, or
-        if it hashes text in another way. Call ``connected_again`` before."""
+        """Add a worker; call ``connected_again`` first.
+
+        Raises ConfigurationError if the id belongs to another worker, if the worker offers no
+        slots, or if it hashes text differently.
+        """
         before = self._workers.get(message.worker_id)
         if before is not None and not (before.is_lost and self._takes_back):
             raise ConfigurationError(
@@ -226,45 +231,49 @@ class WorkerRegistry:
         return worker
 
     def heard(self, worker_id: str, now: float) -> None:
-        """A message of a worker has come."""
+        """Note that a worker has sent a message."""
         worker = self._workers[worker_id]
         worker.heard_at = worker.lives_at = now
 
     def is_at_step(self, worker_id: str, subtask: str, seconds: float) -> None:
-        """A heartbeat of a worker says at which call user code has been for longest."""
+        """Note from a worker's heartbeat which user call has lasted longest."""
         worker = self._workers[worker_id]
         worker.step_of, worker.step_s = subtask, seconds
 
     def has_clock(self, worker_id: str, offset_s: float, error_s: float) -> None:
-        """A heartbeat of a worker says by how much its clock is ahead, if it knows."""
+        """Note a worker's clock offset from its heartbeat; a negative error means it is unknown."""
         if error_s >= 0:
             worker = self._workers[worker_id]
             worker.clock_offset_s, worker.clock_error_s = offset_s, error_s
 
     def lives(self, worker_id: str, now: float) -> None:
-        """A worker's pulse has come: its process is there, and its event loop is held up. Nothing
-        happens if that worker never registered, or is forgotten."""
+        """Note a worker's pulse: its process is alive, but its event loop is blocked.
+
+        Does nothing if the worker never registered or is forgotten.
+        """
         worker = self._workers.get(worker_id)
         if worker is not None:
             worker.lives_at = worker.pulsed_at = now
 
     def drain(self, worker_id: str) -> None:
-        """A worker was told to end: it gets nothing new."""
+        """Mark a worker that was told to end: no new subtasks are placed on it."""
         self._workers[worker_id].drains = True
 
     def draining(self) -> tuple[WorkerRecord, ...]:
-        """The workers that are there and drain, in order of registration."""
+        """Return the present workers that drain, in order of registration."""
         return tuple(worker for worker in self.registered() if worker.drains)
 
     def occupy(self, worker_id: str, attempt: AttemptKey, slots: int) -> None:
-        """Give slots of a worker to a job attempt."""
+        """Assign slots of a worker to a job attempt."""
         worker = self._workers[worker_id]
         assert 0 < slots <= worker.free_slots, "slots are planned from what is free"
         worker.occupied[attempt] = slots
 
     def reoccupy(self, worker_id: str, attempt: AttemptKey, slots: int) -> None:
-        """Give a job attempt so many slots of a worker in place of those that it has there, if the
-        worker is there."""
+        """Set the number of slots that a job attempt has on a worker.
+
+        Does nothing if the worker is not present.
+        """
         worker = self._workers.get(worker_id)
         if worker is not None and not worker.is_lost:
             worker.occupied.pop(attempt, None)
@@ -272,21 +281,23 @@ class WorkerRegistry:
                 worker.occupied[attempt] = slots
 
     def slots_of(self, worker_id: str, attempt: AttemptKey) -> int:
-        """How many slots of a worker a job attempt occupies."""
+        """Return the number of slots that a job attempt occupies on a worker."""
         return self._workers[worker_id].occupied.get(attempt, 0)
 
     def release(self, worker_id: str, attempt: AttemptKey) -> None:
-        """Take the attempt's slots back, if it has any there."""
+        """Free the slots that an attempt occupies on a worker, if any."""
         self._workers[worker_id].occupied.pop(attempt, None)
 
     def connection_closed(self, worker_id: str) -> FailureCause | None:
-        """The control connection is gone; None if the worker was lost already."""
+        """Handle a closed control connection; return None if the worker was lost already."""
         reason = "its control connection closed"
         return self._lose(worker_id, WorkerEvent.DISCONNECT, reason)
 
     def connected_again(self, message: Register) -> FailureCause | None:
-        """A worker registers; None unless the same process is registered already, and lost with
-        its earlier connection."""
+        """Lose a worker whose process registers again: its earlier connection is gone.
+
+        Returns None if the process is not registered, or if a launcher replaces lost workers.
+        """
         worker = self._workers.get(message.worker_id)
         is_same = worker is not None and message.process and worker.process == message.process
         if not (is_same and self._takes_back):
@@ -295,15 +306,19 @@ class WorkerRegistry:
         return self._lose(message.worker_id, WorkerEvent.CONNECT_AGAIN, reason)
 
     def exited(self, worker_id: str, how: str) -> FailureCause | None:
-        """The launcher knows how the process ended; it explains a loss that was only suspected.
+        """Handle the launcher's report of how a process ended, which explains a suspected loss.
 
-        None if that worker never registered, or its loss is explained already.
+        Returns None if the worker never registered, or if its loss is explained already.
         """
         return self._lose(worker_id, WorkerEvent.EXIT, how)
 
     def tick(self, now: float) -> list[FailureCause]:
-        """Lose the workers that have been silent, or held up, for too long, and return why; call
-        at ``next_tick`` or earlier."""
+        """Lose the workers that have been silent or blocked for too long, and return the causes.
+
+        Call at ``next_tick`` or earlier.
+        """
+        # A coordinator that was itself stopped must not blame its workers for its own absence
+        # (``presence.py``). That time is credited to every worker.
         away = self._presence.tick(now)
         causes: list[FailureCause | None] = []
         for worker in list(self._workers.values()):
@@ -334,11 +349,11 @@ class WorkerRegistry:
 
     @property
     def next_tick(self) -> float:
-        """When ``tick`` must be called, in the caller's clock."""
+        """Time at which ``tick`` must be called, in the caller's clock."""
         return self._presence.next_tick
 
     def _lose(self, worker_id: str, event: WorkerEvent, reason: str) -> FailureCause | None:
-        """What the event says of the loss; None if that worker never came, or nothing is new."""
+        """Apply a loss event; return the cause, or None if the event adds nothing."""
         worker = self._workers.get(worker_id)
         if worker is None or (worker.state, event) not in TRANSITIONS:
             return None
