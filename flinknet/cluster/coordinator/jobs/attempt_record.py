@@ -1,10 +1,12 @@
-"""What the coordinator keeps of one attempt to run a job.
+"""The coordinator's record of one job attempt.
 
-It joins the attempt's parts: where its subtasks are, the state machine of its execution, the
-counters that the workers report and the results that they upload. Its views are plain values, ready
-for JSON and msgpack. Regions that are restarted alone stay part of their attempt. When the attempt
-has ended, nothing of it changes but who still holds slots; unless it has finished, what its
-subtasks collected goes at once, and what they prepared in any case.
+It combines the placement of the subtasks, the state machine of the execution, the counters that
+workers report and the results that they upload. Its views are plain values, ready for JSON and
+msgpack. Regions that are restarted alone stay part of their attempt.
+
+After the end of the attempt the record is constant, except for the workers that still hold slots.
+The collected records are dropped unless the attempt has finished, and the prepared output of sinks
+is always dropped.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ __all__ = ["AttemptRecord", "RegionRestart"]
 
 @dataclass(frozen=True, slots=True)
 class RegionRestart:
-    """Some regions of an attempt begin again, under a number of their own."""
+    """A restart of some regions of an attempt, under a number of its own."""
 
     number: int
     subtasks: frozenset[SubtaskKey]
@@ -39,62 +41,64 @@ class RegionRestart:
 
 @dataclass(slots=True)
 class AttemptRecord:
-    """One attempt. Times are the coordinator's clock, in seconds."""
+    """One attempt. Times are seconds of the coordinator's clock."""
 
     execution: JobExecution
     placement: Placement
     begun_at: float
     ended_at: float | None = None
     restored_from: str = ""
-    """The checkpoint, by its directory, that it continues from; empty if it begins."""
+    """Directory of the checkpoint that it continues from; empty if it starts from the beginning."""
     restored_finished: frozenset[SubtaskKey] = frozenset()
-    """Those that had come to their end in it."""
+    """Subtasks that had finished in that checkpoint."""
     counters: dict[SubtaskKey, IOMetrics] = field(default_factory=dict)
     results: dict[SubtaskKey, dict[str, Any]] = field(default_factory=dict, repr=False)
-    """What each finished subtask uploaded: counters, metrics, collected records (opaque bytes)."""
+    """Upload of each finished subtask: counters, metrics, collected records (opaque bytes)."""
     collected_bytes: int = 0
     """Bytes of collected records that are held for the client."""
     committables: dict[SubtaskKey, bytes] = field(default_factory=dict, repr=False)
-    """What its two-phase sinks have prepared (opaque bytes)."""
+    """Prepared output of its two-phase sinks (opaque bytes), by subtask."""
     finished_at: dict[SubtaskKey, float] = field(default_factory=dict)
-    """When each finished subtask's result was taken in."""
+    """Time at which the result of each finished subtask was taken."""
     restarts: list[RegionRestart] = field(default_factory=list)
-    """Of some of its regions, while the others went on."""
+    """Restarts of some regions while the others went on."""
     failures: list[RegionFailure] = field(default_factory=list)
-    """What those were for."""
+    """The failures behind these restarts."""
     lost: FailureCause | None = None
-    """How the coordinator has ended that began it; None if that is the present one."""
+    """How the coordinator ended that started the attempt; None if this coordinator started it."""
 
     @property
     def number(self) -> int:
-        """Counts the attempts of the job, and the restarts of regions, from 0."""
+        """Number of the attempt. Attempts and restarts of regions share one count from 0."""
         return self.execution.attempt
 
     @property
     def last_number(self) -> int:
-        """That of the last restart of some regions, or its own."""
+        """Number of the last restart of some regions, or of the attempt itself."""
         return self.restarts[-1].number if self.restarts else self.number
 
     def has(self, number: int) -> bool:
-        """Whether this is its number, or that of a restart of some of its regions."""
+        """Return whether this is the attempt's number, or that of a restart of its regions."""
         return self.number <= number <= self.last_number
 
     def restored_for(self, number: int) -> RestorePoint:
-        """What subtasks with this number continue from."""
+        """Return the restore point of the subtasks with this number."""
         for restart in self.restarts:
             if restart.number == number:
                 return restart.restored
         return RestorePoint(self.restored_from, self.restored_finished)
 
     def begun_at_of(self, subtask: SubtaskKey) -> float:
-        """When a subtask was deployed last."""
+        """Return when a subtask was last deployed."""
         number = self.execution.number_of(subtask)
         begun = (one.begun_at for one in self.restarts if one.number == number)
         return next(begun, self.begun_at)
 
     def restart(self, restart: RegionRestart, placement: Placement) -> None:
-        """Some regions begin again, where ``placement`` has them: nothing counts any more of what
-        their subtasks have made."""
+        """Restart some regions at a new ``placement``.
+
+        The results of the regions' earlier subtasks are dropped.
+        """
         present = {number for _, number in self.execution.parts}
         self.restarts = [one for one in self.restarts if one.number in present] + [restart]
         self.placement = placement
@@ -106,23 +110,22 @@ class AttemptRecord:
                 made.pop(subtask, None)
 
     def end(self, now: float) -> None:
-        """The execution is in a terminal state."""
+        """Note that the execution has reached a terminal state."""
         self.ended_at = now
         self.committables.clear()
         if self.execution.state is not JobState.FINISHED:
             self.forget_collected()
 
     def all_failures(self) -> list[tuple[FailureCause, float]]:
-        """Why it has failed, and regions of it before, and when; the latest first."""
+        """Return the failures of the attempt and of its regions, with their times, latest first."""
         cause, ended_at = self.execution.cause, self.ended_at
         whole = [] if cause is None or ended_at is None else [(cause, ended_at)]
         return whole + [(failure.cause, failure.at) for failure in reversed(self.failures)]
 
     def note_progress(self, rows: Sequence[Sequence[int]], number: int) -> None:
-        """Take in what a worker reports of subtasks that run under a number; those of a finished
-        one are final.
+        """Take the counters of subtasks that run under a number; a finished subtask's are final.
 
-        TypeError or ValueError if a row is not (vertex, index, counters).
+        Raises TypeError or ValueError if a row is not (vertex, index, counters).
         """
         for row in rows:
             vertex, index, *counters = map(as_integer, row)
@@ -131,7 +134,7 @@ class AttemptRecord:
                 self.counters[vertex, index] = IOMetrics(*counters)
 
     def note_result(self, subtask: SubtaskKey, result: dict[str, Any]) -> None:
-        """Take in what a finished subtask uploaded."""
+        """Take the upload of a finished subtask."""
         self._drop_result(subtask)
         self.committables[subtask] = result.pop("committables")
         self.results[subtask] = result
@@ -139,7 +142,7 @@ class AttemptRecord:
         self.counters[subtask] = IOMetrics(*(result[counter] for counter in IO_METRICS))
 
     def forget_collected(self) -> None:
-        """Drop the collected records: they are handed out once."""
+        """Drop the collected records, which are handed out only once."""
         for result in self.results.values():
             result["collected"] = b""
         self.collected_bytes = 0
@@ -150,11 +153,11 @@ class AttemptRecord:
             self.collected_bytes -= len(result["collected"])
 
     def prepared(self) -> list[bytes]:
-        """What the two-phase sinks of all subtasks have prepared, in order of the subtasks."""
+        """Return the prepared output of all two-phase sinks, in order of the subtasks."""
         return [self.committables[key] for key in sorted(self.committables)]
 
     def status(self, now: float) -> dict[str, Any]:
-        """How the attempt stands, and why it failed if it has: plain JSON types."""
+        """Return the status of the attempt, and its failure if any, as plain JSON types."""
         cause = self.execution.cause
         return {
             "attempt": self.number,
@@ -166,8 +169,11 @@ class AttemptRecord:
         }
 
     def story(self, now: float) -> dict[str, Any]:
-        """The status; how many subtasks of each region are in which state, and under which number;
-        and which regions have failed while others went on."""
+        """Return the status, and details per region.
+
+        The details are the number of subtasks in each state, the number of the last deployment, and
+        the failures of regions while others went on.
+        """
         return {
             **self.status(now),
             "regions": self.execution.region_states(),
@@ -182,7 +188,7 @@ class AttemptRecord:
         }
 
     def vertices(self, shape: JobGraph) -> list[dict[str, Any]]:
-        """One row per vertex: the states of its subtasks, and their counters in sum."""
+        """Return one row per vertex: the states of its subtasks, and the sums of their counters."""
         states = self.execution.subtask_states()
         rows = []
         for vertex in shape.vertices:
@@ -200,7 +206,7 @@ class AttemptRecord:
         return rows
 
     def result(self) -> list[dict[str, Any]]:
-        """One row per subtask, in order of vertex and index; ``collected`` is left as uploaded."""
+        """Return one row per subtask, by vertex and index; ``collected`` stays as uploaded."""
         descriptors = {
             (descriptor.vertex, descriptor.index): (worker_id, descriptor)
             for worker_id, descriptors in self.placement.subtasks.items()

@@ -1,8 +1,10 @@
 """The coordinator's logic for workers and jobs, without I/O and without a clock.
 
-Theory of operation ------------------- All inputs are method calls with ``now``; all orders to
-workers go out through ``send``; ``deadline`` says when to call ``tick``. The state of the control
-plane is thus one object, which tests and simulations can drive without a process.
+Theory of operation
+-------------------
+All inputs are method calls with ``now``; all orders to workers go out through ``send``;
+``deadline`` says when to call ``tick``. The state of the control plane is thus one object, which
+tests and simulations can drive without a process.
 
 - ``WorkerRegistry`` tracks the workers. A ``JobRecord`` holds the attempts of a job, and the
   ``JobExecution`` of each attempt holds its state.
@@ -644,6 +646,8 @@ class Dispatcher:
         try:
             attempt = self.begin_attempt(record, now)
         except InsufficientSlotsError as error:
+            # A lost worker may be replaced within ``restart_slots_timeout_ms``. The first heartbeat
+            # of the new worker triggers another try.
             is_overdue = record.recovery.lack_slots(now)
             if is_overdue and record.is_queued:
                 self._give_up_waiting(record, error, now)
@@ -652,6 +656,7 @@ class Dispatcher:
                 self._write_down(record)
             return
         if failure is not None:
+            # The search for a checkpoint failed, so the attempt fails with that.
             cause = FailureCause.of_coordinator(machine.process_id(), failure)
             self._carry_out(record, attempt, attempt.execution.fail(cause, now), now)
 
@@ -751,6 +756,7 @@ class Dispatcher:
         return self._books.write_down(record)
 
     def _forget_oldest(self) -> None:
+        """Forget ended jobs beyond the last ``jobs_retained``."""
         ended = [record for record in self.jobs() if record.ended_at is not None]
         for record in ended[: max(0, len(ended) - self._config.jobs_retained)]:
             del self._jobs[record.job_id]

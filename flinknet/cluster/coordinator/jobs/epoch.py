@@ -1,4 +1,4 @@
-"""The number of a coordinator among all that have had its state directory, which fences old ones.
+"""The epoch of a coordinator, which fences earlier coordinators of the same state directory.
 
 Theory of operation
 -------------------
@@ -7,15 +7,15 @@ Theory of operation
     epochs/NUMBER       created if absent, by the coordinator that takes this number; its content
                         names the state directory, the same in all of them
 
-A coordinator takes the number after the highest. It holds the directory for as long as its own file
-is there and the next one is not: a successor creates that, and then removes all before its own. So
-the order of two coordinators does not depend on a lock, which a shared file system may lose, or an
-operator may remove with its file, while the first of them is stopped.
+A coordinator takes the number after the highest. It owns the directory for as long as its own file
+exists and the next one does not. A successor creates the next file, and then removes all earlier
+ones. The order of two coordinators thus does not depend on a lock. A shared file system may lose a
+lock, and an operator may remove a lock with its file while the first coordinator is stopped.
 
-``check`` is called before each file of the directory is written, before a checkpoint is completed
-or removed, and before anything is done because time has passed. Workers are told the number, and
-say the highest that they have heard: one that has served the successor tells the old coordinator of
-it (``Coordinator.join``).
+``check`` runs before each write to the directory, before a checkpoint is completed or removed, and
+before the coordinator acts on a deadline. Workers are told the epoch, and report the highest one
+that they know. A worker that has served the successor thus informs the old coordinator
+(``Coordinator.join``).
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ __all__ = ["Epoch"]
 
 
 class Epoch:
-    """The number that one coordinator has taken. Each of its methods may run in any thread."""
+    """The epoch that one coordinator has taken. All methods may run in any thread."""
 
     def __init__(self, directory: Path, number: int, state_id: str) -> None:
         self.number = number
         self.state_id = state_id
-        """Of the state directory: numbers of two directories do not compare."""
+        """Id of the state directory. Epochs of two directories cannot be compared."""
         self.on_superseded: Callable[[CoordinatorSupersededError], None] = lambda error: None
-        """Called each time that ``check`` raises that."""
+        """Called each time that ``check`` or ``hear`` raises this error."""
         self._directory = directory
 
     @classmethod
     def take(cls, state_directory: Path, *, durable: bool = True) -> Epoch:
-        """Take the next number; OSError if it cannot be written down."""
+        """Take the next epoch; raise OSError if it cannot be written."""
         directory = state_directory / "epochs"
         directory.mkdir(mode=0o700, exist_ok=True)
         while True:
@@ -54,8 +54,8 @@ class Epoch:
                 continue
             if max(_numbers(directory), default=number) <= number:
                 break
-            # It was held up meanwhile: others have taken this number and later ones, and have
-            # removed it. One that is later is there at any moment from then on.
+            # This process was held up: successors have taken this number and later ones, and have
+            # removed this one. From then on a file with a later number exists at any moment.
             (directory / str(number)).unlink(missing_ok=True)
         for before in _numbers(directory):
             if before < number:
@@ -63,8 +63,10 @@ class Epoch:
         return cls(directory, number, state_id)
 
     def check(self) -> None:
-        """CoordinatorSupersededError if another coordinator has taken the directory over, OSError
-        if that cannot be said."""
+        """Raise CoordinatorSupersededError if another coordinator has taken the directory over.
+
+        Raises OSError if that cannot be determined.
+        """
         own, following = (self._directory / str(self.number + step) for step in (0, 1))
         if _is_there(own) and not _is_there(following):
             return
@@ -73,8 +75,10 @@ class Epoch:
         raise self._superseded(f"{self._directory.parent} (cluster.state_directory) {other}")
 
     def hear(self, state_id: str, number: int) -> None:
-        """A worker has served a coordinator of that number; CoordinatorSupersededError if this is
-        a successor."""
+        """Take the epoch that a worker has reported.
+
+        Raises CoordinatorSupersededError if it is the epoch of a successor.
+        """
         if state_id == self.state_id and number > self.number:
             raise self._superseded(f"a worker has served one of epoch {number}")
 
@@ -88,9 +92,10 @@ class Epoch:
 
 
 def _highest(directory: Path) -> tuple[int, str]:
-    """Return the highest number that is taken, 0 for none, and the name of the state directory."""
+    """Return the highest number that is taken, 0 for none, and the id of the state directory."""
     while taken := _numbers(directory):
-        with suppress(FileNotFoundError):  # a successor takes its number just now
+        # A successor may remove the file just now.
+        with suppress(FileNotFoundError):
             return max(taken), (directory / str(max(taken))).read_text()
     return 0, machine.unique_id()
 
@@ -102,7 +107,7 @@ def _numbers(directory: Path) -> list[int]:
 
 
 def _is_there(path: Path) -> bool:
-    """``Path.exists``, which says no to a file system that does not answer."""
+    """Return whether a path exists; unlike ``Path.exists``, raise if the file system fails."""
     try:
         path.stat()
     except FileNotFoundError:
@@ -111,7 +116,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _create(path: Path, content: str, *, durable: bool) -> bool:
-    """Return whether the file is this process's: with its content, or not at all."""
+    """Create a file with its content atomically; return False if it exists already."""
     unfinished = path.with_name(f".{machine.unique_id()}")
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -120,7 +125,8 @@ def _create(path: Path, content: str, *, durable: bool) -> bool:
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        os.link(unfinished, path)  # Of two processes one succeeds, on NFS, too.
+        # Of two processes only one succeeds, on NFS as well.
+        os.link(unfinished, path)
     except FileExistsError:
         return False
     finally:

@@ -1,45 +1,32 @@
-"""One attempt to run a job: its state machine, without I/O and without a clock.
+"""State machine of one job attempt, without I/O and without a clock.
 
 Theory of operation
 -------------------
-The states are those of ``control/job_state.py`` and ``control/subtask_state.py``::
+The states are defined in ``control/job_state.py`` and ``control/subtask_state.py``::
 
     CREATED -> DEPLOYING -> RUNNING -> FINISHING --> FINISHED
        |           |           |           |
        +-----------+-----------+-----------+> FAILING ----> FAILED      (a cause was settled)
        +-----------+-----------+-----> CANCELLING -> CANCELED    (the user asked)
 
-- CREATED: its subtasks are placed, or, of a job that waits for slots, they are NOWHERE.
-- DEPLOYING: every worker was told to open its subtasks; RUNNING once all have.
-- Each subtask is *pending* until it has finished, failed, or its worker has released the attempt or
-  is lost; each worker *holds* its slots until it has released the attempt or is lost.
-- The end of a job means that its slots are free. FINISHING (every subtask has finished), FAILING
-  and CANCELLING end when nothing is pending and nobody holds slots. A user function that never
-  returns can keep both for ever: after the cancel timeout the job ends without them, and
-  ``holders`` says who has not let go.
-- Then, if the job has two-phase sinks, one worker is told to commit what they have prepared, or to
-  abort it if the job has not finished: the *settler*. If it is lost, another one is told the same.
-  A commit that fails makes the job fail; an abort that fails, or that nobody is left to do, changes
-  nothing more.
-- A failure report is *settled* at once if it is a CAUSE; a lighter one waits for a heavier one
-  until the cause grace ends (``failure.py`` tells why). Meanwhile nothing is cancelled, because
-  cancelling could silence the very subtask that knows the origin. After a cause is settled it never
-  changes.
-- The loss of a worker that has nothing pending is no failure: what it produced has been
-  acknowledged.
-- An execution of a coordinator that has ended is ``resumed`` by its successor: nobody runs or holds
-  anything of it any more. What was FINISHING still is, and has its sinks committed by the first
-  worker that offers itself; what was not finished has failed.
+- CREATED: the subtasks are placed, or NOWHERE while the job waits for slots. DEPLOYING: every
+  worker was told to open its subtasks. RUNNING: all have opened them.
+- A subtask is *pending* until it has finished or failed, or its worker has released the attempt or
+  is lost. A worker *holds* its slots until it has released the attempt or is lost.
+- An attempt in FINISHING (all subtasks have finished), FAILING or CANCELLING ends when no subtask
+  is pending and no worker holds slots. A user function that never returns can keep both for ever,
+  so the attempt ends after the cancel timeout in any case. ``holders`` then names the workers.
+- Before the end, one worker commits the output that two-phase sinks have prepared, or aborts it
+  unless the job has finished. If this *settler* is lost, another worker gets the same order. A
+  failed commit fails the job. An abort that fails, or that no worker is left to do, has no effect.
+- Every method returns messages to send, as (worker id, message). ``deadline`` says when to call
+  ``tick``. An input that comes too late, after the end or for a subtask that is done, is ignored.
+- An attempt runs all pipelined regions of the job together. Failed regions may be *given up* while
+  the others go on (``region_failover.py``): only their subtasks are cancelled. Once these are
+  released, the dispatcher has them redeployed under a new number. Messages under the old number are
+  late. If they are not released within the cancel timeout, the whole attempt fails.
 
-Inputs are the methods; each returns the messages to send, as (worker id, message). ``deadline``
-says when to call ``tick``. Inputs that come too late (after the end, for a subtask that is done)
-change nothing. Flink: ExecutionGraph.
-
-An execution runs all pipelined regions of the job, which are deployed and run together. If a
-failure concerns some of them only (``region_failover.py``), those are *given up*, and the others go
-on: their subtasks alone are cancelled, and when these are released the dispatcher has them
-``redeployed``, under a number of their own: what is still said under the one before is late. If
-they are not released within the cancel timeout, all of the attempt fails.
+Flink: ExecutionGraph.
 """
 
 from __future__ import annotations
@@ -63,10 +50,10 @@ SubtaskKey: TypeAlias = tuple[int, int]
 """(vertex, index)"""
 
 Part: TypeAlias = tuple[str, int]
-"""(worker id, number under which it has subtasks of the job)"""
+"""(worker id, number under which the worker has subtasks of the job)"""
 
 NOWHERE = ""
-"""The worker of the subtasks of a job that waits for slots."""
+"""The worker id of subtasks that are not placed, while the job waits for slots."""
 
 Commands: TypeAlias = list[tuple[str, Message]]
 """(worker id, message to send to it)"""
@@ -87,9 +74,11 @@ class JobExecution:
         commit_timeout_s: float | None = None,
         by_region: bool = False,
     ) -> None:
-        """``assignment`` says which subtasks of the regions each worker runs; without a
-        ``commit_timeout_s`` there is nothing to commit. ``by_region`` says whether regions may be
-        given up and redeployed alone."""
+        """Place the subtasks of the regions according to ``assignment``, by worker.
+
+        Without ``commit_timeout_s`` there is nothing to commit. ``by_region`` allows regions to be
+        given up and redeployed alone.
+        """
         assert any(assignment.values()), "a job has at least one subtask"
         self.job_id = job_id
         self.attempt = attempt
@@ -104,13 +93,13 @@ class JobExecution:
         self._worker_of = {key: worker for worker, keys in assignment.items() for key in keys}
         self._numbers = dict.fromkeys(self._worker_of, attempt)
         self._by_part: dict[Part, list[SubtaskKey]]
-        """The subtasks of each part: an index of the two above."""
+        """The subtasks of each part: an index of the two mappings above."""
         self._index_parts()
         self._states = dict.fromkeys(self._worker_of, SubtaskState.DEPLOYING)
         self._counts = Counter(self._states.values())
-        """The number of subtasks in each state, so that the end of one looks at no other."""
+        """Number of subtasks in each state, so that the end of one costs no look at the others."""
         self._failed: set[SubtaskKey] = set()
-        """The subtasks that have failed since regions were given up last."""
+        """Subtasks that have failed since regions were last given up."""
         self._unopened: set[Part] = {
             (worker, attempt) for worker, keys in assignment.items() if keys and worker != NOWHERE
         }
@@ -120,75 +109,81 @@ class JobExecution:
         self._unfit: set[str] = set()
         self._is_resumed = False
         self._helpers: list[str] = []
-        """Those that came after it was resumed."""
+        """Workers that offered themselves after the attempt was resumed."""
 
     @property
     def workers(self) -> tuple[str, ...]:
-        """The workers that have part in this attempt."""
+        """The workers that take part in this attempt."""
         placed = [worker for worker, _ in self._by_part if worker != NOWHERE]
         return tuple(dict.fromkeys([*placed, *self._helpers]))
 
     @property
     def holders(self) -> tuple[str, ...]:
-        """The workers that have not released the attempt, nor are lost: their slots are taken."""
+        """The workers that still occupy slots: neither released nor lost."""
         holders = {worker for worker, _ in self._holders}
         return tuple(worker for worker in self.workers if worker in holders)
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Which workers have part in it, under which numbers."""
+        """All (worker id, number) pairs with subtasks of the attempt."""
         return tuple(self._by_part)
 
     @property
     def deadline(self) -> float | None:
-        """When ``tick`` must be called at the latest; None for as long as nothing else happens."""
+        """Time at which ``tick`` must be called at the latest; None for no deadline."""
         times = [at for at in (self._deadline, self.failover.deadline) if at is not None]
         return min(times, default=None)
 
     @property
     def all_run(self) -> bool:
-        """Every subtask runs, or has finished."""
+        """Whether every subtask runs or has finished."""
         runs = self.state is JobState.RUNNING and not self.failover.given_up
         return runs and not self._counts[SubtaskState.DEPLOYING]
 
     @property
     def is_ending(self) -> bool:
-        """Nothing is deployed any more, and the end comes within the time-outs."""
+        """Whether no more subtasks are deployed and the attempt ends within the timeouts."""
         return self.state.is_ending or self._waits_for_cause
 
     def subtask_states(self) -> dict[SubtaskKey, SubtaskState]:
-        """The state of every subtask now."""
+        """Return the current state of every subtask."""
         return dict(self._states)
 
     def region_states(self) -> dict[str, dict[str, int]]:
-        """How many subtasks of each region are in which state."""
+        """Return the number of subtasks in each state, per region."""
         return {
             name: Counter(self._states[subtask].value for subtask in sorted(region.subtasks))
             for name, region in self.regions.items()
         }
 
     def runs_on(self, worker_id: str) -> bool:
-        """Return whether a subtask that has not ended is on the worker."""
+        """Return whether the worker has a subtask that has not ended."""
         return any(self._states[key].is_pending for key in self._subtasks_of(worker_id))
 
     def is_settled_by(self, worker_id: str) -> bool:
-        """Return whether the worker commits or aborts what the sinks have prepared."""
+        """Return whether the worker commits or aborts the prepared output of the sinks."""
         return self._settler == worker_id and not self.state.is_terminal
 
     def worker_of(self, subtask: SubtaskKey) -> str:
-        """Where a subtask was deployed; RemoteProtocolError if the job has no such subtask."""
+        """Return the worker on which a subtask was deployed.
+
+        Raises RemoteProtocolError if the job has no such subtask.
+        """
         if subtask not in self._worker_of:
             raise RemoteProtocolError(f"job {self.job_id} has no subtask {subtask}")
         return self._worker_of[subtask]
 
     def number_of(self, subtask: SubtaskKey) -> int:
-        """Under which number a subtask was deployed last: that of the attempt, or of a restart of
-        its region; RemoteProtocolError if the job has no such subtask."""
+        """Return the number under which a subtask was last deployed.
+
+        It is the number of the attempt, or that of a restart of the subtask's region. Raises
+        RemoteProtocolError if the job has no such subtask.
+        """
         self.worker_of(subtask)
         return self._numbers[subtask]
 
     def held_subtasks(self) -> dict[Part, list[SubtaskKey]]:
-        """The subtasks that take slots, by where and under which number they are."""
+        """Return the subtasks that occupy slots, by worker and number."""
         held: dict[Part, list[SubtaskKey]] = {part: [] for part in sorted(self._holders)}
         for key, worker in self._worker_of.items():
             part = worker, self._numbers[key]
@@ -199,8 +194,13 @@ class JobExecution:
     def resume(
         self, state: JobState, cause: FailureCause | None, lost: FailureCause, now: float
     ) -> Commands:
-        """Go on where the coordinator before this one has come to, instead of ``start``; ``lost``
-        says how that has ended, and is the failure of what was not finished."""
+        """Continue from the state that the previous coordinator reached; call instead of ``start``.
+
+        No worker runs or holds anything of the attempt any more. An attempt that was FINISHING
+        still is: the first worker that offers itself commits its sinks. An attempt that was still
+        deploying or running fails with ``lost``, which describes the end of the previous
+        coordinator.
+        """
         finished = state in (JobState.FINISHING, JobState.FINISHED)
         for key in self._states:
             self._move(key, SubtaskEvent.FINISH if finished else SubtaskEvent.RELEASE)
@@ -212,7 +212,7 @@ class JobExecution:
         return self.fail(lost, now) if self._may_be_cancelled else self._advance(now)
 
     def offer(self, worker_id: str, now: float) -> Commands:
-        """A worker is there; it may be of use to an attempt that was resumed."""
+        """Offer a worker to a resumed attempt, which may need it to commit sinks."""
         if not self._is_resumed or self.state is not JobState.FINISHING:
             return []
         if worker_id not in self._helpers:
@@ -231,7 +231,7 @@ class JobExecution:
         number: int,
         assignment: Mapping[str, Sequence[SubtaskKey]],
     ) -> Commands:
-        """Have regions that were given up, and are released, opened again under another number."""
+        """Open regions again that were given up and released, under a new number."""
         self.failover.redeployed(regions)
         for worker, keys in assignment.items():
             for key in keys:
@@ -243,7 +243,7 @@ class JobExecution:
         return [(worker, Deploy(self.job_id, number)) for worker in assignment]
 
     def opened(self, worker_id: str, number: int) -> Commands:
-        """A worker has opened all its subtasks."""
+        """Note that a worker has opened all its subtasks."""
         part = worker_id, number
         if part not in self._unopened or self.state not in (JobState.DEPLOYING, JobState.RUNNING):
             return []
@@ -259,19 +259,19 @@ class JobExecution:
         ]
 
     def finished(self, subtask: SubtaskKey, now: float) -> Commands:
-        """A subtask has come to its end and its result has been taken in."""
+        """Note that a subtask has finished and its result has been taken."""
         if not self._move(subtask, SubtaskEvent.FINISH):
             return []
         return self._advance(now)
 
     def failed(self, subtask: SubtaskKey, cause: FailureCause, now: float) -> Commands:
-        """A subtask has failed."""
+        """Note that a subtask has failed."""
         if not self._move(subtask, SubtaskEvent.FAIL):
             return []
         return self._advance(now) if self.failover.is_given_up(subtask) else self._weigh(cause, now)
 
     def open_failed(self, worker_id: str, number: int, cause: FailureCause, now: float) -> Commands:
-        """A worker could not open its subtasks; it will run none of them."""
+        """Note that a worker could not open its subtasks, and will run none of them."""
         mine = self._by_part.get((worker_id, number), [])
         self._move_all(mine, SubtaskEvent.FAIL)
         if all(map(self.failover.is_given_up, mine)):
@@ -281,10 +281,10 @@ class JobExecution:
     def released(
         self, worker_id: str, number: int, subtasks: Sequence[SubtaskKey], now: float
     ) -> Commands:
-        """A worker holds nothing any more of this attempt, also after its end, or of some subtasks
-        which it was to cancel alone.
+        """Note that a worker holds nothing of the attempt any more, or only not these ``subtasks``.
 
-        RemoteProtocolError if it dropped subtasks that nobody asked it to cancel.
+        Also valid after the end of the attempt. Raises RemoteProtocolError if the worker dropped
+        subtasks that it was not told to cancel.
         """
         mine = self._by_part.get((worker_id, number), [])
         if subtasks:
@@ -299,7 +299,7 @@ class JobExecution:
         return self._advance(now)
 
     def settled(self, worker_id: str, cause: FailureCause | None, now: float) -> Commands:
-        """The settler has committed or aborted, or could not because of ``cause``."""
+        """Note that the settler has committed or aborted, or could not because of ``cause``."""
         if worker_id != self._settler or self.state.is_terminal:
             return []
         if cause is None or self.state is not JobState.FINISHING:
@@ -308,12 +308,14 @@ class JobExecution:
         return self._fail_commit(cause, now)
 
     def worker_lost(self, cause: FailureCause, now: float) -> Commands:
-        """A worker is lost, or it became known why it was."""
+        """Handle the loss of a worker, or a better explanation of that loss."""
         self._holders = {part for part in self._holders if part[0] != cause.worker_id}
         self._unfit.add(cause.worker_id)
         if self._settler == cause.worker_id and not self.state.is_terminal:
             return self._settle_sinks(now, cause)
         mine = self._subtasks_of(cause.worker_id)
+        # The loss of a worker without pending subtasks is no failure: its output has been
+        # acknowledged.
         news = self._move_all(mine, SubtaskEvent.FAIL)
         self.failover.released(mine)
         if news or self._waits_for_cause:
@@ -321,15 +323,17 @@ class JobExecution:
         return self._advance(now)
 
     def fail(self, cause: FailureCause, now: float) -> Commands:
-        """Something has failed that concerns all of the job, the coordinator for one; nothing
-        happens to a job that has ended or is ending."""
+        """Handle a failure of the whole job, such as the end of the coordinator.
+
+        Does nothing if the job has ended or is ending.
+        """
         if not self._may_be_cancelled:
             return []
         self.failover.enabled = False
         return self._weigh(cause, now)
 
     def cancel(self, now: float) -> Commands:
-        """The user wants the job to stop."""
+        """Cancel the attempt at the user's request."""
         if not self._may_be_cancelled:
             return []
         self._become(JobEvent.CANCEL)
@@ -359,12 +363,15 @@ class JobExecution:
 
     @property
     def _may_be_cancelled(self) -> bool:
-        """Subtasks are deployed or run, and nothing has decided yet how that ends."""
+        """Whether subtasks are deployed or running, and no end of the attempt has been decided."""
         return self.state.takes(JobEvent.CANCEL)
 
     def _weigh(self, cause: FailureCause, now: float) -> Commands:
         if not self._may_be_cancelled:
             return self._advance(now)
+        # A CAUSE is settled at once. A lighter failure waits for a heavier one until the cause
+        # grace ends (``failure.py`` explains why). Nothing is cancelled in the meantime, because
+        # cancelling could silence the subtask that knows the origin. A settled cause never changes.
         if self.cause is None:
             self._deadline = now + self._cause_grace
         if self.cause is None or cause.gravity > self.cause.gravity:
@@ -387,8 +394,11 @@ class JobExecution:
         return self._cancel_pending(now)
 
     def _broken(self) -> frozenset[str]:
-        """The regions that cannot go on. What was deployed together begins together, so that as
-        long as it is not open one of them takes the others with it."""
+        """Return the regions that cannot go on.
+
+        Subtasks that were deployed together start together. Until all of them are open, the failure
+        of one affects the regions of all.
+        """
         regions = self.failover.regions_of(self._failed)
         unopened = {number for _, number in self._unopened}
         for number in unopened & {self._numbers[key] for key in self._failed}:
@@ -400,7 +410,7 @@ class JobExecution:
         return (self._worker_of[key], self._numbers[key]) in self._holders
 
     def _cancels_of(self, subtasks: Sequence[SubtaskKey]) -> Commands:
-        """Have subtasks cancelled alone, or all of a worker's part if nothing else is in it."""
+        """Return orders to cancel subtasks, or a whole part if no other subtask is in it."""
         by_part: dict[Part, list[SubtaskKey]] = {}
         for key in subtasks:
             by_part.setdefault((self._worker_of[key], self._numbers[key]), []).append(key)
@@ -425,7 +435,7 @@ class JobExecution:
     def _subtasks_of(
         self, worker_id: str | None = None, number: int | None = None
     ) -> list[SubtaskKey]:
-        """The subtasks on a worker, or under a number, or both."""
+        """Return the subtasks on a worker, or under a number, or both."""
         return [
             key
             for (worker, other), keys in self._by_part.items()
@@ -442,7 +452,7 @@ class JobExecution:
         return self._states[key].is_pending and not self.failover.is_given_up(key)
 
     def _move(self, subtask: SubtaskKey, event: SubtaskEvent) -> bool:
-        """Whether the event still changed the subtask."""
+        """Apply an event to a subtask; return whether it changed the state."""
         state = self._states[subtask]
         if not state.takes(event):
             return False
@@ -459,12 +469,12 @@ class JobExecution:
             self._failed.discard(subtask)
 
     def _move_all(self, subtasks: Sequence[SubtaskKey], event: SubtaskEvent) -> bool:
-        """Whether the event still changed any of them that was not given up."""
+        """Apply an event; return whether it changed a subtask that was not given up."""
         news = [key for key in subtasks if self._move(key, event)]
         return not all(map(self.failover.is_given_up, news))
 
     def _advance(self, now: float) -> Commands:
-        """Go on to the end as far as subtasks and workers let it."""
+        """Proceed towards the end as far as subtasks and workers allow."""
         if self._waits_for_cause or self.failover.given_up:
             return []
         if any(count and state.is_pending for state, count in self._counts.items()):
@@ -478,12 +488,15 @@ class JobExecution:
 
     @property
     def _awaits_offer(self) -> bool:
-        """Its sinks are to be committed, and no worker is known that could do it."""
+        """Whether sinks are to be committed, but no worker has offered itself yet."""
         commits = self.state is JobState.FINISHING and self._commit_timeout is not None
         return self._is_resumed and commits and not self._helpers
 
     def _settle_sinks(self, now: float, loss: FailureCause | None = None) -> Commands:
-        """Have a worker commit or abort, another one after a ``loss``; end if there is no need."""
+        """Order a worker to commit or abort, or end the attempt if there is nothing to do.
+
+        After the ``loss`` of the settler, another worker gets the order.
+        """
         fit = [worker for worker in self.workers if worker not in self._unfit]
         commit = self.state is JobState.FINISHING
         if self._commit_timeout is None or not (fit or commit):

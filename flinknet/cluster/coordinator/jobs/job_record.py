@@ -1,18 +1,18 @@
-"""What the coordinator keeps of one job, from its submission until it is forgotten.
+"""The coordinator's record of one job, from its submission until it is forgotten.
 
 Theory of operation
 -------------------
-A job is run in *attempts*, numbered from 0, one at a time: ``begin_attempt`` makes the next one
-when the present one has ended. The last attempt answers for the job; those before it are kept for
-its story, at most ``attempts_retained`` of them. After one that failed the job's restart strategy
-says when the next may begin, or the job ends. Then its graph goes, which nobody needs any more.
-``recovery`` (``recovery.py``) knows where the job stands in between; only this record and its
-dispatcher send events to it, and no other module writes an attribute of this record.
+A job runs in *attempts*, numbered from 0, one at a time. ``begin_attempt`` creates the next one
+when the present one has ended. The last attempt represents the job. Earlier ones are kept for
+display, at most ``attempts_retained`` of them. After a failed attempt the restart strategy decides
+when the next one starts, or the job ends. ``recovery`` (``recovery.py``) has the state between two
+attempts. Only this record and its dispatcher send events to it, and no other module writes an
+attribute of this record.
 
-A job of a coordinator that has ended is ``resumed`` with its last attempt. If that is lost with the
-coordinator, a job with checkpoints goes on in another one in any case, as in Flink: its restart
-strategy is about failures of the job. One without would begin again from its start, which the
-strategy must allow. The same holds for a job that leaves a worker which was told to end.
+The job of an ended coordinator is ``resumed`` with its last attempt. If that attempt was lost with
+the coordinator, a job with checkpoints always gets another one, as in Flink, since a restart
+strategy is about failures of the job. A job without checkpoints would start from the beginning,
+which the strategy must allow. Both rules also apply to a job that leaves a draining worker.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ log = logging.getLogger("flinknet.coordinator")
 _DAMAGE = {CheckpointCorruptedError.__name__, CheckpointNotFoundError.__name__}
 
 SAVEPOINTS_RETAINED = 100
-"""Requests for savepoints of which a client may still ask what has become of them."""
+"""Number of savepoint requests that are kept, so that clients can ask for the outcome."""
 
 
 class JobRecord:
-    """One job. Times are the coordinator's clock, in seconds."""
+    """One job. Times are seconds of the coordinator's clock."""
 
     def __init__(
         self,
@@ -81,35 +81,37 @@ class JobRecord:
         restored: RestorePoint | None = None,
         first_checkpoint: int = 1,
     ) -> None:
-        """A job without an attempt yet: begin the first one, which continues from ``restored``.
-        ``wall`` knows the time of day; the checkpoints are numbered from ``first_checkpoint``."""
+        """Create a job without an attempt; the first one will continue from ``restored``.
+
+        ``wall`` converts to the time of day. Checkpoints are numbered from ``first_checkpoint``.
+        """
         self._wall = wall or WallClock()
         self.job_id = job_id
         self.submission = submission
         self.submitted_at = submitted_at
         self.regions = pipelined_regions(submission.shape)
-        """What must run together; every attempt runs all of them."""
+        """The groups of subtasks that must run together. Every attempt runs all of them."""
         self.checkpoints = _checkpoint_coordinator(submission.shape, self._wall, first_checkpoint)
-        """The books of its checkpoints, and of its savepoints, which every job may have."""
+        """The coordinator of its checkpoints and savepoints. Every job may have savepoints."""
         self.savepoints: dict[int, SavepointRequest] = {}
-        """What was asked for, by the number of the checkpoint."""
+        """Savepoint requests, by checkpoint number."""
         self.start = restored or RestorePoint()
-        """What an attempt continues from as long as the job has no checkpoint of its own."""
+        """The restore point of attempts until the job has a checkpoint of its own."""
         self.latest_checkpoint = self.start
-        """What the next attempt continues from."""
+        """The restore point of the next attempt."""
         self.has_stopped = False
-        """That is the savepoint with which it was to end, and not one of its checkpoints."""
+        """Whether ``latest_checkpoint`` is the savepoint with which the job was to end."""
         self.completed = CompletedCheckpoints()
-        """Which checkpoints its functions and sinks may have been told of."""
+        """The checkpoints that functions and sinks may have been notified of."""
         self.doubts_checkpoints = False
-        """An attempt could not be restored because a file of one was damaged: before the next one
-        begins all are read."""
+        """Whether an attempt failed to restore because a checkpoint file was damaged. All files are
+        then read before the next attempt starts."""
         self._finished_results: dict[SubtaskKey, dict[str, Any]] = {}
         self.recovery = Recovery(config.restart_slots_timeout_ms / 1000)
-        """What is to begin again, and how far that is."""
+        """State of the pending start or restart."""
         self.backoff = RestartBackoff(submission.shape.restart)
         self.state_since: dict[JobState, float] = {}
-        """When it came to each state that it has been in, for the last time."""
+        """Time at which the job last entered each state."""
         self._noted_state: JobState | None = None
         self._config = config
         self._attempts: list[AttemptRecord] = []
@@ -122,7 +124,7 @@ class JobRecord:
 
     @property
     def present(self) -> AttemptRecord:
-        """The last attempt, which answers for the job."""
+        """The last attempt, which represents the job."""
         return self._attempts[-1]
 
     @property
@@ -132,7 +134,7 @@ class JobRecord:
 
     @property
     def state(self) -> JobState:
-        """Where the job stands: its present attempt, or in between two of them."""
+        """The state of the job: of its present attempt, or between two attempts."""
         if self.recovery.is_cancelled:
             return JobState.CANCELED
         if self.is_queued:
@@ -142,35 +144,39 @@ class JobRecord:
 
     @property
     def is_queued(self) -> bool:
-        """Whether its first attempt waits for slots; until then ``present`` is one that has its
-        subtasks nowhere."""
+        """Whether the first attempt waits for slots.
+
+        Until it starts, ``present`` is a placeholder with all subtasks NOWHERE.
+        """
         return self.recovery.state is RecoveryState.QUEUED
 
     @property
     def ended_at(self) -> float | None:
-        """When the job has ended; None if it has not."""
+        """Time at which the job ended; None if it has not."""
         return self.recovery.ended_at
 
     @property
     def restored_ms(self) -> int:
-        """When the present attempt began to continue from a checkpoint, in milliseconds since 1970;
-        -1 if it did not."""
+        """Time at which the present attempt restored a checkpoint, in milliseconds since 1970.
+
+        -1 if the attempt restored none.
+        """
         present = self.present
         return self.wall_ms(present.begun_at) if present.restored_from else -1
 
     def wall_ms(self, at: float) -> int:
-        """A time of the coordinator's clock in milliseconds since 1970."""
+        """Convert a time of the coordinator's clock to milliseconds since 1970."""
         return self._wall.ms(at)
 
     def note_state(self, now: float) -> None:
-        """Remember since when the job is in its present state; call after each change."""
+        """Record the time at which the job entered its present state; call after each change."""
         state = self.state
         if state is not self._noted_state:
             self._noted_state = state
             self.state_since[state] = now
 
     def attempt(self, number: int) -> AttemptRecord | None:
-        """One attempt, or None if it is forgotten or never was."""
+        """Return the attempt with this number, or None if it is forgotten or never existed."""
         return next((one for one in reversed(self._attempts) if one.has(number)), None)
 
     @property
@@ -179,12 +185,15 @@ class JobRecord:
         return max(self._least_number, self.present.last_number + 1 if self._attempts else 0)
 
     def number_from(self, number: int) -> None:
-        """Earlier numbers are taken: by the coordinator before this one, that has come no further
-        than to claim the checkpoints."""
+        """Exclude all numbers below ``number`` from use.
+
+        The previous coordinator may have claimed the checkpoints for a number and ended before it
+        started that attempt.
+        """
         self._least_number = number
 
     def queue(self, now: float) -> AttemptRecord:
-        """Have the first attempt wait for slots, for as long as the submission says."""
+        """Let the first attempt wait for slots, for as long as the submission says."""
         shape = self.submission.shape
         keys = [(one.id, index) for one in shape.vertices for index in range(one.parallelism)]
         placement = Placement.of_assignment(shape, self.job_id, -1, {NOWHERE: keys})
@@ -196,10 +205,10 @@ class JobRecord:
         return self.present
 
     def begin_attempt(self, workers: Sequence[WorkerRecord], now: float) -> AttemptRecord:
-        """Make the next attempt, on the free slots of these workers; its execution is not started.
+        """Create the next attempt on free slots of these workers, without starting its execution.
 
-        Raises InsufficientSlotsError, and LocalProtocolError if the job or the present attempt does
-        not allow another one.
+        Raises InsufficientSlotsError if the job does not fit, and LocalProtocolError if the job or
+        its present attempt does not allow another attempt.
         """
         if self.ended_at is not None:
             raise LocalProtocolError(f"job {self.job_id} has ended")
@@ -226,8 +235,10 @@ class JobRecord:
         return self.present
 
     def restart_regions(self, workers: Sequence[WorkerRecord], now: float) -> Commands:
-        """Have the regions that were given up begin again; InsufficientSlotsError if they do not
-        fit the free slots."""
+        """Restart the regions that were given up.
+
+        Raises InsufficientSlotsError if they do not fit the free slots.
+        """
         present, failover = self.present, self.execution.failover
         regions = frozenset(failover.given_up)
         moved = frozenset(failover.subtasks_of(regions))
@@ -257,8 +268,10 @@ class JobRecord:
         begun_at: float,
         restored: RestorePoint,
     ) -> AttemptRecord:
-        """Make the last attempt of a coordinator that has ended, instead of a first one; ``lost``
-        says how it has, and the execution is to be resumed."""
+        """Create the last attempt of an ended coordinator, instead of a first one.
+
+        ``lost`` describes the end of that coordinator. The execution is still to be resumed.
+        """
         self.recovery.resume()
         execution = self._execution(number, placement)
         self._attempts.append(
@@ -267,8 +280,10 @@ class JobRecord:
         return self.present
 
     def resume_execution(self, state: JobState, cause: FailureCause | None, now: float) -> Commands:
-        """Let the execution of that attempt go on from where it had come to; if it had failed, the
-        next one is to begin."""
+        """Resume the execution of that attempt from its last known state.
+
+        If the attempt had failed, the next one is scheduled.
+        """
         lost = self.present.lost
         assert lost is not None, "the job is resumed"
         commands = self.execution.resume(state, cause, lost, now)
@@ -280,7 +295,7 @@ class JobRecord:
         return commands
 
     def remember_results(self, results: Mapping[SubtaskKey, dict[str, Any]]) -> None:
-        """What finished subtasks have made, in this attempt or one before it."""
+        """Keep the results of subtasks that finished in this attempt or in an earlier one."""
         self._finished_results.update(results)
 
     def _execution(self, number: int, placement: Placement) -> JobExecution:
@@ -298,24 +313,33 @@ class JobRecord:
 
     @property
     def _has_failover_by_region(self) -> bool:
-        """Without checkpoints, what two-phase sinks have prepared is an attempt's as a whole."""
+        """Whether regions of the job may fail alone.
+
+        Without checkpoints, output that two-phase sinks have prepared belongs to the attempt as a
+        whole.
+        """
         return self.submission.shape.checkpointing is not None or not self.submission.commits
 
     @property
     def is_resumed(self) -> bool:
-        """Whether its present attempt is one of the coordinator before this one."""
+        """Whether the present attempt was started by the previous coordinator."""
         return self.present.lost is not None
 
     @property
     def may_have_checkpoint(self) -> bool:
-        """Whether a checkpoint is to be sought before anything begins again: the job has one, or
-        the coordinator before this one may have completed one without writing it down."""
+        """Whether a checkpoint must be sought before a restart.
+
+        It must if the job has one, or if the previous coordinator may have completed one without
+        recording it.
+        """
         may_have = self.is_resumed and self.submission.shape.checkpointing is not None
         return not self.has_stopped and bool(self.latest_checkpoint.directory or may_have)
 
     def continue_from(self, point: RestorePoint, *, is_savepoint: bool = False) -> None:
-        """The job has completed a checkpoint, or the savepoint with which it is to end: the next
-        attempt, if there is one, continues from that."""
+        """Note a completed checkpoint, or the savepoint with which the job is to end.
+
+        The next attempt, if there is one, continues from it.
+        """
         self.latest_checkpoint = point
         self.has_stopped = is_savepoint
         self.doubts_checkpoints = False
@@ -326,10 +350,12 @@ class JobRecord:
     def take_found(
         self, found: RestorePoint | None, failure: str | None, now: float, damage: str = ""
     ) -> None:
-        """Take the answer to the search that is under way, and continue from the newest checkpoint
-        that can be restored, or from the start if there is none. ``failure`` says why the search
-        has failed, ``damage`` why later checkpoints cannot be used. Nothing happens if the job
-        waits for no answer."""
+        """Take the answer to the pending search, and do nothing if no search is pending.
+
+        The job continues from the newest checkpoint that can be restored, or from its start if
+        there is none. ``failure`` is the reason if the search failed, ``damage`` the reason why
+        later checkpoints cannot be used.
+        """
         match self.recovery.state:
             case RecoveryState.SEEKING:
                 answer = Answer(failure) if failure is not None else self._judge(found, damage)
@@ -338,7 +364,7 @@ class JobRecord:
                 self.recovery.answered(Answer(failure), now)
 
     def _judge(self, found: RestorePoint | None, damage: str) -> Answer:
-        """Decide whether what begins again may continue from there."""
+        """Decide whether the pending restart may continue from the checkpoint that was found."""
         point = found or self.start
         directory = CheckpointDirectory.parse(point.directory)
         number = None if directory is None else directory.checkpoint_id
@@ -376,7 +402,7 @@ class JobRecord:
         return Answer()
 
     def _outputs_again(self) -> list[CheckpointedOutput]:
-        """Return the outputs in the regions that begin again that hear of checkpoints."""
+        """Return the outputs that hear of checkpoints, in the regions that restart."""
         outputs = list(self.submission.outputs)
         if self.recovery.scope is Scope.JOB:
             return outputs
@@ -385,9 +411,11 @@ class JobRecord:
         return [one for one in outputs if one.vertex in vertices]
 
     def attempt_ended(self, now: float, *, may_restart: bool) -> None:
-        """The execution of the present attempt has come to its end: the job ends with it, unless it
-        has failed and the restart strategy wants another one. ``may_restart``: whether the
-        coordinator goes on."""
+        """Handle the end of the present attempt.
+
+        The job ends with it, unless the attempt has failed and the restart strategy allows another
+        one. ``may_restart`` is False while the coordinator shuts down.
+        """
         self.keep_results()
         self.present.end(now)
         self._tell_savepoints()
@@ -399,7 +427,7 @@ class JobRecord:
             self.recovery.fail(at)
 
     def _restart_at(self, now: float) -> float | None:
-        """Return when the attempt after the present one may begin, None for never."""
+        """Return when the next attempt may start, or None for no restart."""
         if self.recovery.state in (RecoveryState.GIVING_UP, RecoveryState.QUEUED):
             return None
         cause, lost = self.execution.cause, self.present.lost
@@ -409,9 +437,11 @@ class JobRecord:
         return self._restart_after(cause, now)
 
     def regions_failed(self, failure: RegionFailure, now: float) -> bool:
-        """Some regions of the present attempt have failed: whether they are to begin again. The
-        attempt fails as a whole if the job is about to end with a savepoint, and the job if it may
-        not be restarted any more."""
+        """Handle a failure of some regions; return whether they will restart.
+
+        If the job is about to end with a savepoint, the attempt fails as a whole. If no restart is
+        allowed, the job fails.
+        """
         if self.checkpoints.is_stopping:
             return False
         at = self._restart_after(failure.cause, now)
@@ -430,7 +460,8 @@ class JobRecord:
             return now
         is_damage = cause is not None and self.may_have_checkpoint and cause.error_type in _DAMAGE
         if is_damage and not self.doubts_checkpoints:
-            # Had the files been read before, nothing would have begun.
+            # A full read of the checkpoint's files would have found the damage before the attempt
+            # started. So the restart is immediate and does not count as one of the strategy.
             self.doubts_checkpoints = True
             return now
         if self.present.last_number == 0 and cause is not None and cause.cannot_work:
@@ -439,7 +470,7 @@ class JobRecord:
 
     @property
     def phase(self) -> tuple[object, ...]:
-        """What changes when a successor of this coordinator must know more than it knew."""
+        """A value that changes whenever the record must be persisted for a successor."""
         state = self.execution.state
         if state is JobState.RUNNING:
             state = JobState.DEPLOYING
@@ -450,14 +481,15 @@ class JobRecord:
             self.ended_at,
             has_checkpoint,
             self.has_stopped,
-            # What they are told of, the next coordinator must not go back behind in silence.
+            # The next coordinator must not silently go back behind a checkpoint that outputs were
+            # notified of.
             self.completed.newest if self.submission.outputs else 0,
-            # Clients ask the next coordinator what has become of these.
+            # Clients ask the next coordinator for the outcome of these requests.
             *(request.progress for request in self.savepoints.values()),
         )
 
     def _tell_savepoints(self) -> None:
-        """Say how the attempt has ended to the requests for savepoints that wait for that."""
+        """Tell pending savepoint requests how the attempt has ended."""
         state, cause = self.execution.state, self.execution.cause
         how = state.value if cause is None else cause.describe()
         for request in self.savepoints.values():
@@ -469,34 +501,38 @@ class JobRecord:
         return next(of_this_id, None)
 
     def end(self, now: float, *, cancelled: bool = False) -> None:
-        """No attempt follows the present one, which was not what ``cancelled`` the job."""
+        """End the job after its present attempt.
+
+        ``cancelled`` means that a client ended it between two attempts.
+        """
         self.recovery.end(now, cancelled=cancelled)
         self.note_state(now)
+        # The job graph is not needed any more.
         self.submission = self.submission.without_graph()
 
     def keep_results(self) -> None:
-        """Remember what finished subtasks have made, in case the next attempt goes on after it."""
+        """Keep the results of finished subtasks, in case the next attempt continues after them."""
         if self.submission.shape.checkpointing is not None:
             for subtask, result in self.present.results.items():
                 committables = self.present.committables.get(subtask, b"")
                 self._finished_results[subtask] = {**result, "committables": committables}
 
     def result_before(self, subtask: SubtaskKey) -> dict[str, Any] | None:
-        """What a subtask made that had finished in an earlier attempt; None if it is not one."""
+        """Return the result of a subtask that had finished in an earlier attempt, or None."""
         if subtask not in self.present.restored_finished:
             return None
         result = self._finished_results.get(subtask)
         return None if result is None else dict(result)
 
     def note_savepoint(self, request: SavepointRequest) -> None:
-        """Remember a request, and forget the oldest that are done."""
+        """Keep a request, and forget the oldest ones that are done."""
         self.savepoints[request.checkpoint_id] = request
         done = [number for number, one in self.savepoints.items() if one.is_done]
         for number in done[: max(0, len(self.savepoints) - SAVEPOINTS_RETAINED)]:
             del self.savepoints[number]
 
     def status(self, now: float) -> dict[str, Any]:
-        """How the job stands: the present attempt, with counters per vertex; plain JSON types."""
+        """Return the status of the job with counters per vertex, as plain JSON types."""
         ended_at = now if self.ended_at is None else self.ended_at
         return {
             **self.present.status(now),

@@ -1,11 +1,13 @@
-"""The parts of a job that must run at the same time: its pipelined regions.
+"""Pipelined regions: the parts of a job that must run at the same time.
 
-A pipelined edge is read while it is written, so that its two ends run together or not at all. What
-such edges join is a *region*: it is deployed as a whole, and it fails as a whole. An edge joins
-those subtasks of its two vertices that exchange records: all of them, or, if it is pointwise, each
-with its own few, so that parallel pipelines which never meet are regions of their own. Between
-regions there are only edges that are read when they are complete, so that a region can run once
-those that it consumes have finished. Regions that would wait for each other in a circle are one.
+A pipelined edge is read while it is written, so both of its ends must run together. Subtasks that
+such edges connect form a *region*, which is deployed as a whole and fails as a whole. An edge
+connects the subtasks of its two vertices that exchange records. These are all of them, or, for a
+pointwise edge, a few each, so that parallel pipelines without a common edge are separate regions.
+
+Edges between regions are read only when they are complete. A region can therefore run once the
+regions that it consumes have finished. Regions that would wait for each other in a cycle are
+merged.
 
 Flink: SchedulingPipelinedRegion, PipelinedRegionComputeUtil.
 """
@@ -32,14 +34,14 @@ class PipelinedRegion:
     """Some subtasks of a job, by vertex and index."""
 
     name: str
-    """Of its first subtask: ``"0-0"``."""
+    """The name of its first subtask: ``"0-0"``."""
     subtasks: frozenset[_Subtask]
     consumes: frozenset[str]
-    """The regions whose complete results it reads, by name."""
+    """Names of the regions that it consumes, after these are complete."""
 
 
 def pipelined_regions(shape: JobGraph) -> tuple[PipelinedRegion, ...]:
-    """The regions of a job; each stands behind those that it consumes."""
+    """Return the regions of a job in topological order: each after the regions that it consumes."""
     groups = _Groups(
         (vertex.id, index) for vertex in shape.vertices for index in range(vertex.parallelism)
     )
@@ -61,7 +63,7 @@ def pipelined_regions(shape: JobGraph) -> tuple[PipelinedRegion, ...]:
 def _exchanges(
     shape: JobGraph, edge: JobEdge
 ) -> Iterator[tuple[Sequence[_Subtask], Sequence[_Subtask]]]:
-    """Producers and consumers of an edge, all of which exchange records with all of the others."""
+    """Yield groups of producers and consumers of an edge that all exchange records."""
     sources = shape.vertices[edge.source].parallelism
     targets = shape.vertices[edge.target].parallelism
     consumers = [(edge.target, index) for index in range(targets)]
@@ -74,7 +76,7 @@ def _exchanges(
 
 
 def _consumed(shape: JobGraph, groups: _Groups) -> dict[_Subtask, set[_Subtask]]:
-    """Which other groups each consumes; the first of a group stands for it."""
+    """Return the groups that each group consumes; a group is named by its first subtask."""
     consumed: dict[_Subtask, set[_Subtask]] = {first: set() for first in groups.members()}
     for edge in shape.edges:
         for producers, consumers in _exchanges(shape, edge):
@@ -85,7 +87,7 @@ def _consumed(shape: JobGraph, groups: _Groups) -> dict[_Subtask, set[_Subtask]]
 
 
 def _circle(consumed: dict[_Subtask, set[_Subtask]]) -> list[_Subtask]:
-    """Some groups of which each consumes the next one, and the last one the first; if any."""
+    """Return groups that consume each other in a cycle, or an empty list."""
     try:
         TopologicalSorter(consumed).prepare()
     except CycleError as error:
@@ -95,26 +97,27 @@ def _circle(consumed: dict[_Subtask, set[_Subtask]]) -> list[_Subtask]:
 
 
 class _Groups:
-    """Subtasks that belong together, more and more of them; the first of a group stands for it."""
+    """Disjoint sets of subtasks (union-find), each represented by its first subtask."""
 
     def __init__(self, subtasks: Iterable[_Subtask]) -> None:
         self._towards_first = {subtask: subtask for subtask in subtasks}
 
     def first(self, subtask: _Subtask) -> _Subtask:
-        """Return the first of a subtask's group."""
+        """Return the first subtask of a subtask's group."""
         towards = self._towards_first
         while towards[subtask] != subtask:
+            # Path halving keeps the paths short.
             towards[subtask] = towards[towards[subtask]]
             subtask = towards[subtask]
         return subtask
 
     def join(self, subtasks: Iterable[_Subtask]) -> None:
-        """Make one group of those of some subtasks."""
+        """Merge the groups of these subtasks."""
         firsts = set(map(self.first, subtasks))
         self._towards_first.update(dict.fromkeys(firsts, min(firsts)))
 
     def members(self) -> dict[_Subtask, frozenset[_Subtask]]:
-        """Return the members of every group, by its first."""
+        """Return the members of every group, by its first subtask."""
         groups: dict[_Subtask, set[_Subtask]] = defaultdict(set)
         for subtask in self._towards_first:
             groups[self.first(subtask)].add(subtask)

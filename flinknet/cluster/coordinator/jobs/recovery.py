@@ -1,9 +1,10 @@
 """State machine for the restart of a job, or of some of its regions.
 
-Theory of operation ------------------- One table serves both scopes. ``Scope.JOB``: the attempt has
-failed, and the next one will start. ``Scope.REGIONS``: some regions have failed while the others go
-on. A job recovers in one scope at a time. If the whole attempt fails while regions recover, the
-scope widens (SPREAD)::
+Theory of operation
+-------------------
+One table serves both scopes. ``Scope.JOB``: the attempt has failed, and the next one will start.
+``Scope.REGIONS``: some regions have failed while the others go on. A job recovers in one scope at a
+time. If the whole attempt fails while regions recover, the scope widens (SPREAD)::
 
     RUNNING            BEGIN -> RUNNING, RESUME -> RESUMED, FAIL -> BACKING_OFF
     RUNNING            FAIL_REGIONS -> BACKING_OFF, GIVE_UP -> GIVING_UP, END -> ENDED

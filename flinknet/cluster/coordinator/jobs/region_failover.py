@@ -1,12 +1,13 @@
 """Tracks the pipelined regions of a job that have failed while the others go on.
 
-Theory of operation ------------------- No record passes between regions (``pipelined_region.py``).
-A region that restarts from a checkpoint is therefore consistent with regions that have gone on
-since. A failure affects the regions of the failed subtasks. If other regions remain, the failed
-ones are *given up*: their subtasks must be released before ``deadline``, and then they may be
-redeployed. A failure of all regions that are not given up yet is a failure of the whole job. With
-the strategy "full" (``cluster.failover_strategy``), every failure is. A region that has finished is
-affected by none.
+Theory of operation
+-------------------
+No record passes between regions (``pipelined_region.py``). A region that restarts from a checkpoint
+is therefore consistent with regions that have gone on since. A failure affects the regions of the
+failed subtasks. If other regions remain, the failed ones are *given up*: their subtasks must be
+released before ``deadline``, and then they may be redeployed. A failure of all regions that are not
+given up yet is a failure of the whole job. With the strategy "full"
+(``cluster.failover_strategy``), every failure is. A region that has finished is affected by none.
 
 ``take_failure`` reports each failure once, to the dispatcher, which decides whether and when the
 regions are restarted. Flink: RestartPipelinedRegionFailoverStrategy. Flink also restarts the

@@ -1,10 +1,11 @@
 """The coordinator's end of one worker's control connection.
 
-Theory of operation ------------------- ``serve`` reads messages. A separate task writes the
-messages that ``send`` has queued, so that the coordinator never waits for a socket. The queue is
-bounded: a worker that leaves ``OUTBOX_MESSAGES_MAX`` messages unread is disconnected, and thus
-lost. However the connection ends, the coordinator is told once, through ``leave``, and only if it
-had accepted the worker.
+Theory of operation
+-------------------
+``serve`` reads messages. A separate task writes the messages that ``send`` has queued, so that the
+coordinator never waits for a socket. The queue is bounded: a worker that leaves
+``OUTBOX_MESSAGES_MAX`` messages unread is disconnected, and thus lost. However the connection ends,
+the coordinator is told once, through ``leave``, and only if it had accepted the worker.
 """
 
 from __future__ import annotations

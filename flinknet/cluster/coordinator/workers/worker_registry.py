@@ -1,7 +1,8 @@
 """The coordinator's registry of workers: their states, losses and slots.
 
-Theory of operation ------------------- A worker is present from its ``Register`` message until it
-is lost::
+Theory of operation
+-------------------
+A worker is present from its ``Register`` message until it is lost::
 
     REGISTERED  DISCONNECT -> LOST, EXIT -> EXPLAINED, FALL_SILENT -> EXPLAINED
     REGISTERED  CONNECT_AGAIN -> EXPLAINED
