@@ -1,1 +1,1 @@
-"""The completion of a job's checkpoints."""
+"""Completion of a job's checkpoints in their storage."""

@@ -1,15 +1,17 @@
-"""Completes the checkpoints of jobs where they are kept: the coordinator's hands in the store.
+"""Completes and removes the checkpoints of jobs in their storage.
 
-Theory of operation. The dispatcher orders, one order after the other is carried out for each job,
-and the answer says how it went, whatever went wrong: the job waits for it. A job attempt claims the
-job's checkpoints with its first order; from then on none before it completes any, and what they
-left incomplete is removed. Before anything is completed or removed it is looked whether this
-coordinator still rules (``jobs/epoch.py``). What nobody waits for, a removal, is tried and logged.
-Before an attempt continues from a checkpoint its metadata is read, and looked whether the other
-files are there; its subtasks read those, and each finds out whether what it reads is as it was
-written. If it is not, the attempt fails, and then all files are read before the next one begins:
-that continues from the last checkpoint of which none is bad.
-A job that has completed a checkpoint never begins again from its start: without any that is good,
+Theory of operation. The dispatcher gives orders, which are carried out one after the other for each
+job. The job waits for the completion of a checkpoint, so a result is reported after every error.
+Removals are not waited for: their errors are only logged.
+
+An attempt claims the checkpoints of its job with its first order. After that no earlier attempt can
+complete a checkpoint, and incomplete remains of earlier attempts are removed. Before each
+completion or removal it is checked that no other coordinator has taken over (``jobs/epoch.py``).
+
+Before an attempt continues from a checkpoint, its metadata is read, and the presence of its other
+files is checked. The subtasks read those files and detect damage. In that case the attempt fails,
+and all files are read before the next attempt, which continues from the last intact checkpoint. A
+job that has completed a checkpoint never restarts from the beginning: without an intact checkpoint
 its attempts fail.
 """
 
@@ -57,15 +59,15 @@ __all__ = ["CheckpointKeeper", "OnFound", "OnKept"]
 log = logging.getLogger("flinknet.coordinator")
 
 OnKept = Callable[[JobRecord, AttemptRecord, int, CheckpointFailure | None], None]
-"""(job, attempt, checkpoint, why it could not be completed): None if it is complete."""
+"""Arguments: job, attempt, checkpoint number, reason of a failure or None if it is complete."""
 
 OnFound = Callable[[JobRecord, RestorePoint | None, str | None, str], None]
-"""(job, the newest checkpoint that can be restored, why that cannot be said, what is wrong with
-later ones): without the second, and the first None, there is no such checkpoint."""
+"""Arguments: job, newest checkpoint that can be restored, reason of a failed search, defects of
+later checkpoints. If neither a checkpoint nor a reason is given, there is no such checkpoint."""
 
 
 class CheckpointKeeper:
-    """Carries out what the dispatcher orders; ``close`` must be awaited in the end."""
+    """Carries out the orders of the dispatcher; ``close`` must be awaited in the end."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class CheckpointKeeper:
         on_found: OnFound,
         check: Check = may_change,
     ) -> None:
-        """``check`` raises if another coordinator has taken this one's place."""
+        """``check`` raises if another coordinator has taken over."""
         self._config = config
         self._check = check
         self._on_kept = on_kept
@@ -83,14 +85,18 @@ class CheckpointKeeper:
         self._last: dict[str, asyncio.Task[None]] = {}
 
     def check(self, directory: str) -> None:
-        """ConfigurationError unless this is a place for a job's checkpoints; empty means the
-        cluster's."""
+        """Raise ConfigurationError unless checkpoints can be stored in ``directory``.
+
+        An empty ``directory`` means the directory of the cluster.
+        """
         open_storage(directory or self._config.directory, self._config)
 
     def savepoint_place(self, record: JobRecord, directory: str) -> str:
-        """Return the place for a savepoint of a job: the whole path or URL of what was asked for,
-        or, if that is empty, of where the job's checkpoints are. ConfigurationError if there is
-        none."""
+        """Return the absolute path or URL of the directory for a savepoint.
+
+        If ``directory`` is empty, it is that of the job's checkpoints. Raises ConfigurationError if
+        there is none.
+        """
         settings = record.submission.shape.checkpointing
         own = (settings and settings.directory) or self._config.directory
         if not (directory or own):
@@ -103,26 +109,27 @@ class CheckpointKeeper:
     def carry_out(
         self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard
     ) -> None:
-        """Complete a checkpoint, or remove what is left of one, after what was ordered before."""
+        """Complete a checkpoint, or remove an incomplete one, after all earlier orders."""
         if isinstance(order, Discard):
             _tell_of_failure(record, order.checkpoint_id)
         self._then(record, lambda: self._carry_out(record, attempt, order))
 
     def seek(self, record: JobRecord) -> None:
-        """Find the last checkpoint that is good, after what was ordered before."""
+        """Find the newest intact checkpoint, after all earlier orders."""
         self._then(record, lambda: self._seek(record))
 
     def end(self, record: JobRecord) -> None:
-        """Remove the checkpoints of a job that has ended, unless they are to stay, and forget it.
+        """Remove the checkpoints of an ended job unless they are retained, and forget the job.
 
-        The journal goes, too, if no checkpoint is left. All that was ordered before is done first.
+        The journal is removed as well if no checkpoint is left. All earlier orders are carried out
+        first.
         """
         settings, state = record.submission.shape.checkpointing, record.state
         failed, cancelled = state is JobState.FAILED, state is JobState.CANCELED
         has_claimed = any(job_id == record.job_id for job_id, _ in self._claims)
         if settings and has_claimed:
             stay = settings.stay(failed=failed, cancelled=cancelled)
-            # One that has failed because the coordinator stops goes on with the next one.
+            # A job that failed because the coordinator stops continues under the next coordinator.
             self._then(record, lambda: self._remove(record, stay=stay, is_over=not failed))
         self.forget(record.job_id)
 
@@ -137,7 +144,7 @@ class CheckpointKeeper:
                 log.warning("the journal of an ended job stays: %s", _explain(error))
 
     def forget(self, job_id: str) -> None:
-        """The job has ended: what was ordered is still carried out, and nothing comes after it."""
+        """Forget a job that has ended, once all orders for it have been carried out."""
         last = self._last.get(job_id)
         if last is None:
             return
@@ -149,12 +156,12 @@ class CheckpointKeeper:
             del self._claims[key]
 
     async def settled(self, job_id: str) -> None:
-        """Return when what was ordered of a job's checkpoints has come to its end."""
+        """Wait until all orders for a job have been carried out."""
         while (last := self._last.get(job_id)) is not None and not last.done():
             await asyncio.wait([last])
 
     async def close(self) -> None:
-        """Let what was ordered come to its end."""
+        """Wait until all orders have been carried out."""
         while under_way := [task for task in self._last.values() if not task.done()]:
             await asyncio.wait(under_way)
 
@@ -194,7 +201,8 @@ class CheckpointKeeper:
         if elsewhere is None:
             claimed = await self._claimed(record, attempt)
             await claimed.complete(metadata)
-            # Nobody waits for that, and somebody for the checkpoint.
+            # Old checkpoints are removed in a separate step, because the job waits for the
+            # completion only.
             retained = self._config.retained
             self._then(record, lambda: _remove_all_but(retained, claimed))
             return
@@ -215,8 +223,11 @@ class CheckpointKeeper:
             await elsewhere.storage.delete_directory(elsewhere.path(directory))
 
     def _elsewhere(self, record: JobRecord, checkpoint_id: int) -> CheckpointStore | None:
-        """Where a savepoint is that is not among the job's checkpoints: nobody claims that, since
-        nothing there is ever restored or removed unless its user says so."""
+        """Return the store of a savepoint outside the job's checkpoint directory, else None.
+
+        Such a place is not claimed, since nothing there is restored or removed unless the user says
+        so.
+        """
         request = record.savepoints.get(checkpoint_id)
         if request is None:
             return None
@@ -234,17 +245,21 @@ class CheckpointKeeper:
                 self._store(record), attempt.number, record.completed.is_passed_over, self._check
             )
             self._claims[key] = claimed
-            # Nobody waits for that, and somebody for the order that is being carried out.
+            # Leftovers are removed in a separate step, because the job waits for the current order.
             self._then(record, lambda: _remove_leftovers(claimed))
         return self._claims[key]
 
     async def _claim_for_next(self, record: JobRecord) -> None:
-        """Claim the checkpoints for the attempt that comes next, before it is looked which is the
-        last: the coordinator before this one may be at work still, and completes none after it."""
+        """Claim the checkpoints for the next attempt, before the newest checkpoint is determined.
+
+        The previous coordinator may still be running. After the claim it can complete no
+        checkpoint.
+        """
         store = self._store(record)
         files = await store.storage.files(store.path(JOURNAL))
         if not files:
-            return  # Nothing is there yet, or the place is gone: nothing is to be made there.
+            # The directory is empty or gone. Nothing may be created in it.
+            return
         entries = await store.entries(files)
         record.number_from(max((entry.attempt for entry in entries.values()), default=-1) + 1)
         key = record.job_id, record.next_number
@@ -276,15 +291,16 @@ class CheckpointKeeper:
             self._on_found(record, RestorePoint(str(metadata.directory), finished), None, damage)
 
     async def _latest_valid(self, record: JobRecord) -> tuple[CheckpointMetadata, str]:
-        """Return the newest checkpoint that can be restored, and what is wrong with later ones."""
+        """Return the newest checkpoint that can be restored, and the defects of later ones."""
         store, known = self._store(record), record.completed
         if record.is_resumed:
-            # The coordinator before this one may have come no further than to the journal.
+            # The previous coordinator may have written the journal, but not its own record.
             known.note(await store.newest_claimed(known.is_passed_over))
         reads = record.doubts_checkpoints
         found = await store.latest_valid(reads=reads, is_passed_over=known.is_passed_over)
         if found.checkpoint.checkpoint_id < known.newest and not reads:
-            # Output may be withdrawn for it, so it must be good.
+            # Output may be withdrawn for this older checkpoint, so all of its files must be
+            # verified first.
             found = await store.latest_valid(is_passed_over=known.is_passed_over)
         return found.checkpoint, "; ".join(map(str, found.refused))
 
@@ -304,7 +320,10 @@ async def _remove_all_but(number: int, claimed: ClaimedStore) -> None:
 
 
 def _tell_of_failure(record: JobRecord, checkpoint_id: int) -> None:
-    """The job goes on without it, so that nobody else might notice."""
+    """Log a failed checkpoint.
+
+    The job goes on without it, so nothing else would show the failure.
+    """
     history = record.checkpoints.history
     reason = history.reason_of(checkpoint_id)
     if reason is not None and reason.is_failure:
@@ -319,7 +338,7 @@ def _reason_of(error: Exception) -> CheckpointFailureReason:
 
 
 def _explain(error: Exception) -> str:
-    """What to say of it; where it came from, too, goes into the log if nobody foresaw it."""
+    """Return an explanation of an error; log unexpected errors with their traceback."""
     if isinstance(error, FlinknetError):
         return str(error)
     log.error("an order for a job's checkpoints failed unexpectedly", exc_info=error)
@@ -329,7 +348,7 @@ def _explain(error: Exception) -> str:
 def _metadata(
     record: JobRecord, attempt: AttemptRecord, checkpoint: PendingCheckpoint
 ) -> CheckpointMetadata:
-    """What the checkpoint says of itself, from what its subtasks have said."""
+    """Build the metadata of a checkpoint from the reports of its subtasks."""
     operators: dict[str, OperatorState] = {}
     states: dict[str, list[SubtaskState]] = {}
     for vertex in record.submission.shape.vertices:

@@ -1,11 +1,11 @@
-"""Whether a job goes on from the checkpoint that was found for it, and what it knows of its own.
+"""Decides whether a job may go back to an older checkpoint.
 
 Theory of operation
 -------------------
-Functions and sinks that are told of a completed checkpoint make output visible that no state
-undoes. So the *newest* checkpoint that they may have been told of is remembered, here and by the
-coordinator that comes after this one. Before an attempt, or some regions of one, begins again, the
-newest is compared with the checkpoint that was found where they are kept:
+Functions and sinks that are notified of a completed checkpoint make output visible that restoring
+state cannot undo. The *newest* checkpoint that they may have been notified of is therefore
+remembered, also across coordinators. Before an attempt, or some regions of it, restarts, the newest
+is compared with the checkpoint that was found in storage:
 
     newest  found    outputs                          continuation
     0       none     any                              START
@@ -15,9 +15,9 @@ newest is compared with the checkpoint that was found where they are kept:
     n       f < n    one cannot, repetition allowed   REPEAT
     n       f < n    one cannot                       REFUSED
 
-An older one is the job's past from then on. Checkpoints behind it that were *passed over* are never
-gone on from, even if they turn up again: their output was withdrawn. Numbers of checkpoints are
-never given twice, so a range of numbers says which those are.
+When the job goes back to an older checkpoint, the later ones are *passed over*. The job never
+continues from them, even if they reappear, because their output was withdrawn. Checkpoint numbers
+are never reused, so that a range of numbers identifies them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["CompletedCheckpoints", "Continuation", "continuation", "refusal"]
 
 
 class Continuation(Enum):
-    """What a job does with the checkpoint that was found, or with none."""
+    """The decision for a found checkpoint, or for none."""
 
     START = "it begins at its start: it has completed no checkpoint"
     NEWEST = "it goes on from the newest checkpoint"
@@ -59,8 +59,11 @@ def continuation(
     *,
     may_repeat: bool,
 ) -> Continuation:
-    """Return what a job does whose ``newest`` checkpoint, 0 for none, may have been told to
-    ``outputs``, those of what begins again, and of which ``found`` is there, None for none."""
+    """Return how a job continues.
+
+    ``newest`` is the newest checkpoint of which the ``outputs`` may have been notified, 0 for none.
+    ``outputs`` are those that restart. ``found`` is the checkpoint that exists, None for none.
+    """
     if found is None:
         return Continuation.LOST if newest else Continuation.START
     if found >= newest:
@@ -85,31 +88,33 @@ def refusal(newest: int, found: str, outputs: Iterable[CheckpointedOutput], dama
 
 @dataclass(slots=True)
 class CompletedCheckpoints:
-    """What a job knows of its completed checkpoints; numbers begin with 1."""
+    """The completed checkpoints that a job knows of; numbers start at 1."""
 
     newest: int = 0
-    """The last one that functions and sinks may have been told of; 0 for none."""
+    """The last one of which functions and sinks may have been notified; 0 for none."""
     passed_over: list[tuple[int, int]] = field(default_factory=list)
-    """``(older, next)``: the job went back to ``older`` when ``next`` was its next number. Both
-    grow from one to the next."""
+    """``(older, next)``: the job went back to ``older`` when ``next`` was the next free number.
+    Both values increase from one entry to the next."""
 
     def note(self, number: int) -> None:
-        """Functions and sinks are about to be told of a checkpoint, or may have been."""
+        """Note a checkpoint that functions and sinks will be, or may have been, notified of."""
         self.newest = max(self.newest, number)
 
     def is_passed_over(self, number: int) -> bool:
-        """Whether the job has gone back behind this checkpoint."""
+        """Return whether the job has gone back behind this checkpoint."""
         return any(older < number < until for older, until in self.passed_over)
 
     def go_back(self, older: int, until: int, *, all_of_it: bool) -> None:
-        """The job, or without ``all_of_it`` some regions, go back to an ``older`` checkpoint; the
-        next one is numbered ``until``."""
+        """Go back to an ``older`` checkpoint; the next checkpoint has the number ``until``.
+
+        With ``all_of_it`` the whole job goes back, otherwise only some regions.
+        """
         kept = [one for one in self.passed_over if one[0] < older]
         self.passed_over = [*kept, (older, until)]
         if all_of_it:
             self.newest = older
 
     def restore(self, newest: int, passed_over: Sequence[Sequence[int]]) -> None:
-        """Know what the coordinator before this one has known."""
+        """Restore the state that the previous coordinator persisted."""
         self.newest = newest
         self.passed_over = [(older, until) for older, until in passed_over]

@@ -1,14 +1,13 @@
-"""What is written down of a job, and a job made of that by the next coordinator.
+"""Persists jobs, and restores them in the next coordinator.
 
-Theory of operation. What cannot be made again is written, and that only when it changes
-(``JobRecord.phase``): the number of the last attempt and how far it has come, what the job
-continues from, how it has ended. Checkpoints are written down where they are kept, and found there.
-So are savepoints that were asked for, whose clients ask what has become of them. Earlier attempts
-and the history of checkpoints are forgotten.
-A job of which anything cannot be read is left as it is, and logged; the others go on.
+Theory of operation. Only state that cannot be derived is persisted, and only when it changes
+(``JobRecord.phase``): the number and progress of the last attempt, the restore point, and the end
+of the job. Savepoint requests are persisted as well, since their clients ask for the outcome.
+Checkpoints are recorded in their own storage, and found there. Earlier attempts and the checkpoint
+history are lost. An unreadable job is logged and left unchanged, and the other jobs go on.
 
-Times are the wall clock's, since each coordinator has another clock of its own. Flink:
-JobGraphStore, JobResultStore.
+Times are wall-clock times, since each coordinator has a clock of its own. Flink: JobGraphStore,
+JobResultStore.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ log = logging.getLogger("flinknet.coordinator")
 
 
 class ResumedJob(NamedTuple):
-    """A job of the coordinator before this one, and where its last attempt stood."""
+    """A job of the previous coordinator, with the state of its last attempt."""
 
     record: JobRecord
     state: JobState
@@ -49,17 +48,17 @@ class ResumedJob(NamedTuple):
 
 
 class JobBooks:
-    """The jobs of a coordinator in its store."""
+    """The persistent jobs of a coordinator."""
 
     def __init__(self, store: JobStore, config: ClusterConfig, wall: WallClock) -> None:
-        """``wall`` knows the time of day."""
+        """``wall`` converts to the time of day."""
         self._store = store
         self._config = config
         self._wall = wall
         self._known: set[str] = set()
 
     def resume(self, now: float) -> list[ResumedJob]:
-        """Make the jobs that the coordinator before this one has left, oldest first."""
+        """Restore the jobs of the previous coordinator, oldest first."""
         found = []
         for stored in self._store.load():
             try:
@@ -82,7 +81,7 @@ class JobBooks:
         return sorted(found, key=lambda one: one.record.submitted_at)
 
     def write_down(self, record: JobRecord) -> str | None:
-        """Write down how a job stands; return why that failed, None if it has not."""
+        """Persist the state of a job; return the reason of a failure, or None."""
         try:
             self._write_down(record)
         except (OSError, CoordinatorSupersededError) as error:
@@ -91,9 +90,10 @@ class JobBooks:
         return None
 
     def forget(self, job_id: str) -> None:
-        """Nobody asks for the job any more."""
+        """Remove a job that clients no longer ask for."""
         self._known.discard(job_id)
-        with suppress(CoordinatorSupersededError):  # It is another coordinator's then.
+        # The job belongs to the coordinator that has taken over.
+        with suppress(CoordinatorSupersededError):
             self._store.remove(job_id)
 
     def _write_down(self, record: JobRecord) -> None:
@@ -146,7 +146,7 @@ class JobBooks:
         submission = Submission.from_bytes(stored.submission, has_ended=has_ended)
 
         def at(wall_s: float) -> float:
-            # The clock may have been set back since: nothing of it lies in the future.
+            # The clock may have been set back since, but no time of the job may lie in the future.
             return min(wall_s - self._wall.epoch_s, now)
 
         start, latest = _unpacked(state["start"]), _unpacked(state["latest"])
@@ -211,7 +211,7 @@ def _give_results(
 
 
 def _loss(pid: int, submission: Submission) -> FailureCause:
-    """How the coordinator before this one has ended, for a job that it has run."""
+    """Return the failure of an attempt that the end of the previous coordinator has interrupted."""
     why = "was lost while the job ran"
     if submission.shape.checkpointing is None:
         why += (

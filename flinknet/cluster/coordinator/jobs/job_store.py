@@ -1,4 +1,4 @@
-"""What a coordinator that is started anew needs of its jobs, in a directory of a file system.
+"""Persistent storage of a coordinator's jobs, in a directory of a file system.
 
 Theory of operation
 -------------------
@@ -9,20 +9,20 @@ Theory of operation
     jobs/JOB/submission                 the job as its client sent it; without its functions once
                                         it has ended
     jobs/JOB/state                      where it stands, see ``job_books.py``
-    jobs/JOB/results-ATTEMPT-NUMBER     what finished subtasks uploaded together; numbered as they
-                                        were written
+    jobs/JOB/results-ATTEMPT-NUMBER     uploads of finished subtasks that were written together;
+                                        numbered in the order of writing
 
-A file is written under another name, made durable, and only then takes the place of the one before;
-then the directory is made durable. So a file is there as a whole, or as it was. (A directory that
-ends with a process which a loss of power ends, too, need not survive one: what a killed coordinator
-has written is written.) Each is in an envelope (``checkpoint/envelope.py``): one that is torn,
-damaged, foreign or newer is refused with its name, and so is its job alone.
+A file is written under a temporary name, synced, and then renamed over the old one; after that the
+directory is synced. A reader thus sees the complete new file or the old one. Syncs are left out if
+the directory need not survive a loss of power; files that a killed coordinator wrote are still
+complete. Each file is in an envelope (``checkpoint/envelope.py``). A file that is torn, damaged,
+foreign or of a newer version is refused by name, together with its job but no other job.
 
-The state is written after the submission, and removed before all else: a job without one was never
-acknowledged, or is forgotten, and what is left of it goes. Of a subtask's results the last one of
-the last attempt counts.
+The state is written after the submission, and removed before all other files. A job without a state
+was never acknowledged, or has been forgotten, so its remains are removed. Of several results of a
+subtask, the last one of the last attempt counts.
 
-The files hold what the job's client has sent, code included: only their owner can read them.
+The files contain the data and the code of clients, so only their owner can read them.
 """
 
 from __future__ import annotations
@@ -49,32 +49,38 @@ _MARK = b"flinkjob"
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
 _RESULTS = re.compile(r"results-([0-9]+)-([0-9]+)")
 _BYTES_MAX = 1 << 32
-"""Beyond what cluster.job_bytes_max and cluster.collect_bytes_max let in."""
+"""More than cluster.job_bytes_max and cluster.collect_bytes_max allow."""
 
 log = logging.getLogger("flinknet.coordinator")
 
 
 class StoredJob(NamedTuple):
-    """One job, as it was written down."""
+    """One job as it was persisted."""
 
     job_id: str
     submission: bytes
     state: dict[str, Any]
     results: dict[SubtaskKey, bytes]
-    """What each subtask that has finished uploaded, in the last attempt in which it did."""
+    """Upload of each finished subtask, from the last attempt in which the subtask finished."""
 
 
 class JobStore:
-    """The jobs of one coordinator; ``close`` it. Whatever cannot be written is an OSError; if
-    another coordinator has taken the directory over, it is CoordinatorSupersededError."""
+    """The jobs of one coordinator; must be closed with ``close``.
+
+    Failed writes raise OSError. Every write raises CoordinatorSupersededError if another
+    coordinator has taken the directory over.
+    """
 
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
-        """ConfigurationError if another coordinator is at work there, or it cannot be used. Unless
-        it is ``durable``, a loss of power may leave anything."""
+        """Lock the directory and take its next epoch.
+
+        Raises ConfigurationError if another coordinator uses the directory, or if it cannot be
+        used. Unless ``durable``, a loss of power may leave any state.
+        """
         self._jobs = directory / "jobs"
         self._durable = durable
         self._numbers: dict[str, Iterator[int]] = {}
-        """For the files with results of each job."""
+        """Numbers for the result files of each job."""
         try:
             self._jobs.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -100,12 +106,11 @@ class JobStore:
             ) from error
 
     def close(self) -> None:
-        """Leave the directory to another coordinator."""
+        """Release the lock, so that another coordinator can use the directory."""
         os.close(self._lock)
 
     def load(self) -> list[StoredJob]:
-        """Read every job; one that cannot be read is logged, with the file's name, and left as it
-        is."""
+        """Read every job; an unreadable one is logged with the file's name, and left unchanged."""
         found = []
         for directory in sorted(self._jobs.iterdir()):
             if _JOB_ID.fullmatch(directory.name) is None:
@@ -120,7 +125,7 @@ class JobStore:
         return found
 
     def write_job(self, job_id: str, submission: bytes, state: Mapping[str, Any]) -> None:
-        """Write down a new job."""
+        """Persist a new job."""
         self.epoch.check()
         self._directory(job_id).mkdir(mode=0o700, exist_ok=True)
         if self._durable:
@@ -129,29 +134,31 @@ class JobStore:
         self.write_state(job_id, state)
 
     def write_submission(self, job_id: str, submission: bytes) -> None:
-        """Write down what the client has sent, or what is left of it."""
+        """Persist the submission of a client, or the rest of it once the job has ended."""
         self._replace(self._directory(job_id) / "submission", {"submission": submission})
 
     def write_state(self, job_id: str, state: Mapping[str, Any]) -> None:
-        """Write down where a job stands."""
+        """Persist the state of a job."""
         self._replace(self._directory(job_id) / "state", dict(state))
 
     def write_results(self, job_id: str, attempt: int, results: Mapping[SubtaskKey, bytes]) -> None:
-        """Write down what finished subtasks have uploaded; may run in any thread."""
+        """Persist the uploads of finished subtasks. May run in any thread."""
         number = next(self._numbers.setdefault(job_id, count()))
         rows = [[*subtask, result] for subtask, result in results.items()]
         self._replace(self._directory(job_id) / f"results-{attempt}-{number}", {"results": rows})
 
     def remove_results(self, job_id: str) -> None:
-        """Remove what the subtasks of a job have uploaded; what cannot be removed goes with the
-        job."""
+        """Remove the uploads of a job's subtasks.
+
+        A file that cannot be removed is removed later, with the job.
+        """
         self.epoch.check()
         with suppress(OSError):
             for _, path in _results(self._directory(job_id)):
                 path.unlink()
 
     def remove(self, job_id: str) -> None:
-        """Forget a job."""
+        """Remove a job."""
         self.epoch.check()
         directory = self._directory(job_id)
         self._numbers.pop(job_id, None)
@@ -175,7 +182,7 @@ class JobStore:
         return self._jobs / job_id
 
     def _replace(self, path: Path, content: dict[str, Any]) -> None:
-        """Write a file, or leave the one that is there."""
+        """Write a file atomically: on failure the old one stays."""
         unfinished = path.with_name(f".{path.name}.unfinished")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         with os.fdopen(os.open(unfinished, flags, 0o600), "wb") as file:
@@ -183,6 +190,7 @@ class JobStore:
             file.flush()
             if self._durable:
                 os.fsync(file.fileno())
+        # Checked directly before the rename, so that a superseded coordinator changes no file.
         self.epoch.check()
         unfinished.replace(path)
         if self._durable:
@@ -190,7 +198,7 @@ class JobStore:
 
 
 def _results(directory: Path) -> Iterator[tuple[tuple[int, int], Path]]:
-    """Yield the files of results, by attempt and number."""
+    """Yield (attempt, number) and path of each result file."""
     for path in directory.iterdir():
         found = _RESULTS.fullmatch(path.name)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Where the subtasks of a job attempt run: placed on the free slots of the workers."""
+"""Placement of a job attempt's subtasks on the free slots of workers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = ["Placement"]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Which worker runs which subtasks, by worker id; a worker without any is not in it."""
+    """The subtasks of each worker, by worker id. Workers without subtasks are left out."""
 
     subtasks: Mapping[str, tuple[SubtaskDescriptor, ...]]
     slots: Mapping[str, int]
-    """How many slots they take: subtasks of one slot sharing group and index share one. Not known
-    of a placement some of which was redeployed (``slots_of``)."""
+    """Slots taken per worker. Subtasks with the same slot sharing group and index share a slot.
+    Empty if some subtasks were redeployed (``slots_of``)."""
 
     @classmethod
     def of_job(
         cls, shape: JobGraph, job_id: str, attempt: int, workers: Sequence[WorkerRecord]
     ) -> Placement:
-        """Place every subtask of the job; InsufficientSlotsError if it does not fit."""
+        """Place every subtask of the job; raise InsufficientSlotsError if it does not fit."""
         plan = plan_deployment(shape, job_id, attempt, _offers(workers))
         subtasks = {worker_id: placed for worker_id, placed in plan.items() if placed}
         groups = [vertex.slot_sharing_group for vertex in shape.vertices]
@@ -51,8 +51,11 @@ class Placement:
         moved: Collection[SubtaskKey],
         running: Collection[SubtaskKey],
     ) -> Placement:
-        """Place some subtasks of the job anew, beside the others, of which some still run;
-        InsufficientSlotsError if they do not fit."""
+        """Place the ``moved`` subtasks again, beside the others.
+
+        Of the others, the ``running`` ones keep their slots. Raises InsufficientSlotsError if the
+        moved subtasks do not fit.
+        """
         others = {
             (one.vertex, one.index): worker_id
             for worker_id, placed in self.subtasks.items()
@@ -71,7 +74,7 @@ class Placement:
         return Placement({one: placed for one, placed in subtasks.items() if placed}, {})
 
     def deployed(self, worker_id: str, number: int) -> tuple[SubtaskDescriptor, ...]:
-        """What a worker is to run under a number."""
+        """Return the subtasks that a worker must run under a number."""
         placed = self.subtasks.get(worker_id, ())
         return tuple(one for one in placed if one.attempt == number)
 
@@ -83,8 +86,10 @@ class Placement:
         attempt: int,
         assignment: Mapping[str, Sequence[SubtaskKey]],
     ) -> Placement:
-        """Where the subtasks of an attempt once were: they take no slots any more, and are not
-        wired."""
+        """Return the former placement of an attempt, from a persisted assignment.
+
+        Its subtasks take no slots and are not connected.
+        """
         subtasks = {
             worker_id: tuple(
                 SubtaskDescriptor(
@@ -104,7 +109,7 @@ class Placement:
         return cls(subtasks, {})
 
     def assignment(self, number: int | None = None) -> dict[str, list[SubtaskKey]]:
-        """The subtasks of each worker by vertex and index, or those under a number."""
+        """Return the subtasks of each worker by vertex and index, optionally of one number only."""
         keys = {
             worker_id: [(one.vertex, one.index) for one in placed if number in (None, one.attempt)]
             for worker_id, placed in self.subtasks.items()
@@ -113,6 +118,6 @@ class Placement:
 
 
 def _offers(workers: Sequence[WorkerRecord]) -> list[WorkerOffer]:
-    # In order of their names, so that the same job is placed the same way each time.
+    # Sorted by name, so that the same job is placed in the same way each time.
     ordered = sorted(workers, key=lambda w: (len(w.worker_id), w.worker_id))
     return [WorkerOffer(w.worker_id, w.address, w.free_slots) for w in ordered]

@@ -1,10 +1,10 @@
-"""What an attempt continues from, and whether a job can continue from it.
+"""Restore points, and whether a job can continue from one.
 
-A job that is submitted with a checkpoint of another one is refused unless all of it has a place:
-the state of each operator (by uid), unless the client allows that some is left behind; as many key
-groups; and, where some subtasks of an operator had finished and left something to do, as many
-subtasks: of another number none has finished, and it would be done again. Flink:
-Checkpoints.loadAndValidateCheckpoint, VertexFinishedStateChecker.
+A job that is submitted with a checkpoint of another job must have a place for all of it. The state
+of each operator (by uid) must fit, unless the client allows state to be left behind. The number of
+key groups must be the same. If some subtasks of an operator had finished with output left to
+commit, the parallelism must be the same too: at another one no subtask counts as finished, and its
+work would be repeated. Flink: Checkpoints.loadAndValidateCheckpoint, VertexFinishedStateChecker.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ __all__ = ["RestorePoint", "find_restore_point", "finished_subtasks"]
 
 
 class RestorePoint(NamedTuple):
-    """What an attempt continues from."""
+    """The point from which an attempt continues."""
 
     directory: str = ""
-    """That of a checkpoint among the job's own, or the whole place of another; empty for the
+    """Name of one of the job's own checkpoints, or full path of another checkpoint; empty for the
     start."""
     finished: frozenset[SubtaskKey] = frozenset()
-    """Who had come to its end in it."""
+    """Subtasks that had finished in it."""
 
 
 async def find_restore_point(
     shape: JobGraph, settings: RestoreSettings, config: CheckpointingConfig
 ) -> RestorePoint:
-    """Read the checkpoint with which a job was submitted, every file of it.
+    """Read every file of the checkpoint with which a job was submitted.
 
-    CheckpointError, with the file's name, if it is not there or damaged; StateError if the job
-    cannot continue from it.
+    Raises CheckpointError, with the file's name, if it is missing or damaged, and StateError if the
+    job cannot continue from it.
     """
     reader = await CheckpointReader.open(settings.path, config)
     for error in await reader.verify():
@@ -48,10 +48,11 @@ async def find_restore_point(
 
 
 def finished_subtasks(shape: JobGraph, metadata: CheckpointMetadata) -> frozenset[SubtaskKey]:
-    """Who of the job's subtasks had come to its end in a checkpoint that it can continue from.
+    """Return the subtasks of the job that had finished in a checkpoint from which it can continue.
 
-    Not who has state left: that is of what is to be committed, which a subtask does when it is
-    restored."""
+    Subtasks with state left are not included. Their state is output to commit, which a subtask does
+    when it is restored.
+    """
     operators = {operator.uid: operator for operator in metadata.operators}
     finished: set[SubtaskKey] = set()
     for vertex in shape.vertices:
@@ -63,7 +64,7 @@ def finished_subtasks(shape: JobGraph, metadata: CheckpointMetadata) -> frozense
 
 
 def _with_state(operator: OperatorState, parallelism: int) -> set[int]:
-    """The subtasks that have state left; at another parallelism any may get it."""
+    """Return the subtasks that have state left; at another parallelism any subtask may get it."""
     left = {subtask.subtask_index for subtask in operator.subtasks if subtask.has_own_state}
     return set(range(parallelism)) if left and operator.parallelism != parallelism else left
 

@@ -1,8 +1,8 @@
-"""A savepoint that a client has asked for, and what has become of it.
+"""A client's request for a savepoint, and its outcome.
 
-Theory of operation. A request is *in progress* until the savepoint is written or has failed; one
-with which the job is to end, until the job has ended. It is written down with its job, so that
-its client learns from the next coordinator what has become of it. Flink:
+Theory of operation. A request is *in progress* until the savepoint is written or has failed. If the
+job is to end with the savepoint, the request is in progress until the job has ended. It is
+persisted with its job, so that the client can get the outcome from the next coordinator. Flink:
 AsynchronousOperationResult, StopWithSavepointTerminationManager.
 """
 
@@ -26,11 +26,11 @@ class SavepointRequest:
     checkpoint_id: int
     kind: CheckpointKind
     directory: str
-    """Where it was asked for; empty for the place of the job's checkpoints."""
+    """The requested directory; empty for the directory of the job's checkpoints."""
     location: str = ""
-    """Where it is, once it is written."""
+    """Path of the savepoint once it is written."""
     failure: str | None = None
-    """Why it, or the end of the job with it, did not come about."""
+    """Why the savepoint, or the end of the job with it, failed."""
     is_done: bool = False
 
     @property
@@ -40,7 +40,7 @@ class SavepointRequest:
 
     @property
     def progress(self) -> tuple[str, str, bool]:
-        """Return a value that changes whenever the request has to be written down again."""
+        """A value that changes whenever the request must be persisted again."""
         return self.request_id, self.location, self.is_done
 
     def to_journal(self) -> list[Any]:
@@ -62,17 +62,17 @@ class SavepointRequest:
         return cls(request_id, checkpoint_id, CheckpointKind(kind), *rest)
 
     def written(self, place: str, directory: CheckpointDirectory) -> None:
-        """It is complete, in the job's directory at ``place``."""
+        """Note that the savepoint is complete, in the job's directory at ``place``."""
         self.location = f"{place}/{directory}"
         self.is_done = not self.stops
 
     def failed(self, failure: str) -> None:
-        """It will not come about; nothing if that is known, or is not true."""
+        """Note that the savepoint has failed; do nothing if the request is done."""
         if not self.is_done:
             self.failure, self.is_done = failure, True
 
     def job_ended(self, *, finished: bool, how: str) -> None:
-        """The job, or its present attempt, has ended."""
+        """Note that the job, or its present attempt, has ended."""
         if self.is_done:
             return
         if finished and self.location:
@@ -85,7 +85,7 @@ class SavepointRequest:
             self.failed(f"the attempt of the job ended before its savepoint was written: {how}")
 
     def to_dict(self) -> dict[str, Any]:
-        """As Flink's REST tells of an asynchronous operation: plain JSON types."""
+        """Return the status as an asynchronous operation of Flink's REST API: plain JSON types."""
         if not self.is_done:
             return {"status": {"id": "IN_PROGRESS"}, "operation": None}
         operation: dict[str, Any] = {"location": self.location}

@@ -1,8 +1,8 @@
-"""A failure as Flink's clients read it: Java's serialization of a ``SerializedThrowable``.
+"""Failures in the format of Flink's clients: Java's serialization of a ``SerializedThrowable``.
 
-Flink's REST sends exceptions as objects of that class, beside their texts, and its clients read
-nothing but the object. It holds texts only here, and no exception that could be made again from
-bytes. The stream is that of Java's Object Serialization Specification, chapter 6.
+Flink's REST API sends an exception as such an object, next to its text, and Flink's clients read
+only the object. Here it contains only text, and no serialized exception. The format is that of the
+Java Object Serialization Specification, chapter 6.
 
 Flink: SerializedThrowableSerializer, org.apache.flink.util.SerializedThrowable.
 """
@@ -21,11 +21,11 @@ _NULL, _REFERENCE, _CLASS, _OBJECT, _TEXT, _ARRAY, _LONG_TEXT = map(
 _END = b"\x78"
 _SERIALIZABLE, _WRITES_ITSELF = 2, 3
 _STRING_TYPE = _REFERENCE + b"\x00\x7e\x00\x01"
-"""The second thing in the stream that can be referred to is the name of String's type."""
+"""Reference to the second handle of the stream: the type name of String."""
 
 
 def failure_cause(kind: str, message: str) -> dict[str, str]:
-    """What stands under ``failure-cause`` in an answer."""
+    """Return the value of ``failure-cause`` in a response."""
     text = f"{kind}: {message}"
     body = _serialized_throwable(kind, text)
     return {
@@ -86,7 +86,10 @@ def _text(text: str) -> bytes:
 
 
 def _modified_utf8(text: str) -> bytes:
-    """Java's: characters beyond the 16-bit ones are two, and 0 is not a byte of its own."""
+    """Encode text in Java's modified UTF-8.
+
+    Characters beyond the 16-bit range are encoded as two surrogates, and 0 is never a single byte.
+    """
     units = text.encode("utf-16-be", "surrogatepass")
     halves = "".join(chr(units[i] << 8 | units[i + 1]) for i in range(0, len(units), 2))
     return halves.encode("utf-8", "surrogatepass").replace(b"\x00", b"\xc0\x80")

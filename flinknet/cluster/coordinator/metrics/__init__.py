@@ -1,1 +1,1 @@
-"""The numbers and stacks that a coordinator collects from its workers."""
+"""Metrics, stack samples and printed lines that the coordinator collects from workers."""

@@ -1,4 +1,4 @@
-"""The coordinator's metrics: Flink's of its JobManager and its jobs, and flinknet's own."""
+"""The coordinator's metrics: Flink's metrics of its JobManager and jobs, and flinknet's own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HOST = ("host",)
 
 
 class _JobNow(NamedTuple):
-    """A job, and the clock of the coordinator when it is read."""
+    """A job, and the coordinator's time of the reading."""
 
     job: JobRecord
     now: float
@@ -60,7 +60,7 @@ def _pending(one: _JobNow) -> int:
 
 
 def _last(name: str) -> Callable[[_JobNow], float]:
-    """Read a number of the last completed checkpoint; -1, as Flink has it, if there is none."""
+    """Read a number of the last completed checkpoint; -1, as in Flink, if there is none."""
 
     def value(one: _JobNow) -> float:
         last = one.job.checkpoints.history.last_completed
@@ -188,7 +188,7 @@ COORDINATOR_CATALOGUES: tuple[Catalogue[Any], ...] = (
     _CLOCK,
     _HTTP,
 )
-"""In the order of the documentation."""
+"""All catalogues, in the order of the documentation."""
 
 
 def coordinator_families(
@@ -198,7 +198,7 @@ def coordinator_families(
     http_refusals: Mapping[str, int],
     now: float,
 ) -> Iterator[Family]:
-    """Make everything that the coordinator exports; of jobs, those that have not ended."""
+    """Make all metric families that the coordinator exports; jobs that have ended are left out."""
     yield from CLUSTER.families([(labels, dispatcher)])
     jobs = [
         ({**labels, "job_id": job.job_id, "job_name": job.submission.name}, _JobNow(job, now))
@@ -233,10 +233,10 @@ def coordinator_families(
 
 
 def cluster_values(dispatcher: Dispatcher) -> dict[str, float]:
-    """Return what Flink exports of its JobManager, by the names that its REST has."""
+    """Return the metrics that Flink exports of its JobManager, by Flink's REST names."""
     return CLUSTER.values(dispatcher)
 
 
 def job_values(job: JobRecord, now: float) -> dict[str, float]:
-    """Return what Flink exports of a job, by the names that its REST has."""
+    """Return the metrics that Flink exports of a job, by Flink's REST names."""
     return JOB.values(_JobNow(job, now))

@@ -1,9 +1,10 @@
-"""What workers have reported of themselves, and how one is asked for more.
+"""The statistics that workers report, and requests for more of them.
 
-Theory of operation (Flink's MetricStore and MetricFetcher). Workers report unasked every
-``statistics_interval_ms``; of each the latest report is kept, until it is lost. Who wants to know
-more, or now, asks one worker (``inquiries.py``), and the report that bears the number of the
-question is the answer. What it says of single channels is for who has asked, and is not kept.
+Theory of operation (Flink's MetricStore and MetricFetcher). Each worker reports every
+``statistics_interval_ms``. The latest report is kept until the worker is lost. A client that needs
+more detail, or newer values, queries one worker (``inquiries.py``). The answer is the report that
+carries the number of the query. Its details of single channels go to that client only, and are not
+kept.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["MetricStore", "Reported"]
 
 
 class Reported(NamedTuple):
-    """A worker's statistics, and when they came, in the coordinator's clock."""
+    """The statistics of a worker, and their time of arrival in the coordinator's clock."""
 
     statistics: WorkerStatistics
     at: float
@@ -35,18 +36,18 @@ class MetricStore:
     """The statistics of one coordinator's workers. Used from its event loop only."""
 
     def __init__(self, send: Callable[[str, Message], None], interval_s: float) -> None:
-        """``interval_s`` is the pause between two reports of a worker."""
+        """``interval_s`` is the time between two reports of a worker."""
         self.history = History(interval_s)
-        """What they have reported of late."""
+        """The recent reports of all workers."""
         self._latest: dict[str, Reported] = {}
         self._inquiries = Inquiries[WorkerStatistics](send)
 
     def latest(self) -> dict[str, Reported]:
-        """The latest report of each worker, by its id."""
+        """Return the latest report of each worker, by its id."""
         return dict(self._latest)
 
     def of_job(self, job_id: str) -> dict[str, tuple[SubtaskTotals, ...]]:
-        """The subtasks of a job, by worker id, as last reported."""
+        """Return the subtasks of a job, by worker id, as last reported."""
         found = {
             worker_id: tuple(one for one in report.statistics.subtasks if one.job_id == job_id)
             for worker_id, report in self._latest.items()
@@ -54,7 +55,7 @@ class MetricStore:
         return {worker_id: subtasks for worker_id, subtasks in found.items() if subtasks}
 
     def take(self, worker_id: str, report: StatisticsReport, now: float) -> None:
-        """A worker reports; RemoteProtocolError if that is no report."""
+        """Take a worker's report; raise RemoteProtocolError if it is malformed."""
         try:
             statistics = unpack_statistics(report.statistics)
         except ValueError as error:
@@ -66,13 +67,16 @@ class MetricStore:
     async def fetch(
         self, worker_id: str, *, channels_max: int, timeout_s: float
     ) -> WorkerStatistics | None:
-        """Ask a worker; None if it is lost before it answers. Raises TimeoutError."""
+        """Query a worker; return None if it is lost before it answers.
+
+        Raises TimeoutError.
+        """
         return await self._inquiries.ask(
             worker_id, lambda number: StatisticsRequest(number, channels_max), timeout_s
         )
 
     def forget(self, worker_id: str) -> None:
-        """The worker is lost: what it was is no longer, and it answers nobody."""
+        """Drop the reports of a lost worker, and end the queries to it."""
         self._latest.pop(worker_id, None)
         self.history.forget(worker_id)
         self._inquiries.forget(worker_id)

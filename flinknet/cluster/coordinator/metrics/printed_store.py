@@ -1,4 +1,4 @@
-"""What jobs print, for the programs that have submitted them and want to know."""
+"""Lines that jobs print, for the programs that have submitted them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["PrintedStore"]
 
 
 class PrintedStore:
-    """The last lines of each job that prints."""
+    """The last printed lines of each job."""
 
     def __init__(self, characters_max: int) -> None:
         self._characters_max = characters_max
         self._jobs: dict[str, PrintedLines] = {}
 
     def take(self, job_id: str, lines: Sequence[str]) -> None:
-        """A worker passes lines on."""
+        """Take lines that a worker forwards."""
         if job_id not in self._jobs:
             self._jobs[job_id] = PrintedLines(self._characters_max)
         self._jobs[job_id].append(lines)
 
     def after(self, job_id: str, number: int) -> tuple[int, list[str]]:
-        """Return the lines from that number on, and the number of the first of them."""
+        """Return the lines from ``number`` on, and the number of the first of them."""
         printed = self._jobs.get(job_id)
         return (0, []) if printed is None else printed.after(number)
 
@@ -32,5 +32,5 @@ class PrintedStore:
         return list(self._jobs)
 
     def forget(self, job_id: str) -> None:
-        """Nobody asks for the job any more."""
+        """Drop the lines of a job that clients no longer ask for."""
         self._jobs.pop(job_id, None)

@@ -1,10 +1,10 @@
-"""What the subtasks of a vertex were seen doing: sampled when somebody wants to know, and kept.
+"""Stack samples of a vertex's subtasks: taken on demand, and cached.
 
-Theory of operation (Flink's VertexThreadInfoTracker). Who asks is told what was last sampled; if
-that is nothing, or older than ``stack_sample_refresh_ms``, the workers that run the vertex begin to
-look, all at a time. There is one sampling of a vertex at a time, whoever asks. A worker that is
-lost, or does not answer, has seen nothing. Samples are forgotten when they are ``KEPT_REFRESHES``
-times as old as they are before new ones are taken.
+Theory of operation (Flink's VertexThreadInfoTracker). A request gets the last samples. If there are
+none, or they are older than ``stack_sample_refresh_ms``, all workers that run the vertex start to
+take new ones. Concurrent requests for a vertex share one sampling. A worker that is lost, or does
+not answer, contributes no samples. Samples are dropped at ``KEPT_REFRESHES`` times the refresh
+time.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = ["SampledVertex", "StackSampleStore"]
 KEPT_REFRESHES = 10
 
 PATIENCE = 4
-"""How many times as long as its looks are apart a sampling may take, which ends after twice that,
-and may wait for others on the same worker."""
+"""Time limit of a sampling, as a multiple of the number of its looks times their delay. The worker
+ends it after twice that product, and it may first wait for others on the same worker."""
 
 log = logging.getLogger("flinknet.coordinator")
 
 Key: TypeAlias = tuple[str, int, int]
-"""Job, attempt and vertex."""
+"""Job, number of the attempt or restart, and vertex."""
 
 
 class SampledVertex(NamedTuple):
@@ -41,10 +41,10 @@ class SampledVertex(NamedTuple):
 
     samples: StackSamples
     at: float
-    """The time at which they were taken, by the coordinator's clock."""
+    """Time of the samples, in the coordinator's clock."""
     taken_ms: int
-    """The same in milliseconds since 1970, as the machine had it then: it names these samples, so
-    it does not follow later corrections of the machine's clock."""
+    """The same time in milliseconds since 1970, by the machine's clock at that moment. It
+    identifies the samples, so it does not follow later corrections of that clock."""
 
 
 class StackSampleStore:
@@ -65,8 +65,10 @@ class StackSampleStore:
         self._under_way: dict[Key, asyncio.Task[None]] = {}
 
     def latest(self, record: JobRecord, vertex: JobVertex) -> SampledVertex | None:
-        """What was last sampled of a vertex in the present attempt, if that was; new samples are
-        taken if it is time."""
+        """Return the last samples of a vertex in the present attempt, if any.
+
+        Starts a new sampling if they are missing or too old.
+        """
         self._forget_old()
         key = record.job_id, record.present.last_number, vertex.id
         sampled = self._latest.get(key)
@@ -76,7 +78,7 @@ class StackSampleStore:
         return sampled
 
     def sample(self, record: JobRecord, vertex: JobVertex) -> asyncio.Task[None]:
-        """Take new samples, unless that is under way; the task ends when they are there."""
+        """Start a sampling unless one is under way; the task ends when the samples are stored."""
         key = record.job_id, record.present.last_number, vertex.id
         if key not in self._under_way:
             execution = record.present.execution
@@ -88,7 +90,7 @@ class StackSampleStore:
         return self._under_way[key]
 
     async def close(self) -> None:
-        """Take no more samples."""
+        """Cancel all samplings."""
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()

@@ -1,1 +1,1 @@
-"""The web page that the coordinator serves: its files, and the JSON that is made for it."""
+"""The coordinator's web page: its files, and the JSON for them."""

@@ -1,8 +1,8 @@
-"""A job as the page shows it: the graph with live rates, and what the diagnosis says of it.
+"""A job on the web page: the graph with live rates, and the diagnosis.
 
-Views are plain JSON types. Rates and shares are of the last seconds; a diagnosis looks back
-further. Of subtasks the graph tells the largest share of each kind, as Flink's page does, because
-one that is stuck is enough to hold up all.
+Views are plain JSON types. Rates and shares cover the last seconds; a diagnosis covers a longer
+time. The graph shows the largest share of each kind among subtasks, as Flink's page does, because
+one stuck subtask is enough to block all of them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from flinknet.metrics.task_catalogue import GATE, PARTITION
 __all__ = ["diagnosis_view", "job_view"]
 
 Live = Mapping[TaskKey, TaskReading]
-"""What was reported of subtasks, over the last seconds."""
+"""The reports of subtasks over the last seconds."""
 
 
 def job_view(record: JobRecord, live: Live, now: float) -> dict[str, Any]:
-    """The job, its vertices and the edges between them."""
+    """Return the job, its vertices and its edges."""
     shape = record.submission.shape
     topology = topology_of(shape)
     ended_at = now if record.ended_at is None else record.ended_at
@@ -53,7 +53,7 @@ def job_view(record: JobRecord, live: Live, now: float) -> dict[str, Any]:
 
 
 def diagnosis_view(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The sentence, and the findings with their evidence."""
+    """Return the sentence, and the findings with their evidence."""
     return {
         "verdict": diagnosis.verdict,
         "sentence": diagnosis.sentence,
@@ -99,7 +99,7 @@ def _largest_shares(readings: Sequence[TaskReading]) -> dict[str, float]:
 
 
 def _edge(topology: Topology, exchange: Exchange, mode: str, live: Live) -> dict[str, Any]:
-    """What moves from one vertex to another, and what waits in between."""
+    """Return the rates of an edge, and the buffers that wait in it."""
     gate = topology.inputs(exchange.target).index(exchange)
     output = topology.outputs(exchange.source).index(exchange)
     readers = [one for (vertex, _), one in live.items() if vertex == exchange.target]
@@ -128,7 +128,10 @@ def _edge(topology: Topology, exchange: Exchange, mode: str, live: Live) -> dict
 
 
 def _records_per_s(topology: Topology, exchange: Exchange, live: Live) -> float | None:
-    """Counted by task and not by edge: None if both ends have more edges than this one."""
+    """Return the rate of an edge, or None if it cannot be determined.
+
+    Records are counted per task. The rate is known only if one end has no other edge.
+    """
     if len(topology.inputs(exchange.target)) == 1:
         readers = [one for (vertex, _), one in live.items() if vertex == exchange.target]
         return sum(one.per_second(one.records_in) for one in readers)

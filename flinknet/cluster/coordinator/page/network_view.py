@@ -1,8 +1,8 @@
-"""The exchange as the page shows it, and as Flink's never does: pools, connections, channels.
+"""The exchange on the web page: pools, connections and channels, which Flink's page does not show.
 
-Pools and queues are as the workers last reported them. Single channels travel only to who asks, so
-each worker is asked for those where most waits, while somebody looks. Views are plain JSON types;
-rows are arrays, in the order of the columns that stand beside them.
+Pools and queues come from the last reports of workers. Single channels are sent only on request.
+While the page shows them, each worker is asked for the channels with the most waiting data. Views
+are plain JSON types; rows are arrays, in the order of the columns next to them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from flinknet.metrics.worker_statistics import WorkerStatistics
 __all__ = ["CHANNELS_MAX", "network_view"]
 
 CHANNELS_MAX = 50
-"""Channels of a worker that are told: those where most waits."""
+"""Channels to show per worker: those with the most waiting data."""
 
 _Columns = dict[str, Callable[[Any], Any]]
-"""How each column of a table is read, by its name: as its metric is, if it has one."""
+"""The getter of each column of a table, by its name; of the column's metric if there is one."""
 
 _CONNECTIONS: _Columns = {
     "peer": attrgetter("connection.peer"),
@@ -98,7 +98,7 @@ def network_view(
     reports: Mapping[str, WorkerStatistics],
     channels: Mapping[str, Iterable[ChannelRow]],
 ) -> dict[str, Any]:
-    """What was reported of workers and of the job's tasks, and the channels asked for."""
+    """Return the reports of workers and of the job's tasks, and the requested channels."""
     named = [(topology.task_name(task), reading.latest) for task, reading in sorted(live.items())]
     gates = [(name, gate) for name, task in named for gate in task.gates]
     partitions = [(name, one) for name, task in named for one in task.partitions]
@@ -114,7 +114,7 @@ def network_view(
 
 
 def _table(owner: str, columns: _Columns, owned: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a row of each object, behind the name of its owner."""
+    """Make a row of each object, after the name of its owner."""
     reads = list(columns.values())
     return {
         "columns": (owner, *columns),

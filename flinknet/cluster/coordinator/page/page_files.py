@@ -1,13 +1,14 @@
-"""The files of the web page, as they stand in ``static/``: no build step, nothing from elsewhere.
+"""The files of the web page, served as they are in ``static/``, without a build step.
 
 ::
 
     GET  /                           the page
     GET  /page/{file}                its modules, its style, its icon
 
-They say nothing of jobs, and so are open without the cluster token. The page takes that out of the
-fragment of its address, which no browser sends (``#token=...``), or asks for it, and shows it with
-each request. The policy that goes with the files keeps anything else from being loaded or asked.
+They are open without the cluster token, because they reveal nothing of jobs. The page takes the
+token from the fragment of its address (``#token=...``), which browsers never send, or asks the user
+for it. It sends the token with each request. The content security policy of the files keeps the
+page from loading or requesting anything from other hosts.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ _HEADERS = {
 
 
 class PageFiles:
-    """The files, read once: who asks for one of them waits for no disk."""
+    """The files, read once at start, so that no request waits for a disk."""
 
     def __init__(self) -> None:
         self._files = {path.name: path.read_bytes() for path in sorted(STATIC.iterdir())}
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to an application: a path for each file, and no other."""
+        """Return the routes to add to an application: a path for each file, and no other."""
         named = [web.get(f"/page/{name}", self._file) for name in self._files]
         return [web.get("/", self._index), *named]
 

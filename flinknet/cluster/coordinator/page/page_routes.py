@@ -1,19 +1,19 @@
-"""What the page asks for: all that it shows at a moment, in one answer.
+"""The route of the web page: everything that it shows at a moment, in one answer.
 
 ::
 
     GET  /api/v1/page                the cluster, its workers, its jobs
-    GET  /api/v1/page?job=ID         the job, too: graph, live rates, diagnosis, failures
+    GET  /api/v1/page?job=ID         also the job: graph, live rates, diagnosis, failures
          &vertex=ID                  all subtasks of one vertex
-         &metrics=A,B                with how these metrics of it stand
-         &show=checkpoints           how checkpoints went
-         &checkpoint=N               and, with that, each subtask's part in one of them
-         &show=network               pools, connections, and the channels where most waits
+         &metrics=A,B                values of these metrics of the vertex
+         &show=checkpoints           the checkpoints
+         &checkpoint=N               with &show=checkpoints: each subtask's part in one of them
+         &show=network               pools, connections, and the channels with the most waiting data
 
-The names and shapes are the page's own and may change with it: programs ask ``/v1`` or
-``/api/v1/jobs``. A job or vertex that is not there any more is null, and not an error, because the
-rest is still worth showing. It is made of what workers have reported by themselves; the page may be
-open in many browsers, so a diagnosis is made once for all that ask within a while.
+Names and formats are internal to the page and may change with it. Programs should use ``/v1`` or
+``/api/v1/jobs``. A job or vertex that does not exist any more is null instead of an error, because
+the rest is still worth showing. The data comes from the regular reports of workers. The page may be
+open in many browsers, so requests within a while share one diagnosis.
 """
 
 from __future__ import annotations
@@ -54,18 +54,19 @@ from flinknet.version import __version__
 __all__ = ["PageRoutes"]
 
 DIAGNOSIS_AGE_S = 1.0
-"""For how long a diagnosis is shown: less than what passes between two reports of a worker."""
+"""Least time for which a diagnosis is reused, in seconds; less than the time between two reports of
+a worker."""
 
 LIVE_S = 5.0
-"""Over how long rates are averaged, if workers report more often than that: buffers and batches
-come in bursts."""
+"""Seconds over which rates are averaged, unless workers report less often. Shorter times would show
+the bursts of buffers and batches."""
 
 DIAGNOSIS_PAUSE = 20
-"""It is shown for at least so many times as long as it took: of thousands of subtasks that all wait
-that may be a second, in which a processor is busy with it."""
+"""Least time for which a diagnosis is reused, as a multiple of the time that it took. With
+thousands of waiting subtasks that may be a second, in which it keeps a processor busy."""
 
 CHANNELS_TIMEOUT_S = 1.0
-"""For how long a worker is waited for that is asked for its channels: the rest is shown anyway."""
+"""Seconds to wait for a worker's channels. After that the page is shown without them."""
 
 
 class PageRoutes:
@@ -77,7 +78,7 @@ class PageRoutes:
         self._diagnoses: dict[str, _Diagnosis] = {}
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to an application."""
+        """Return the routes to add to an application."""
         return [web.get("/api/v1/page", self._page)]
 
     async def _page(self, request: web.Request) -> web.Response:
@@ -153,7 +154,7 @@ class PageRoutes:
         kept = self._diagnoses.get(record.job_id)
         if kept is None:
             kept = self._diagnoses[record.job_id] = _Diagnosis(record, self._coordinator)
-        # Others may wait for it who go on to do so when this one is gone.
+        # Other requests may still wait for it when this one is cancelled.
         return await asyncio.shield(kept.made)
 
     async def _network(self, record: JobRecord, live: Live) -> dict[str, Any]:
@@ -178,7 +179,7 @@ class PageRoutes:
 
 
 class _Diagnosis:
-    """One that is being made, or is shown."""
+    """A diagnosis that is being made or reused."""
 
     def __init__(self, record: JobRecord, coordinator: Measured) -> None:
         self._coordinator = coordinator
@@ -195,7 +196,7 @@ class _Diagnosis:
 
 
 def _parts(record: JobRecord, number: int) -> dict[str, Any] | None:
-    """Each subtask's part in a checkpoint; None if there is none with that number."""
+    """Return each subtask's part in a checkpoint, or None if there is none with that number."""
     checkpoint = find_checkpoint(record, number)
     if checkpoint is None:
         return None

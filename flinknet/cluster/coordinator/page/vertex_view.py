@@ -1,8 +1,8 @@
-"""One vertex as the page shows it: a row for each subtask, and metrics that can be plotted.
+"""One vertex on the web page: a row for each subtask, and metrics to plot.
 
-Of thousands of subtasks every name would be told thousands of times: rows are arrays, in the order
-of ``COLUMNS``. What is not known of a subtask, because it has not been reported, is null. What its
-pools mean is said by the diagnosis, which looks back further than the rates.
+Rows are arrays in the order of ``COLUMNS``, so that names are not repeated for thousands of
+subtasks. Values that a subtask has not reported are null. The interpretation of its pools comes
+from the diagnosis, which covers a longer time than the rates.
 """
 
 from __future__ import annotations
@@ -63,8 +63,10 @@ def vertex_view(
     meanings: Mapping[TaskKey, PoolMeaning],
     metrics: Sequence[str],
 ) -> dict[str, Any]:
-    """All subtasks; of the named ``metrics`` how they stand and add up, and the names of all there
-    are."""
+    """Return all subtasks, and values and totals of the named ``metrics``.
+
+    The answer also has the names of all metrics.
+    """
     states = task_states(record)
     rows = []
     for index in range(vertex.parallelism):
@@ -96,7 +98,7 @@ def vertex_view(
 
 
 def _plotted(tasks: Sequence[SubtaskTotals], names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return metrics over the subtasks, each with its number for all of them together."""
+    """Return metrics over the subtasks, each with its total."""
     rows = aggregated_metrics(tasks, names)
     for row in rows:
         metric, objects = find_metric(tasks, row["id"])

@@ -1,1 +1,1 @@
-"""The routes of a coordinator's HTTP server."""
+"""The routes of the coordinator's HTTP server."""

@@ -1,8 +1,8 @@
-"""What each subtask's part in a checkpoint was, in the shapes of Flink's REST.
+"""The part of each subtask in a checkpoint, in the formats of Flink's REST API.
 
-A subtask that had finished before has taken part by that, with nothing to tell. Of a checkpoint
-that has failed, or is under way, those that have not acknowledged it are pending. Times are
-milliseconds, sizes bytes.
+A subtask that had finished before the checkpoint counts as a participant without values. In a
+checkpoint that has failed or is under way, subtasks without an acknowledgement are pending. Times
+are in milliseconds, sizes in bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PARTS = (
 
 
 class Parts(Protocol):
-    """A checkpoint, under way or ended, and who has had which part in it."""
+    """A checkpoint, under way or ended, with the parts of its subtasks."""
 
     @property
     def checkpoint_id(self) -> int: ...
@@ -48,7 +48,7 @@ class Parts(Protocol):
 
 
 def vertex_details(vertex: JobVertex, checkpoint: Parts, status: str) -> dict[str, Any]:
-    """Flink's TaskCheckpointStatistics: a vertex in sum over its subtasks."""
+    """Return Flink's TaskCheckpointStatistics: sums over the subtasks of a vertex."""
     reports = _reports(vertex, checkpoint)
     finished = sum(number == vertex.id for number, _ in checkpoint.finished)
     latest_ms = max((one.acknowledged_ms for one in reports), default=-1)
@@ -69,7 +69,7 @@ def vertex_details(vertex: JobVertex, checkpoint: Parts, status: str) -> dict[st
 
 
 def subtask_details(vertex: JobVertex, checkpoint: Parts, status: str) -> dict[str, Any]:
-    """Flink's TaskCheckpointStatisticsWithSubtaskDetails."""
+    """Return Flink's TaskCheckpointStatisticsWithSubtaskDetails."""
     reports = _reports(vertex, checkpoint)
 
     def summary(value: Callable[[SubtaskReport], float]) -> dict[str, float]:
@@ -101,7 +101,7 @@ def subtask_details(vertex: JobVertex, checkpoint: Parts, status: str) -> dict[s
 
 
 def part_rows(vertices: Iterable[JobVertex], checkpoint: Parts) -> list[list[Any]]:
-    """A row for each subtask of the job, in the order of ``PARTS``; what is not known is null."""
+    """Return a row per subtask of the job, in the order of ``PARTS``; unknown values are null."""
     rows: list[list[Any]] = []
     for vertex in vertices:
         for index in range(vertex.parallelism):
@@ -113,7 +113,7 @@ def part_rows(vertices: Iterable[JobVertex], checkpoint: Parts) -> list[list[Any
 
 
 def stats_summary(values: Iterable[float]) -> dict[str, float]:
-    """Flink's shape; zeros if there is nothing to sum up."""
+    """Return Flink's format of a statistical summary; all zeros without values."""
     ordered = [round(value) for value in sorted(values)] or [0]
     last = len(ordered) - 1
     quantiles = {name: float(ordered[round(share * last)]) for name, share in _QUANTILES.items()}

@@ -1,16 +1,17 @@
-"""How a job's checkpoints went, in the words and shapes of Flink's REST.
+"""The routes for a job's checkpoints, in the formats of Flink's REST API.
 
 ::
 
     GET  /v1/jobs/{job}/checkpoints                  counts, summary, latest and history
-    GET  /v1/jobs/{job}/checkpoints/config           when they are taken, and how
-    GET  /v1/jobs/{job}/checkpoints/details/{checkpoint}    one that is remembered, by vertex, too
-    GET  /v1/jobs/{job}/checkpoints/details/{checkpoint}/subtasks/{vertex}    and by subtask
+    GET  /v1/jobs/{job}/checkpoints/config           the settings
+    GET  /v1/jobs/{job}/checkpoints/details/{checkpoint}    one checkpoint, with its vertices
+    GET  /v1/jobs/{job}/checkpoints/details/{checkpoint}/subtasks/{vertex}    with its subtasks
 
-The summary is of the completed ones that are remembered. Times are milliseconds, sizes bytes; those
-of a checkpoint are in sum over its subtasks. ``start_delay``, ``alignment``, ``sync`` and ``async``
-of one that has ended, which Flink tells by subtask only, are those of the slowest one: the only
-keys that Flink's answers do not have, and that its clients pass over.
+Only remembered checkpoints are available, and the summary covers the completed ones of them. Times
+are in milliseconds, sizes in bytes, summed over the subtasks of a checkpoint. For an ended
+checkpoint, ``start_delay``, ``alignment``, ``sync`` and ``async`` are those of the slowest subtask.
+Flink has these values per subtask only. They are the only keys that Flink's answers do not have,
+and Flink's clients ignore them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _DETAILS = r"/v1/jobs/{job}/checkpoints/details/{checkpoint:\d{1,18}}"
 
 
 class Checkpoints(Protocol):
-    """What these routes need of the coordinator."""
+    """The coordinator as these routes use it."""
 
     dispatcher: Dispatcher
 
@@ -55,7 +56,7 @@ class CheckpointRoutes:
         self._coordinator = coordinator
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to an application."""
+        """Return the routes to add to an application."""
         return [
             web.get("/v1/jobs/{job}/checkpoints", self._checkpoints),
             web.get("/v1/jobs/{job}/checkpoints/config", self._config),
@@ -122,7 +123,7 @@ class CheckpointRoutes:
 
 
 def find_checkpoint(record: JobRecord, number: int) -> CheckpointStory | PendingCheckpoint | None:
-    """Return one that is under way or remembered."""
+    """Return a checkpoint that is under way or remembered, or None."""
     checkpoints = record.checkpoints
     known: list[CheckpointStory | PendingCheckpoint] = [*checkpoints.pending]
     known += checkpoints.history.stories
@@ -136,7 +137,7 @@ def _status(checkpoint: CheckpointStory | PendingCheckpoint) -> str:
 
 
 def checkpoint_statistics(record: JobRecord, now: float) -> dict[str, Any]:
-    """Flink's CheckpointingStatistics: counts, summary, latest and history."""
+    """Return Flink's CheckpointingStatistics: counts, summary, latest and history."""
     history = record.checkpoints.history
     stories = history.stories[::-1]
     completed = [story for story in stories if story.reason is None]

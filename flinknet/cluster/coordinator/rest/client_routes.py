@@ -1,23 +1,23 @@
-"""What clients ask of the coordinator.
+"""The routes for clients of the coordinator.
 
 ::
 
     GET  /api/v1/overview            counts of workers, slots and jobs
     GET  /api/v1/workers
-    GET  /api/v1/workers/{worker}/statistics     what it last reported; with ?fresh=1 it is asked,
-                                     with ?channels=N for so many channels, too
+    GET  /api/v1/workers/{worker}/statistics     as last reported; ?fresh=1 queries the worker,
+                                     ?channels=N as well, and returns that many channels
     GET  /api/v1/jobs
-    GET  /api/v1/jobs/{job}          with ?wait_ms=N: returns when the job has ended, or after N ms
-    GET  /api/v1/jobs/{job}/attempts how each attempt and its regions stand or ended, oldest first
+    GET  /api/v1/jobs/{job}          ?wait_ms=N: returns when the job has ended, or after N ms
+    GET  /api/v1/jobs/{job}/attempts state and end of each attempt and its regions, oldest first
     GET  /api/v1/jobs/{job}/statistics           its subtasks by worker, as last reported
-    GET  /api/v1/jobs/{job}/latency  how long latency markers take from sources to operators
-    GET  /api/v1/jobs/{job}/printed  what its functions print, if its submission asks for that: with
-                                     ?after=N the lines from that number on, ?wait_ms=N as above
-    POST /api/v1/jobs                body: a Submission; 201 {"job_id": ...}; waits for slots; with
-                                     ?job_id=ID that is the job's, and to ask again does no harm
+    GET  /api/v1/jobs/{job}/latency  latencies of markers from sources to operators
+    GET  /api/v1/jobs/{job}/printed  lines printed by functions, if its submission asks for that;
+                                     ?after=N: the lines from number N on; ?wait_ms=N as above
+    POST /api/v1/jobs                body: a Submission; 201 {"job_id": ...}; waits for slots;
+                                     ?job_id=ID chooses the id and makes the request idempotent
     POST /api/v1/jobs/{job}/cancel
     GET  /api/v1/jobs/{job}/result   msgpack
-    DELETE /api/v1/jobs/{job}/result the client has it: what was collected is dropped
+    DELETE /api/v1/jobs/{job}/result drops the collected records, after the client has fetched them
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _JOB_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class Jobs(Protocol):
-    """What these routes need of the coordinator."""
+    """The coordinator as these routes use it."""
 
     config: ClusterConfig
     dispatcher: Dispatcher
@@ -88,7 +88,7 @@ class ClientRoutes:
         self._config = coordinator.config
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to an application."""
+        """Return the routes to add to an application."""
         return [
             web.get("/api/v1/overview", self._overview),
             web.get("/api/v1/workers", self._workers),
@@ -231,7 +231,7 @@ class ClientRoutes:
 
 
 def worker_row(worker: WorkerRecord, now: float) -> dict[str, Any]:
-    """A worker in plain JSON types."""
+    """Return a worker as plain JSON types."""
     error_s = worker.clock_error_s
     return {
         "worker_id": worker.worker_id,

@@ -1,13 +1,13 @@
-"""Who holds a job up, for programs and people.
+"""The diagnosis of a job's bottleneck, for programs and people.
 
 ::
 
     GET  /api/v1/jobs/{job}/diagnosis    a sentence, the findings, the wait-for graph, all subtasks
 
-The JSON is that of ``diagnosis/diagnosis.py``, which says what is in it; beside it are ``job_id``,
-``name``, ``state``, ``attempt`` and ``at``, in milliseconds since 1970. It is made of what workers
-have reported by themselves, every ``cluster.statistics_interval_ms``: to ask more often costs them
-nothing, and tells nothing new.
+``diagnosis/diagnosis.py`` defines the JSON. Additional fields are ``job_id``, ``name``, ``state``,
+``attempt``, and ``at`` in milliseconds since 1970. The input is the statistics that workers report
+every ``cluster.statistics_interval_ms``. More frequent requests thus cost workers nothing, and
+return nothing new.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from flinknet.graph.graph import JobGraph
 __all__ = ["DiagnosisRoutes", "diagnosis_of", "failure_readings", "present_tasks", "topology_of"]
 
 MISSED_HEARTBEATS = 3
-"""After how many a worker counts as silent here; it counts as lost much later."""
+"""Missed heartbeats after which a worker counts as silent here; it counts as lost much later."""
 
 REASON_MAX = 300
-"""Characters of the reason for a failure; all of it is among the job's exceptions."""
+"""Characters kept of a failure's reason; the job's exceptions have all of it."""
 
 
 class DiagnosisRoutes:
@@ -47,7 +47,7 @@ class DiagnosisRoutes:
         self._coordinator = coordinator
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to an application."""
+        """Return the routes to add to an application."""
         return [web.get("/api/v1/jobs/{job}/diagnosis", self._diagnosis)]
 
     async def _diagnosis(self, request: web.Request) -> web.Response:
@@ -67,8 +67,11 @@ class DiagnosisRoutes:
 
 
 async def diagnosis_of(record: JobRecord, coordinator: Measured, now: float) -> Diagnosis:
-    """Judge what has been reported of the present attempt of a job, in a thread: of thousands of
-    subtasks that all wait for each other it takes a second, in which workers must be heard."""
+    """Diagnose the present attempt of a job from the reported statistics.
+
+    Runs in a thread: for thousands of subtasks that all wait for each other it takes a second,
+    during which the coordinator must handle messages of workers.
+    """
     history = coordinator.metrics.history
     tasks = present_tasks(record, history)
     ids = {one.worker_id for one in tasks.values()}
@@ -88,7 +91,7 @@ async def diagnosis_of(record: JobRecord, coordinator: Measured, now: float) -> 
 def present_tasks(
     record: JobRecord, history: History, refreshes: int = REFRESHES
 ) -> dict[TaskKey, TaskReading]:
-    """What has been reported of the subtasks of the present attempt, each since it was deployed."""
+    """Return the reports of the present attempt's subtasks, each since its deployment."""
     execution = record.execution
     return {
         subtask: reading
@@ -119,7 +122,7 @@ def _worker_reading(
 def _checkpoint_readings(
     record: JobRecord, now: float, seconds: float
 ) -> Iterator[CheckpointReading]:
-    """Those under way, and those that ended in the last so many seconds."""
+    """Yield the checkpoints under way, and those that ended within the last ``seconds``."""
     for pending in record.checkpoints.pending:
         yield CheckpointReading(
             pending.checkpoint_id,
@@ -144,7 +147,7 @@ def _checkpoint_readings(
 
 
 def failure_readings(record: JobRecord, now: float) -> Iterator[FailureReading]:
-    """Those after which the job began again, or is to; the last one first."""
+    """Yield the failures that led to a restart, past or pending, latest first."""
     if record.ended_at is None:
         for attempt in reversed(record.attempts):
             for cause, at in attempt.all_failures():
@@ -154,7 +157,7 @@ def failure_readings(record: JobRecord, now: float) -> Iterator[FailureReading]:
 
 
 def topology_of(graph: JobGraph) -> Topology:
-    """The shape of a job without its functions."""
+    """Return the shape of a job without its functions."""
     vertices = [Vertex(one.id, one.name, one.parallelism, vertex_id(one)) for one in graph.vertices]
     exchanges = []
     for edge in graph.edges:

@@ -1,4 +1,4 @@
-"""What the requests of clients and workers have in common: the job in their path, and a body."""
+"""Helpers for requests of clients and workers: the job in the path, parameters and the body."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from flinknet.texts import printable
 __all__ = ["WAIT_MS_MAX", "chosen", "named_job", "read_body", "whole_number"]
 
 WAIT_MS_MAX = 60_000
-"""For which a request may wait for what it asks about."""
+"""Longest time for which a request may wait for its answer, in milliseconds."""
 
 
 def named_job(request: web.Request, dispatcher: Dispatcher) -> JobRecord:
-    """The job that the path names; 404 if it is unknown or forgotten."""
+    """Return the job that the path names; 404 if it is unknown or forgotten."""
     record = dispatcher.job(request.match_info["job"])
     if record is None:
         raise web.HTTPNotFound(text=printable(f"no job {request.match_info['job']}"))
@@ -29,8 +29,11 @@ def named_job(request: web.Request, dispatcher: Dispatcher) -> JobRecord:
 async def read_body(
     request: web.Request, timeout_ms: float, unless: Callable[[], bool] = lambda: False
 ) -> bytes:
-    """Return the whole body; 408 if it takes longer than ``timeout_ms`` in which this process
-    could read it, but not while ``unless`` is true."""
+    """Return the whole body; 408 if it takes longer than ``timeout_ms``.
+
+    Counts only time in which this process was able to read it, and no time in which ``unless`` is
+    true.
+    """
     try:
         async with patient_timeout(timeout_ms / 1000, unless):
             return await request.read()
@@ -42,7 +45,7 @@ async def read_body(
 
 
 def chosen(request: web.Request, name: str, choices: Sequence[str], otherwise: str) -> str:
-    """A parameter of the query that is one of ``choices``; ``otherwise`` without it."""
+    """Return a query parameter that is one of ``choices``, or ``otherwise`` without it."""
     text = request.query.get(name, otherwise)
     if text not in choices:
         raise ConfigurationError(f"{name} is {text[:20]!r}: choose {', '.join(choices)}")
@@ -50,7 +53,7 @@ def chosen(request: web.Request, name: str, choices: Sequence[str], otherwise: s
 
 
 def whole_number(request: web.Request, name: str) -> int:
-    """A parameter of the query; 0 without it."""
+    """Return a query parameter that is a whole number, or 0 without it."""
     text = request.query.get(name, "0")
     if not text.isdecimal() or len(text) > 9:
         raise ConfigurationError(f"{name} is {text[:20]!r}: write a whole number")

@@ -1,4 +1,4 @@
-"""How long latency markers take to come to operators, with the operators' names."""
+"""Latencies of markers from sources to operators, with the operators' names."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ __all__ = ["latency_rows"]
 
 
 def latency_rows(graph: JobGraph, subtasks: Iterable[SubtaskTotals]) -> list[dict[str, Any]]:
-    """A row for each histogram, in plain JSON types, times in milliseconds. ``source`` is null if
-    all sources count together, and ``source_subtask`` if their subtasks do."""
+    """Return a row per histogram, as plain JSON types; times are in milliseconds.
+
+    ``source`` is null if all sources are counted together, and ``source_subtask`` if all subtasks
+    of a source are.
+    """
     names = {one.uid: one.name for vertex in graph.vertices for one in vertex.operators}
     return [
         {

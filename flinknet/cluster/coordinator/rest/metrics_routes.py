@@ -1,12 +1,13 @@
-"""What Prometheus asks of the coordinator.
+"""The routes for Prometheus.
 
 ::
 
-    GET  /metrics                    the coordinator's own; those of workers are at the workers
-    GET  /metrics/targets            where to scrape all of them: HTTP service discovery
+    GET  /metrics                    the coordinator's own metrics; workers serve theirs
+    GET  /metrics/targets            all addresses to scrape: HTTP service discovery
 
-Both take the cluster token, as each worker's /metrics does: names of jobs and workers are in them.
-Prometheus sends it with ``authorization: credentials_file``, see ``deploy/prometheus.yml``.
+Both require the cluster token, as each worker's /metrics does, because they contain names of jobs
+and workers. Prometheus sends it with ``authorization: credentials_file``, see
+``deploy/prometheus.yml``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = ["Measured", "MetricsRoutes"]
 
 
 class Measured(Protocol):
-    """What these routes need of the coordinator."""
+    """The coordinator as these routes use it."""
 
     config: ClusterConfig
     dispatcher: Dispatcher
@@ -50,7 +51,7 @@ class MetricsRoutes:
         self._process = ProcessMeter(coordinator.now, machine.process_time_ns)
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to an application: nothing if metrics are off."""
+        """Return the routes to add to an application: none if metrics are disabled."""
         if not self._coordinator.config.metrics:
             return []
         return [

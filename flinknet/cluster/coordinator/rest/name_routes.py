@@ -1,19 +1,19 @@
-"""Where programs that embed the exchange say what they produce, and ask who produces what.
+"""Routes with which programs that embed the exchange publish partitions and look up producers.
 
 ::
 
-    POST   /api/v1/names             {"id", "job", "name", "worker_id", "address"}: says that a
-                                     worker produces a partition, for as long as the answer is not
-                                     at its end, to which the coordinator does not come
-    DELETE /api/v1/names/{id}        takes that back, before the connection is closed; with {"code",
-                                     "text", "unread", "remembered_ms"}: because it has failed
-                                     before the readers of the subpartitions "unread" had come
-    GET    /api/v1/names?job=J&name=N            {"addresses": [...], "failure": null}, in the order
-                                     of the workers' ids; with &producers=K&wait_ms=N: when there
-                                     are so many, or a failure was left for the reader of
-                                     &subpartition=S, {"code", "text"}, or after N ms
+    POST   /api/v1/names             {"id", "job", "name", "worker_id", "address"}: publishes the
+                                     producer of a partition for as long as the response is open;
+                                     the coordinator completes it only when it ends
+    DELETE /api/v1/names/{id}        withdraws the name, before the connection is closed; with
+                                     {"code", "text", "unread", "remembered_ms"}: the producer has
+                                     failed before the readers of subpartitions "unread" connected
+    GET    /api/v1/names?job=J&name=N            {"addresses": [...], "failure": null}, ordered by
+                                     worker id; with &producers=K&wait_ms=N: waits until K
+                                     producers exist, or a failure {"code", "text"} was left for
+                                     the reader of &subpartition=S, or N ms have passed
 
-The connection is the lease: a producer that is killed has closed it, and its name is gone.
+The connection is the lease: when a producer is killed, its connection closes and its name is gone.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ __all__ = ["NameRoutes"]
 _ID = re.compile(r"[0-9a-f]{32}")
 
 _TEXT_CHARACTERS_MAX = 1_000
-"""Of each text: more than any name has, which must fit into a handshake."""
+"""Limit for each text; more than any valid name has, since names must fit into a handshake."""
 
 
 class NameRoutes:
-    """The routes, with the names that they tell."""
+    """The routes, with the published names."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._timeout_ms = config.http_request_timeout_ms
         self._names = PublishedNames(config.failed_names_remembered_max)
         self._changed = asyncio.Event()
-        """Set, and replaced, after every change."""
+        """Set, and replaced by a new event, after every change."""
         self._closed = asyncio.Event()
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to an application."""
+        """Return the routes to add to an application."""
         return [
             web.post("/api/v1/names", self._publish),
             web.delete("/api/v1/names/{id}", self._withdraw),
@@ -63,7 +63,7 @@ class NameRoutes:
         ]
 
     async def close(self, application: web.Application) -> None:
-        """End every answer that would not end: the coordinator is about to."""
+        """End every open publication, because the coordinator is about to end."""
         self._closed.set()
 
     async def _publish(self, request: web.Request) -> web.StreamResponse:
@@ -73,7 +73,7 @@ class NameRoutes:
             self._names.publish(publication_id, published)
             self._change()
             await answer.prepare(request)
-            # Cancelled when the connection is gone.
+            # Cancelled when the connection closes.
             await self._closed.wait()
             return answer
         finally:
@@ -111,7 +111,7 @@ class NameRoutes:
 
 
 def _failure_said(body: bytes, now: float) -> LeftFailure:
-    """Return the failure that a producer leaves. Raises ConfigurationError for a wrong body."""
+    """Return the failure that a producer leaves; raise ConfigurationError for a malformed body."""
     fields = _fields(body, {"code", "text", "unread", "remembered_ms"})
     code, text, remembered_ms = fields["code"], fields["text"], fields["remembered_ms"]
     unread = fields["unread"]
@@ -144,7 +144,7 @@ def _fields(body: bytes, named: set[str]) -> dict[str, Any]:
 
 
 def _said(body: bytes) -> tuple[str, PublishedName]:
-    """Return what a producer publishes. Raises ConfigurationError for a wrong body."""
+    """Return the publication of a producer; raise ConfigurationError for a malformed body."""
     fields = _fields(body, {"id", "job", "name", "worker_id", "address"})
     for field, text in fields.items():
         if not isinstance(text, str) or len(text) > _TEXT_CHARACTERS_MAX:

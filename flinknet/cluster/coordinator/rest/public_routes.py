@@ -1,8 +1,8 @@
-"""What everyone who can reach the control plane may ask: it says nothing of jobs or addresses.
+"""Routes without access control; they reveal neither jobs nor addresses.
 
 ::
 
-    GET  /livez                      the event loop turns
+    GET  /livez                      200 while the event loop runs
     GET  /readyz                     200 once the expected workers have registered, else 503
 
 Every route here is open without the cluster token (``application.py``).
@@ -20,7 +20,7 @@ __all__ = ["PublicRoutes", "Readiness"]
 
 
 class Readiness(Protocol):
-    """What these routes need of the coordinator."""
+    """The coordinator as these routes use it."""
 
     config: ClusterConfig
 
@@ -34,7 +34,7 @@ class PublicRoutes:
         self._coordinator = coordinator
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to an application."""
+        """Return the routes to add to an application."""
         return [web.get("/livez", self._livez), web.get("/readyz", self._readyz)]
 
     async def _livez(self, request: web.Request) -> web.Response:

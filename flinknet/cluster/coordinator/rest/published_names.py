@@ -1,15 +1,14 @@
-"""Which partitions are produced where, as their producers say.
+"""Registry of the partitions that embedding programs produce, and of their addresses.
 
-They are programs that embed the exchange, and jobs that are joined with such.
+Producers are programs that embed the exchange, and jobs that are connected to such programs. No I/O
+and no clock. A name exists until its producer withdraws it or is gone. A new coordinator knows no
+names, and the producers publish them again. A producer that has lost its connection may publish its
+name again, under the same id, before the coordinator notices the loss. The end of the old
+connection therefore withdraws only the publication that was made over it.
 
-No I/O and no clock. A name belongs to whoever has said it, and is here until that one takes it back
-or is gone; a coordinator that is started anew knows none, and is told them again. A producer that
-has lost its connection may have said its name anew, under the same id, before the coordinator
-knows of the loss: the end of that connection takes back only what was said over it.
-
-A producer that has failed before its readers had come leaves its error as it takes its name back,
-for the readers of some subpartitions. Each of these readers gets it once. The number of errors is
-bounded, and so is the time for which each is kept.
+A producer that fails before its readers have connected leaves its error when it withdraws its name,
+for the readers of some subpartitions. Each of these readers gets the error once. The number of
+errors and their lifetime are bounded.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["LeftFailure", "PublishedName", "PublishedNames"]
 
 @dataclass(frozen=True)
 class PublishedName:
-    """What one producer says of one partition."""
+    """The publication of one partition by one producer."""
 
     job: str
     name: str
@@ -35,8 +34,8 @@ class PublishedName:
 class LeftFailure:
     """The error of a producer that has failed.
 
-    ``unread`` are the subpartitions whose readers have not got it, None if any reader may come.
-    From the time ``until`` on it means nothing.
+    ``unread`` are the subpartitions with a reader that has yet to get the error; None means any
+    reader. The error expires at the time ``until``.
     """
 
     code: int
@@ -46,8 +45,10 @@ class LeftFailure:
 
 
 class PublishedNames:
-    """The present names, each under the id that its producer has made up for it, and up to
-    ``failures_max`` errors of producers that are gone."""
+    """The present names, by the id that the producer has chosen, and errors of failed producers.
+
+    At most ``failures_max`` errors are kept.
+    """
 
     def __init__(self, failures_max: int) -> None:
         self._published: dict[str, PublishedName] = {}
@@ -57,13 +58,14 @@ class PublishedNames:
         return len(self._published)
 
     def publish(self, publication_id: str, published: PublishedName) -> None:
-        """A producer says where it is."""
+        """Publish the address of a producer."""
         self._published[publication_id] = published
+        # Errors that an earlier run of the same producer left do not apply any more.
         said = (published.job, published.name, published.worker_id)
         self._keep_failures(lambda name, _: (name.job, name.name, name.worker_id) != said)
 
     def leave(self, publication_id: str, failure: LeftFailure) -> None:
-        """Take the name of a producer that has failed back, and keep its error."""
+        """Withdraw the name of a producer that has failed, and keep its error."""
         published = self._published.pop(publication_id, None)
         if published is not None:
             self._failures.append((published, failure))
@@ -71,7 +73,7 @@ class PublishedNames:
     def take_failure(
         self, job: str, name: str, subpartition: int, now: float
     ) -> LeftFailure | None:
-        """Remove the errors that were left for the reader of a subpartition, and return one."""
+        """Return an error left for the reader of a subpartition, and drop all such errors."""
         self._keep_failures(lambda _, failure: failure.until > now)
         found = [
             failure
@@ -90,13 +92,15 @@ class PublishedNames:
         self._failures = deque(kept, self._failures.maxlen)
 
     def withdraw(self, publication_id: str, published: PublishedName | None = None) -> None:
-        """It says so no more; it may have been withdrawn before. With ``published``, the one that
-        was said: not if its producer has said it anew since."""
+        """Withdraw a name, if it has not been withdrawn before.
+
+        With ``published``, only that publication is withdrawn, not a later one under the same id.
+        """
         if published is None or self._published.get(publication_id) is published:
             self._published.pop(publication_id, None)
 
     def addresses(self, job: str, name: str) -> list[str]:
-        """Where the partition is produced, in the order of the workers' ids."""
+        """Return the addresses of a partition's producers, ordered by worker id."""
         found = [
             (one.worker_id, one.address)
             for one in self._published.values()

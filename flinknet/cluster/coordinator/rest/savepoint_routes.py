@@ -1,15 +1,15 @@
-"""What clients ask of savepoints, in the words of Flink's REST.
+"""The routes for savepoints, as in Flink's REST API.
 
 ::
 
     POST /v1/jobs/{job}/savepoints   {"target-directory": ...}: 202 {"request-id": ...}
     POST /v1/jobs/{job}/stop         {"targetDirectory": ..., "drain": false}: the same
-    GET  /v1/jobs/{job}/savepoints/{request}     what has become of either; with ?wait_ms=N: returns
-                                     when that is known, or after N ms
+    GET  /v1/jobs/{job}/savepoints/{request}     the outcome of either; with ?wait_ms=N: returns
+                                     when it is known, or after N ms
 
-With ``"triggerId"``, 32 hexadecimal digits, the client chooses the id of its request, and may send
-it again: to the coordinator in the place of one that is lost, too. A directory is a whole path or a
-URL; without one the savepoint is written to where the job's checkpoints are. 409 if not all
+With ``"triggerId"``, 32 hexadecimal digits, the client chooses the id of its request. It may then
+repeat the request, also to a coordinator that replaces a lost one. A directory is an absolute path
+or a URL. Without one, the savepoint is written to the job's checkpoint directory. 409 unless all
 subtasks of the job run.
 """
 
@@ -42,7 +42,7 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 
 class Savepoints(Protocol):
-    """What these routes need of the coordinator."""
+    """The coordinator as these routes use it."""
 
     config: ClusterConfig
     dispatcher: Dispatcher
@@ -64,7 +64,7 @@ class SavepointRoutes:
         self._coordinator = coordinator
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to an application."""
+        """Return the routes to add to an application."""
         return [
             web.post("/v1/jobs/{job}/savepoints", self._savepoint),
             web.post("/v1/jobs/{job}/stop", self._stop),

@@ -1,8 +1,8 @@
-"""The requests of workers to the coordinator beside their messages, over any transport.
+"""Requests of workers to the coordinator, other than control messages, over any transport.
 
-A request is late if its attempt is not the job's present one. An answer is late if no inquiry waits
-for it any more. Regions that were restarted alone are of the present attempt, under numbers of
-their own.
+A request is late if its attempt is not the present one of the job. An answer is late if no inquiry
+waits for it any more. Regions that were restarted alone belong to the present attempt, under
+numbers of their own.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["AnsweredRequests", "Attempts", "LateRequestError"]
 
 
 class LateRequestError(JobError):
-    """What a request asks for is not there any more."""
+    """The object of a request does not exist any more."""
 
 
 class Attempts(Workers, Protocol):
-    """What these requests need of the coordinator."""
+    """The coordinator as these requests use it."""
 
     dispatcher: Dispatcher
     answers: Inquiries[bytes]

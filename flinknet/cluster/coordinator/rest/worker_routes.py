@@ -1,17 +1,17 @@
-"""The routes of workers to the coordinator: their websocket, and bodies too large for it.
+"""The routes for workers: their websocket, and bodies that are too large for it.
 
 ::
 
     GET  /api/v1/worker              the websocket of messages.py
     GET  /api/v1/jobs/{job}/attempts/{attempt}/deployment/{worker}
     PUT  /api/v1/jobs/{job}/attempts/{attempt}/results/{worker}    of finished subtasks, in msgpack;
-                                     the answer says which are refused, and why
+                                     the answer lists refused results with reasons
     GET  /api/v1/jobs/{job}/attempts/{attempt}/committables
     PUT  /api/v1/workers/{worker}/answers/{request}          to a control message with a number
-    PUT  /api/v1/workers/{worker}/pulse                      it lives, and user code holds it up
+    PUT  /api/v1/workers/{worker}/pulse                      alive, but blocked by user code
 
-The body of a worker's request may take any time while the worker is there: its user code may hold
-it up, and the registry finds out if it is lost. A late request is a conflict (409).
+There is no time limit for the body of a request while its worker is registered, since user code may
+block the worker. The registry detects if the worker is lost. A late request is a conflict (409).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class WorkerRoutes:
         self._requests = AnsweredRequests(coordinator)
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to an application."""
+        """Return the routes to add to an application."""
         return [
             web.get("/api/v1/worker", self._worker),
             web.get(_ATTEMPT + "/deployment/{worker}", self._deployment),
@@ -77,7 +77,8 @@ class WorkerRoutes:
 
     async def _taken_results(self, request: web.Request) -> bytes:
         job_id, attempt = self._attempt(request)
-        self._requests.check(job_id, attempt)  # before the body is read, which may be long
+        # Checked before the body is read, which may be large.
+        self._requests.check(job_id, attempt)
         worker_id, body = request.match_info["worker"], await self._read_body(request)
         return await self._requests.take_results(job_id, attempt, worker_id, body)
 
@@ -97,7 +98,7 @@ class WorkerRoutes:
         return await read_body(request, timeout_ms, lambda: workers.is_there(worker_id))
 
     def _attempt(self, request: web.Request) -> tuple[str, int]:
-        """Return the attempt that the path names, of a job that there is."""
+        """Return job id and attempt number from the path; 404 if the job is unknown."""
         record = named_job(request, self._coordinator.dispatcher)
         return record.job_id, int(request.match_info["attempt"])
 

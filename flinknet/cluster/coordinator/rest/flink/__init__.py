@@ -1,1 +1,1 @@
-"""The coordinator as Flink's own clients and dashboards ask it: REST under ``/v1``."""
+"""The REST API under ``/v1`` for Flink's own clients and dashboards."""

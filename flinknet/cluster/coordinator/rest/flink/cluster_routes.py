@@ -1,11 +1,11 @@
-"""What Flink's clients ask of the cluster.
+"""The routes of Flink's clients for the cluster.
 
 ::
 
-    GET  /v1/config                  the version that is announced, features of the dashboard
+    GET  /v1/config                  the announced version, features of the dashboard
     GET  /v1/overview                counts of workers, slots and jobs
-    GET  /v1/taskmanagers            the workers that are there
-    GET  /v1/taskmanagers/{worker}   one of them, with its slots and its network memory
+    GET  /v1/taskmanagers            the present workers
+    GET  /v1/taskmanagers/{worker}   one worker, with its slots and its network memory
     GET  /v1/jobmanager/config       the options of the cluster
     GET  /v1/jobmanager/environment  the interpreter
     GET  /v1/jobmanager/metrics      with ?get=taskSlotsTotal,numRunningJobs the values
@@ -41,7 +41,7 @@ __all__ = ["ClusterRoutes", "Seen"]
 
 
 class Seen(Protocol):
-    """What these routes need of the coordinator."""
+    """The coordinator as these routes use it."""
 
     config: ClusterConfig
     dispatcher: Dispatcher
@@ -57,7 +57,7 @@ class ClusterRoutes:
         self._flink_version = coordinator.config.rest_flink_version
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to an application."""
+        """Return the routes to add to an application."""
         return [
             web.get("/v1/config", self._config),
             web.get("/v1/overview", self._overview),

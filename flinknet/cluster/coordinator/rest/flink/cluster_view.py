@@ -1,8 +1,8 @@
-"""The cluster as Flink's REST tells of it: what it is, counts, and its TaskManagers, the workers.
+"""The cluster in the formats of Flink's REST API: configuration, counts and TaskManagers.
 
-Views are plain JSON types. What the coordinator does not know of a worker is -1, which is Flink's
-word for an unknown resource; a worker has no JVM, whose memory is 0. Times are in milliseconds
-since 1970, sizes in bytes.
+Workers appear as TaskManagers. Views are plain JSON types. Values that the coordinator does not know
+of a worker are -1, which is Flink's value for an unknown resource. JVM memory is 0, since a worker has no JVM. Times are in
+milliseconds since 1970, sizes in bytes.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from flinknet.version import __version__
 __all__ = ["cluster_overview", "dashboard_configuration", "task_manager", "task_manager_details"]
 
 _REFRESH_MS = 3000
-"""How often the dashboard asks again. Flink: web.refresh-interval."""
+"""Milliseconds between two requests of the dashboard. Flink: web.refresh-interval."""
 
 _COMMIT = f"flinknet-{__version__}"
-"""What stands where Flink names the commit that it was built from."""
+"""The value in place of the commit from which Flink was built."""
 
 _UNKNOWN = -1
 
 
 def dashboard_configuration(flink_version: str, now: datetime) -> dict[str, Any]:
-    """Flink's DashboardConfiguration: what its web pages and some clients ask first; ``now`` has a
-    time zone."""
+    """Return Flink's DashboardConfiguration, which web pages and some clients request first.
+
+    ``now`` must have a time zone.
+    """
     offset = now.utcoffset()
     assert offset is not None, "the time zone of the coordinator is known"
     return {
@@ -51,7 +53,7 @@ def dashboard_configuration(flink_version: str, now: datetime) -> dict[str, Any]
 
 
 def cluster_overview(dispatcher: Dispatcher, flink_version: str) -> dict[str, Any]:
-    """Flink's ClusterOverviewWithVersion: counts of workers, slots and jobs."""
+    """Return Flink's ClusterOverviewWithVersion: counts of workers, slots and jobs."""
     workers = dispatcher.workers.registered()
     states = Counter(job.state for job in dispatcher.jobs())
     ended = {state: states.pop(state, 0) for state in JobState if state.is_terminal}
@@ -71,7 +73,7 @@ def cluster_overview(dispatcher: Dispatcher, flink_version: str) -> dict[str, An
 def task_manager(
     worker: WorkerRecord, heard_ms: int, pool: NetworkBufferPoolStatistics | None
 ) -> dict[str, Any]:
-    """Flink's TaskManagerInfo; ``pool`` is None until the worker has reported."""
+    """Return Flink's TaskManagerInfo; ``pool`` is None until the worker has reported."""
     network = _UNKNOWN if pool is None else pool.total_memory_bytes
     free = _UNKNOWN if pool is None else pool.available_memory_bytes
     return {
@@ -105,8 +107,10 @@ def task_manager(
 def task_manager_details(
     worker: WorkerRecord, heard_ms: int, reported: WorkerStatistics | None
 ) -> dict[str, Any]:
-    """Flink's TaskManagerDetailsInfo: with the slots that jobs have, the network memory, and the
-    garbage collector."""
+    """Return Flink's TaskManagerDetailsInfo.
+
+    It adds the slots that jobs occupy, the network memory, and the garbage collector.
+    """
     pool = None if reported is None else reported.network_pool
     slots = [
         {"jobId": job_id, "resource": _resource(_UNKNOWN)}
@@ -124,7 +128,7 @@ def task_manager_details(
 
 
 def _resource(network: int) -> dict[str, Any]:
-    """Flink's ResourceProfileInfo."""
+    """Return Flink's ResourceProfileInfo."""
     return {
         "cpuCores": float(_UNKNOWN),
         "taskHeapMemory": _UNKNOWN,
@@ -136,7 +140,7 @@ def _resource(network: int) -> dict[str, Any]:
 
 
 def _metrics(pool: NetworkBufferPoolStatistics | None) -> dict[str, Any]:
-    """Flink's TaskManagerMetricsInfo, which names the segments of the network memory twice."""
+    """Return Flink's TaskManagerMetricsInfo, which has the segments of the network memory twice."""
     java = ("heap", "nonHeap")
     sizes = ("Used", "Committed", "Max")
     buffers = ("directCount", "directUsed", "directMax", "mappedCount", "mappedUsed", "mappedMax")
@@ -158,7 +162,7 @@ def _metrics(pool: NetworkBufferPoolStatistics | None) -> dict[str, Any]:
 
 
 def _collectors(garbage: GarbageTotals) -> list[dict[str, Any]]:
-    """Flink's GarbageCollectorInfo: the generations by name."""
+    """Return Flink's GarbageCollectorInfo: the generations by name."""
     return [
         {"name": name, "count": one.collections, "time": round(1000 * one.seconds)}
         for name, one in garbage.collectors().items()

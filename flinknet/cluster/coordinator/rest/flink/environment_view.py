@@ -1,4 +1,4 @@
-"""How the coordinator and a job are set up, as Flink's REST tells of it: plain JSON types."""
+"""Configuration of the coordinator and of jobs, in the formats of Flink's REST API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECTION = "cluster."
 
 
 def coordinator_configuration(config: ClusterConfig) -> list[dict[str, str]]:
-    """Flink's ConfigurationInfo: each option of the cluster and what it is."""
+    """Return Flink's ConfigurationInfo: each option of the cluster and its value."""
     return [
         {"key": name, "value": str(attrgetter(name.removeprefix(_SECTION))(config))}
         for name in options()
@@ -26,7 +26,7 @@ def coordinator_configuration(config: ClusterConfig) -> list[dict[str, str]]:
 
 
 def coordinator_environment() -> dict[str, Any]:
-    """Flink's EnvironmentInfo: where it names the JVM stands the interpreter."""
+    """Return Flink's EnvironmentInfo, with the Python interpreter in place of the JVM."""
     return {
         "jvm": {"version": INTERPRETER, "arch": platform.machine(), "options": []},
         "classpath": [],
@@ -34,7 +34,10 @@ def coordinator_environment() -> dict[str, Any]:
 
 
 def job_configuration(record: JobRecord) -> dict[str, Any]:
-    """Flink's JobConfigInfo. Operators of a chain hand on the same objects."""
+    """Return Flink's JobConfigInfo.
+
+    Object reuse is on, because chained operators pass the same objects on.
+    """
     shape = record.submission.shape
     return {
         "jid": record.job_id,

@@ -1,8 +1,8 @@
-"""Why attempts of a job have failed, as Flink's REST tells of it.
+"""The failures of a job, in the format of Flink's REST API.
 
-An attempt that has failed is one entry of the history, and so is a failure of some of its regions
-after which the others went on; the latest first. What is told of the last
-failure beside it, ``root-exception``, is for older clients. Views are plain JSON types.
+Each failed attempt is one entry of the history. A failure of some regions, after which the others
+went on, is an entry as well. The latest entry comes first. ``root-exception`` repeats the last
+failure for older clients. Views are plain JSON types.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from flinknet.cluster.coordinator.workers.worker_registry import WorkerRecord
 __all__ = ["EXCEPTIONS_DEFAULT", "job_exceptions"]
 
 EXCEPTIONS_DEFAULT = 20
-"""Failures that are told if nobody says how many (Flink's JobExceptionsHandler)."""
+"""Number of failures to return by default (Flink's JobExceptionsHandler)."""
 
 
 def job_exceptions(
     record: JobRecord, workers: Mapping[str, WorkerRecord], limit: int = EXCEPTIONS_DEFAULT
 ) -> dict[str, Any]:
-    """Flink's JobExceptionsInfoWithHistory; ``workers`` are those that are known, by id."""
+    """Return Flink's JobExceptionsInfoWithHistory; ``workers`` are the known workers by id."""
     failures = [one for attempt in reversed(record.attempts) for one in attempt.all_failures()]
     told = [_entry(record, cause, at, workers) for cause, at in failures[:limit]]
     is_cut = len(failures) > len(told)

@@ -1,4 +1,4 @@
-"""What Flink's clients ask of jobs.
+"""The routes of Flink's clients for jobs.
 
 ::
 
@@ -7,15 +7,15 @@
     GET   /v1/jobs/{job}             details: vertices, counts, plan
     GET   /v1/jobs/{job}/plan
     GET   /v1/jobs/{job}/status
-    GET   /v1/jobs/{job}/execution-result    how it has ended, once it has
+    GET   /v1/jobs/{job}/execution-result    the result, once the job has ended
     GET   /v1/jobs/{job}/config
-    GET   /v1/jobs/{job}/exceptions  with ?maxExceptions=N at most so many failures
-    GET   /v1/jobs/{job}/accumulators    none: jobs have none here
-    GET   /v1/jobs/{job}/metrics     with ?get=numRestarts,uptime the values; latencies, too
+    GET   /v1/jobs/{job}/exceptions  with ?maxExceptions=N at most N failures
+    GET   /v1/jobs/{job}/accumulators    always empty: flinknet has no accumulators
+    GET   /v1/jobs/{job}/metrics     with ?get=numRestarts,uptime the values; includes latencies
     PATCH /v1/jobs/{job}?mode=cancel 202, or 409 if the job has ended otherwise: ``flink cancel``
 
-Savepoints and checkpoints of jobs are in ``savepoint_routes.py`` and ``checkpoint_routes.py``,
-their vertices in ``vertex_routes.py``.
+``savepoint_routes.py``, ``checkpoint_routes.py`` and ``vertex_routes.py`` have the savepoints,
+checkpoints and vertices of jobs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _APPLICATION_STATUS = {
 
 
 def job_result(record: JobRecord) -> dict[str, Any]:
-    """Flink's JobExecutionResultResponseBody. What a job has collected is not in it."""
+    """Return Flink's JobExecutionResultResponseBody, without the job's collected records."""
     if record.ended_at is None:
         return {"status": {"id": "IN_PROGRESS"}}
     result: dict[str, Any] = {
@@ -70,7 +70,7 @@ def job_result(record: JobRecord) -> dict[str, Any]:
 
 
 class Ruled(Protocol):
-    """What these routes need of the coordinator."""
+    """The coordinator as these routes use it."""
 
     dispatcher: Dispatcher
     metrics: MetricStore
@@ -87,7 +87,7 @@ class JobRoutes:
         self._dispatcher = coordinator.dispatcher
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to an application."""
+        """Return the routes to add to an application."""
         return [
             web.get("/v1/jobs", self._jobs),
             web.get("/v1/jobs/overview", self._overview),

@@ -1,10 +1,10 @@
-"""A job as Flink's REST tells of it: a row of the overview, its details, its plan.
+"""A job in the formats of Flink's REST API: a row of the overview, its details, its plan.
 
-Views are plain JSON types, made of a record and a time of the coordinator's clock. Times are told
-in milliseconds since 1970, durations in milliseconds; -1 is what has not come about.
+Views are plain JSON types, made from a record and a time of the coordinator's clock. Times are in
+milliseconds since 1970, durations in milliseconds; -1 means not yet.
 
-All subtasks of an attempt are deployed together: that is when each vertex starts. What is told of
-vertices is of the present attempt.
+Vertices describe the present attempt. All subtasks of an attempt are deployed together, so all
+vertices have the same start time.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ __all__ = [
 
 
 def vertex_id(vertex: JobVertex) -> str:
-    """Flink's JobVertexID, which is that of the chain's first operator."""
+    """Return Flink's JobVertexID: that of the chain's first operator."""
     return hex_id(vertex.operators[0].uid)
 
 
 def job_overview(record: JobRecord, now: float) -> dict[str, Any]:
-    """Flink's JobDetails: one row of the list of jobs."""
+    """Return Flink's JobDetails: one row of the list of jobs."""
     counts = Counter(task_states(record).values())
     tasks = {state.lower(): counts[state] for state in EXECUTION_STATES}
     return {
@@ -58,7 +58,7 @@ def job_overview(record: JobRecord, now: float) -> dict[str, Any]:
 
 
 def job_details(record: JobRecord, now: float) -> dict[str, Any]:
-    """Flink's JobDetailsInfo: everything about a job at one moment."""
+    """Return Flink's JobDetailsInfo: everything about a job at one moment."""
     vertices = _vertices(record, now)
     statuses = Counter(vertex["status"] for vertex in vertices)
     return {
@@ -78,7 +78,7 @@ def job_details(record: JobRecord, now: float) -> dict[str, Any]:
 
 
 def job_plan(record: JobRecord) -> dict[str, Any]:
-    """The job graph: vertices, and what each reads from which."""
+    """Return the job graph: the vertices, and the inputs of each."""
     shape = record.submission.shape
     ids = {vertex.id: vertex_id(vertex) for vertex in shape.vertices}
     nodes = []
@@ -106,7 +106,7 @@ def job_plan(record: JobRecord) -> dict[str, Any]:
 
 
 def end_ms(record: JobRecord, subtasks: Sequence[SubtaskKey]) -> int:
-    """When the last of some subtasks came to its end; -1 if one of them has not."""
+    """Return when the last of some subtasks ended; -1 if one of them has not."""
     present = record.present
     ends = [present.finished_at.get(subtask, present.ended_at) for subtask in subtasks]
     known = [at for at in ends if at is not None]
@@ -114,7 +114,7 @@ def end_ms(record: JobRecord, subtasks: Sequence[SubtaskKey]) -> int:
 
 
 def io_metrics_view(metrics: IOMetrics, *, is_complete: bool) -> dict[str, Any]:
-    """Flink's IOMetricsInfo; ``is_complete`` says whether the numbers are of all subtasks."""
+    """Return Flink's IOMetricsInfo; ``is_complete`` says whether all subtasks are counted."""
     counters = {
         "read-bytes": metrics.bytes_in,
         "write-bytes": metrics.bytes_out,
@@ -131,7 +131,7 @@ def io_metrics_view(metrics: IOMetrics, *, is_complete: bool) -> dict[str, Any]:
 
 
 def total_io_metrics(record: JobRecord, subtasks: Sequence[SubtaskKey]) -> dict[str, Any]:
-    """The IOMetricsInfo of some subtasks together."""
+    """Return the IOMetricsInfo of some subtasks together."""
     counters = record.present.counters
     counted = [counters[subtask] for subtask in subtasks if subtask in counters]
     return io_metrics_view(IOMetrics.total(counted), is_complete=len(counted) == len(subtasks))
@@ -144,7 +144,7 @@ def _job_span(record: JobRecord, now: float) -> dict[str, int]:
 
 
 def span(start: int, end: int, now: int) -> dict[str, int]:
-    """How long something has lasted, or lasts."""
+    """Return start, end and duration; ``now`` is the end of a span that still lasts."""
     return {
         "start-time": start,
         "end-time": end,

@@ -1,7 +1,7 @@
-"""Metrics as Flink's REST tells of them: names, values as texts, or aggregated over subtasks.
+"""Metrics in the formats of Flink's REST API: names, values as text, or aggregates over subtasks.
 
-Without ``get`` the names are told, with it those of the names that exist. ``subtasks`` names some
-by index, ``0-3,7``; ``agg`` which aggregates are told.
+Without ``get`` the answer has all names. With ``get`` it has the values of the given names that
+exist. ``subtasks`` selects subtasks by index (``0-3,7``), and ``agg`` selects the aggregates.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
 def chosen_names(text: str | None) -> list[str] | None:
-    """Names with commas between them; None without any."""
+    """Return the names in a comma-separated text; None without a text."""
     return None if text is None else [name for name in text.split(",") if name]
 
 
 def metric_list(values: Values, get: Collection[str] | None) -> list[dict[str, str]]:
-    """Flink's MetricCollectionResponseBody."""
+    """Return Flink's MetricCollectionResponseBody."""
     if get is None:
         return [{"id": name} for name in sorted(values)]
     return [{"id": name, "value": _text(values[name])} for name in get if name in values]
 
 
 def subtask_values(subtasks: Sequence[SubtaskTotals]) -> dict[str, float]:
-    """The values of a vertex, each name behind the index of its subtask: ``0.numRecordsIn``."""
+    """Return the values of a vertex, with the subtask index in each name: ``0.numRecordsIn``."""
     return {
         f"{one.subtask_index}.{name}": value
         for one in subtasks
@@ -57,7 +57,7 @@ def subtask_values(subtasks: Sequence[SubtaskTotals]) -> dict[str, float]:
 
 
 def watermark_list(subtasks: Sequence[SubtaskTotals]) -> list[dict[str, str]]:
-    """Event time at the inputs of a vertex's subtasks, as metrics; a source has none."""
+    """Return the event time at the inputs of a vertex's subtasks as metrics; sources have none."""
     names = [f"{one.subtask_index}.currentInputWatermark" for one in subtasks]
     return metric_list(subtask_values(subtasks), names)
 
@@ -68,7 +68,10 @@ def aggregated_metrics(
     aggregates: Collection[str] | None = None,
     subtasks: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Flink's AggregatedMetricsResponseBody; ConfigurationError says what is asked wrongly."""
+    """Return Flink's AggregatedMetricsResponseBody.
+
+    Raises ConfigurationError for invalid parameters.
+    """
     chosen = [one for one in tasks if subtasks is None or _is_in(one.subtask_index, subtasks)]
     rows = [task_values(one) for one in chosen]
     names = sorted({name for row in rows for name in row})

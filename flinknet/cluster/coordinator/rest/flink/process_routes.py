@@ -1,17 +1,18 @@
-"""What Flink's clients and its dashboard ask of single processes: what they have logged and
-printed, and where their threads and tasks are.
+"""The routes of Flink's clients and its dashboard for single processes.
+
+They return the log, the standard output, and the stacks of threads and tasks.
 
 ::
 
-    GET  /v1/taskmanagers/{worker}/logs             what there is
+    GET  /v1/taskmanagers/{worker}/logs             the names of its texts
     GET  /v1/taskmanagers/{worker}/logs/{name}      one of these texts
-    GET  /v1/taskmanagers/{worker}/log              what it has logged
-    GET  /v1/taskmanagers/{worker}/stdout           what it has printed
+    GET  /v1/taskmanagers/{worker}/log              its log
+    GET  /v1/taskmanagers/{worker}/stdout           its standard output
     GET  /v1/taskmanagers/{worker}/thread-dump      its threads, and the tasks of its event loop
-    GET  /v1/jobmanager/...                         the same of the coordinator
+    GET  /v1/jobmanager/...                         the same for the coordinator
 
-The worker is asked in its event loop: one whose loop is held up answers when that turns again, or
-too late (504). Who holds it up is in ``/api/v1/jobs/{job}/diagnosis``.
+A worker answers from its event loop. A worker with a blocked loop answers once the loop runs again,
+or too late (504). The diagnosis (``/api/v1/jobs/{job}/diagnosis``) shows the cause.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = ["Outspoken", "ProcessRoutes"]
 
 
 class Outspoken(Protocol):
-    """What these routes need of the coordinator."""
+    """The coordinator as these routes use it."""
 
     config: ClusterConfig
     dispatcher: Dispatcher
@@ -50,7 +51,7 @@ class ProcessRoutes:
         self._coordinator = coordinator
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to an application."""
+        """Return the routes to add to an application."""
         worker, mine = "/v1/taskmanagers/{worker}", "/v1/jobmanager"
         return [
             web.get(f"{worker}/logs", self._list),
@@ -88,7 +89,7 @@ class ProcessRoutes:
         return _dumped(thread_dump(asyncio.get_running_loop(), depth_max))
 
     async def _ask(self, request: web.Request, question: Callable[[int], Message]) -> Any:
-        """What the worker that the path names answers; 404 if it is not there."""
+        """Return the answer of the worker that the path names; 404 if it is not present."""
         worker_id = request.match_info["worker"]
         worker = self._coordinator.dispatcher.workers.get(worker_id)
         if worker is None or worker.is_lost:
@@ -107,14 +108,14 @@ class ProcessRoutes:
 
 
 def _name_in(request: web.Request, process: str) -> str:
-    """Which text is asked for: by its name, or as the log or the standard output."""
+    """Return the name of the requested text: as given, or of the log or the standard output."""
     kind = request.path.rpartition("/")[2]
     named = {"log": f"{process}.log", "stdout": f"{process}.out"}
     return request.match_info.get("name") or named[kind]
 
 
 def _log_list(files: Iterable[KeptFile]) -> web.Response:
-    """Flink's LogListInfo."""
+    """Return Flink's LogListInfo."""
     rows = [
         {"name": one.name, "size": one.size, "mtime": round(1000 * one.modified_s)} for one in files
     ]
@@ -128,6 +129,6 @@ def _text(name: str, body: bytes | None) -> web.Response:
 
 
 def _dumped(infos: Iterable[ThreadInfo]) -> web.Response:
-    """Flink's ThreadDumpInfo."""
+    """Return Flink's ThreadDumpInfo."""
     rows = [{"threadName": one.name, "stringifiedThreadInfo": one.text} for one in infos]
     return web.json_response({"threadInfos": rows})

@@ -1,7 +1,7 @@
-"""What was seen of a vertex's stacks as Flink's REST tells it: a flame graph, and the backpressure
-of before 1.13.
+"""Stack samples of a vertex in the formats of Flink's REST API.
 
-Views are plain JSON types.
+These are the flame graph, and the backpressure by samples of Flink before 1.13. Views are plain
+JSON types.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from flinknet.metrics.task_times import BackpressureLevel
 __all__ = ["FlameGraphType", "flame_graph", "sampled_backpressure"]
 
 _ENDED, _WAITING = -1, -3
-"""What stands for the time of samples that there are not (Flink's VertexFlameGraph)."""
+"""Timestamps in place of missing samples (Flink's VertexFlameGraph)."""
 
 _LEVELS = list(BackpressureLevel)
 
 
 class FlameGraphType(Enum):
-    """Which stacks are in it."""
+    """The kind of stacks in a flame graph."""
 
     FULL = "all"
     ON_CPU = "those that used the CPU"
     OFF_CPU = "those that waited"
 
     def has(self, *, is_on_cpu: bool) -> bool:
-        """Whether such a stack is in it."""
+        """Return whether a flame graph of this type includes such a stack."""
         return self is FlameGraphType.FULL or is_on_cpu is (self is FlameGraphType.ON_CPU)
 
 
@@ -42,8 +42,10 @@ def flame_graph(
     kind: FlameGraphType,
     subtask_index: int | None = None,
 ) -> dict[str, Any]:
-    """Flink's VertexFlameGraph, of all subtasks or one; without data while there are no samples,
-    and when the job has ended."""
+    """Return Flink's VertexFlameGraph, of all subtasks or of one.
+
+    It has no data while there are no samples, and after the end of the job.
+    """
     if record.state.is_terminal:
         return {"endTimestamp": _ENDED, "data": None}
     if sampled is None:
@@ -57,8 +59,11 @@ def flame_graph(
 
 
 def sampled_backpressure(record: JobRecord, sampled: SampledVertex | None) -> dict[str, Any]:
-    """Flink's JobVertexBackPressureInfo of before 1.13: in which part of the samples a subtask
-    waited for an output buffer. ``deprecated`` is its word for nothing yet."""
+    """Return Flink's JobVertexBackPressureInfo in the format before 1.13.
+
+    Its ratio is the share of samples in which a subtask waited for an output buffer. ``deprecated``
+    is Flink's status for no samples yet.
+    """
     if sampled is None:
         return {"status": "deprecated", "subtasks": None} | level_of(None) | {"end-timestamp": None}
     looks = sampled.samples.looks()

@@ -1,6 +1,6 @@
-"""The states of jobs and subtasks in Flink's words, and those of a vertex that follow from them.
+"""States of jobs and subtasks in Flink's terms, and states of vertices derived from them.
 
-Flink knows no state for a job that is deployed or whose sinks are committed: both are RUNNING.
+Flink has no states for the deployment of a job or the commit of its sinks: both are RUNNING.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ _STOPS = (JobState.FAILING, JobState.CANCELLING)
 
 
 def job_status(state: JobState) -> str:
-    """The name of Flink's JobStatus."""
+    """Return the name of Flink's JobStatus."""
     return "RUNNING" if state in _RUNS else state.value
 
 
 def status_times(record: JobRecord) -> dict[str, int]:
-    """When the job came to each JobStatus, in milliseconds since 1970; 0 for never."""
+    """Return when the job entered each JobStatus, in milliseconds since 1970; 0 for never."""
     times = dict.fromkeys(_JOB_STATUSES, 0)
     times["INITIALIZING"] = times["CREATED"] = record.wall_ms(record.submitted_at)
     since = record.state_since
     for state, at in since.items():
         times[job_status(state)] = record.wall_ms(at)
-    # One that was resumed may never have been deployed here.
+    # A resumed job may never have been deployed by this coordinator.
     began = next((since[state] for state in _RUNS if state in since), None)
     if began is not None:
         times["RUNNING"] = record.wall_ms(began)
@@ -66,7 +66,7 @@ def status_times(record: JobRecord) -> dict[str, int]:
 
 
 def task_states(record: JobRecord) -> dict[tuple[int, int], str]:
-    """The ExecutionState of each subtask of the present attempt, by vertex and index."""
+    """Return the ExecutionState of each subtask of the present attempt, by vertex and index."""
     stops = record.execution.state in _STOPS
     return {
         subtask: _task_state(state, stops)
@@ -79,8 +79,10 @@ def _task_state(state: SubtaskState, stops: bool) -> str:
 
 
 def aggregate_state(counts: Counter[str]) -> str:
-    """What a vertex is said to be whose subtasks are in these states (Flink's
-    ExecutionJobVertex.getAggregateJobVertexState)."""
+    """Return the state of a vertex with subtasks in these states.
+
+    Flink: ExecutionJobVertex.getAggregateJobVertexState.
+    """
     for state in ("FAILED", "CANCELING", "CANCELED", "RUNNING"):
         if counts[state]:
             return state

@@ -1,21 +1,21 @@
-"""What Flink's clients and its dashboard ask of the vertices of a job.
+"""The routes of Flink's clients and its dashboard for the vertices of a job.
 
 ::
 
     GET  /v1/jobs/{job}/vertices/{vertex}                     its subtasks
-    GET  /v1/jobs/{job}/vertices/{vertex}/taskmanagers        them by worker
-    GET  /v1/jobs/{job}/vertices/{vertex}/subtasktimes        when each came to each state
-    GET  /v1/jobs/{job}/vertices/{vertex}/backpressure        by time, as from Flink 1.13 on
-    GET  /v1/jobs/{job}/vertices/{vertex}/backpressure?by=samples    as before
+    GET  /v1/jobs/{job}/vertices/{vertex}/taskmanagers        its subtasks by worker
+    GET  /v1/jobs/{job}/vertices/{vertex}/subtasktimes        time at which each entered each state
+    GET  /v1/jobs/{job}/vertices/{vertex}/backpressure        by time, as since Flink 1.13
+    GET  /v1/jobs/{job}/vertices/{vertex}/backpressure?by=samples    as before Flink 1.13
     GET  /v1/jobs/{job}/vertices/{vertex}/flamegraph          ?type=FULL|ON_CPU|OFF_CPU
          &subtaskindex=N                                      of one subtask
     GET  /v1/jobs/{job}/vertices/{vertex}/watermarks          event time at each subtask's inputs
     GET  /v1/jobs/{job}/vertices/{vertex}/metrics             with ?get=0.numRecordsIn the values
     GET  /v1/jobs/{job}/vertices/{vertex}/subtasks/metrics    with ?get=numRecordsIn aggregates
 
-What comes of samples takes some seconds when nobody has asked of late: as in Flink the answer is
-that there is nothing yet. ``wait_ms`` waits for it for so long, and ``again=1`` asks for new
-samples whatever there are.
+Samples take some seconds if there were no recent requests. As in Flink, the answer then says that
+there are none yet. ``wait_ms`` waits for them at most that long, and ``again=1`` takes new samples
+in any case.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ View: TypeAlias = Callable[
 
 
 class Sampling(Measured, Protocol):
-    """What these routes need of the coordinator."""
+    """The coordinator as these routes use it."""
 
     stacks: StackSampleStore
 
@@ -83,7 +83,7 @@ class VertexRoutes:
         self._dispatcher: Dispatcher = coordinator.dispatcher
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to an application."""
+        """Return the routes to add to an application."""
         vertex = "/v1/jobs/{job}/vertices/{vertex}"
         return [
             web.get(vertex, self._viewed(vertex_details)),
@@ -97,7 +97,7 @@ class VertexRoutes:
         ]
 
     def _viewed(self, view: View) -> Handler:
-        """A route that answers with a view of the vertex and its workers."""
+        """Return a handler that answers with a view of the vertex and its workers."""
 
         async def answer(request: web.Request) -> web.Response:
             record, vertex = self._named(request)
@@ -116,7 +116,7 @@ class VertexRoutes:
 
     async def _flame_graph(self, request: web.Request) -> web.Response:
         record, vertex = self._named(request)
-        # Flink takes the kinds in small letters, too.
+        # Flink accepts the types in lower case as well.
         kinds = [spelled for kind in FlameGraphType for spelled in (kind.name, kind.name.lower())]
         kind = FlameGraphType[chosen(request, "type", kinds, FlameGraphType.FULL.name).upper()]
         index = whole_number(request, "subtaskindex") if "subtaskindex" in request.query else None

@@ -1,8 +1,8 @@
-"""A vertex as Flink's REST tells of it: its subtasks, and how backpressured they are.
+"""A vertex in the formats of Flink's REST API: its subtasks and their backpressure.
 
-Views are plain JSON types. What is told is of the present attempt; subtasks are listed by index.
-They are deployed together and run from when all of them are; -1 is a state that does not exist here
-or has not been reached.
+Views are plain JSON types. They describe the present attempt, with subtasks ordered by index.
+Subtasks are deployed together, and start to run once all of them are deployed. -1 stands for a
+state that does not exist here or has not been reached.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 Workers = Mapping[str, WorkerRecord]
-"""Those that are known, by id."""
+"""The known workers, by id."""
 
 _PERCENTILES = {"median": 0.5, "p25": 0.25, "p75": 0.75, "p95": 0.95}
 
@@ -49,14 +49,14 @@ _LEVELS = list(BackpressureLevel)
 
 
 def find_vertex(record: JobRecord, vid: str) -> JobVertex | None:
-    """The vertex of that id, or None."""
+    """Return the vertex with this id, or None."""
     return next((one for one in record.submission.shape.vertices if vertex_id(one) == vid), None)
 
 
 def subtasks_of(
     record: JobRecord, vertex: JobVertex, reported: Iterable[SubtaskTotals]
 ) -> list[SubtaskTotals]:
-    """Of all that was reported of the job, what is of the vertex in the present attempt."""
+    """Return the reports about a vertex in the present attempt, out of all reports of the job."""
     numbers = [record.execution.number_of((vertex.id, i)) for i in range(vertex.parallelism)]
     found = [
         one
@@ -69,7 +69,7 @@ def subtasks_of(
 def vertex_details(
     record: JobRecord, vertex: JobVertex, workers: Workers, now: float
 ) -> dict[str, Any]:
-    """Flink's JobVertexDetailsInfo."""
+    """Return Flink's JobVertexDetailsInfo."""
     subtasks = _subtasks(record, vertex, workers, now)
     return {
         "id": vertex_id(vertex),
@@ -85,7 +85,7 @@ def vertex_details(
 def vertex_task_managers(
     record: JobRecord, vertex: JobVertex, workers: Workers, now: float
 ) -> dict[str, Any]:
-    """Flink's JobVertexTaskManagersInfo: the subtasks by the worker that they are on."""
+    """Return Flink's JobVertexTaskManagersInfo: the subtasks by worker."""
     by_worker: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for subtask in _subtasks(record, vertex, workers, now):
         by_worker[subtask["taskmanager-id"]].append(subtask)
@@ -113,7 +113,7 @@ def vertex_task_managers(
 def vertex_times(
     record: JobRecord, vertex: JobVertex, workers: Workers, now: float
 ) -> dict[str, Any]:
-    """Flink's SubtasksTimesInfo: when each subtask came to each state, 0 for never."""
+    """Return Flink's SubtasksTimesInfo: when each subtask entered each state, 0 for never."""
     rows = []
     for subtask in _subtasks(record, vertex, workers, now):
         start, end = subtask["start-time"], subtask["end-time"]
@@ -131,7 +131,7 @@ def vertex_times(
 def _subtasks(
     record: JobRecord, vertex: JobVertex, workers: Workers, now: float
 ) -> list[dict[str, Any]]:
-    """Flink's SubtaskExecutionAttemptDetailsInfo of each subtask."""
+    """Return Flink's SubtaskExecutionAttemptDetailsInfo of each subtask."""
     states = task_states(record)
     now_ms = record.wall_ms(now)
     subtasks = []
@@ -160,8 +160,10 @@ def _subtasks(
 def vertex_backpressure(
     record: JobRecord, subtasks: Sequence[SubtaskTotals], now: float
 ) -> dict[str, Any]:
-    """Flink's JobVertexBackPressureInfo of what subtasks have reported; ``deprecated`` is its word
-    for nothing yet."""
+    """Return Flink's JobVertexBackPressureInfo from the reports of subtasks.
+
+    ``deprecated`` is Flink's status for no data yet.
+    """
     if not subtasks:
         return {"status": "deprecated", "subtasks": None} | level_of(None) | {"end-timestamp": None}
     levels = [one.times.backpressure_level for one in subtasks]
@@ -182,7 +184,7 @@ def vertex_backpressure(
 
 
 def level_of(level: BackpressureLevel | None) -> dict[str, str | None]:
-    """By both names that Flink's answers have had for it."""
+    """Return a level under both names that Flink's answers have used."""
     name = None if level is None else level.name.lower()
     return {"backpressure-level": name, "backpressureLevel": name}
 
@@ -196,7 +198,7 @@ def _ratios(times: TaskTimesStatistics) -> dict[str, float]:
 
 
 def _durations(record: JobRecord, key: SubtaskKey, end: int, now_ms: int) -> dict[str, int]:
-    """How long a subtask was in each state before its last one, in milliseconds."""
+    """Return the time that a subtask spent in each state so far, in milliseconds."""
     begun = record.present.begun_at_of(key)
     runs_since = record.state_since.get(JobState.RUNNING, -1.0)
     start = record.wall_ms(begun)
@@ -220,13 +222,13 @@ def _all_aggregated(subtasks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _aggregated(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """Each number over all subtasks (Flink's AggregatedTaskDetailsInfo)."""
+    """Aggregate each number over all subtasks (Flink's AggregatedTaskDetailsInfo)."""
     names = [name for name, value in rows[0].items() if not isinstance(value, bool)]
     return {name: _statistics(sorted(int(row[name]) for row in rows)) for name in names}
 
 
 def _statistics(ordered: Sequence[int]) -> dict[str, int]:
-    """Flink's MetricsStatistics of what is sorted."""
+    """Return Flink's MetricsStatistics of sorted values."""
     return {
         "min": ordered[0],
         "max": ordered[-1],
@@ -237,7 +239,7 @@ def _statistics(ordered: Sequence[int]) -> dict[str, int]:
 
 
 def _percentile(ordered: Sequence[int], share: float) -> int:
-    """Between two of them as far as it is from each, as Flink's histograms have it."""
+    """Interpolate linearly between two values, as Flink's histograms do."""
     position = share * (len(ordered) + 1) - 1
     if position <= 0:
         return ordered[0]
