@@ -1,8 +1,8 @@
 """The cluster in the formats of Flink's REST API: configuration, counts and TaskManagers.
 
-Workers appear as TaskManagers. Views are plain JSON types. Values that the coordinator does not know
-of a worker are -1, which is Flink's value for an unknown resource. JVM memory is 0, since a worker has no JVM. Times are in
-milliseconds since 1970, sizes in bytes.
+Workers appear as TaskManagers. Views are plain JSON types. Values that the coordinator does not
+know of a worker are -1, which is Flink's value for an unknown resource. JVM memory is 0, since a
+worker has no JVM. Times are in milliseconds since 1970, sizes in bytes.
 """
 
 from __future__ import annotations
