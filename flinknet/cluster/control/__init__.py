@@ -1,1 +1,1 @@
-"""The control plane: what coordinator, workers and clients say to each other."""
+"""The control plane: communication between coordinator, workers and clients."""

@@ -1,12 +1,12 @@
-"""Where a task is that waits: the coroutines that await each other, from the task's own on.
+"""The stack of a waiting task: the chain of coroutines that await each other.
 
-A thread has a stack; a task that waits has none. It has a chain: each coroutine says which one it
-awaits (``cr_await``), each generator what it yields from, until there is a future. Some of what can
-be awaited says nothing (what ``anext`` returns, and the wrappers of compiled coroutines), but the
-garbage collector knows what it holds.
+A thread has a stack, but a waiting task has none. It has a chain instead: each coroutine refers to
+the awaitable that it awaits (``cr_await``), and each generator to the one that it yields from, up
+to a future. Some awaitables have no such attribute (the result of ``anext``, and the wrappers of
+compiled coroutines). For these the garbage collector knows the objects that they refer to.
 
-To be called with any task of the interpreter, from any thread. A task that runs meanwhile changes
-its chain; who wants to know compares what it waited for before and after (``awaited_future``).
+The functions take any task of the interpreter, and may be called from any thread. A task that runs
+in the meantime changes its chain. To detect that, compare ``awaited_future`` before and after.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = [
 ]
 
 HIDDEN_MAX = 4
-"""Objects without a word for what they await that follow each other: there are two, so far."""
+"""Limit for consecutive awaitables without such an attribute; at most two are known."""
 
 EXECUTOR_FRAMES_MAX = 8
-"""Of a thread of an executor, before what it was given: there are five, of threading and
-futures."""
+"""Frames of an executor's thread to search for the start of its work; five are known, of threading
+and futures."""
 
 _RUN_WORK = thread._WorkItem.run.__code__
 _RUN_STEPS = TaskThread._main.__code__
@@ -57,14 +57,14 @@ class Link(NamedTuple):
 
 
 def call_text(code: CodeType, line: int | None, name: str | None = None) -> str:
-    """A call as people read it; the line is left out where it is not known."""
+    """Return a call in readable form; an unknown line is left out."""
     file = code.co_filename.rpartition("/")[2]
     place = file if line is None else f"{file}:{line}"
     return text_of(f"{name or code.co_qualname} ({place})")
 
 
 def frames_of(innermost: FrameType | None) -> list[FrameType]:
-    """The frames of a stack, the outermost first."""
+    """Return the frames of a stack, the outermost first."""
     frames = []
     while innermost is not None:
         frames.append(innermost)
@@ -73,7 +73,7 @@ def frames_of(innermost: FrameType | None) -> list[FrameType]:
 
 
 def await_chain(task: asyncio.Task[Any], depth_max: int) -> list[Link]:
-    """What a task that waits awaits, the outermost first, at most so many."""
+    """Return the chain of a waiting task, the outermost link first, at most ``depth_max`` links."""
     links: list[Link] = []
     awaitable: Any = task.get_coro()
     while awaitable is not None and len(links) < depth_max:
@@ -87,13 +87,13 @@ def await_chain(task: asyncio.Task[Any], depth_max: int) -> list[Link]:
 
 
 def awaited_future(task: asyncio.Task[Any]) -> asyncio.Future[Any] | None:
-    """What a task waits for; None if it may go on, and waits for its turn."""
+    """Return the future that a task waits for; None if the task is ready to run."""
     future: asyncio.Future[Any] | None = getattr(task, "_fut_waiter", None)
     return None if future is None or future.done() else future
 
 
 def context_of_task(task: asyncio.Task[Any]) -> Context | None:
-    """The context that a task runs in, which it says itself from Python 3.12 on."""
+    """Return the context of a task; tasks have a method for it since Python 3.12."""
     get_context = getattr(task, "get_context", None)
     if get_context is not None:
         context: Context = get_context()
@@ -103,9 +103,11 @@ def context_of_task(task: asyncio.Task[Any]) -> Context | None:
 
 
 def work_of_thread(frames: Sequence[FrameType]) -> tuple[Context | None, Sequence[FrameType]]:
-    """The context in which a thread of an executor runs what it was given, as ``asyncio.to_thread``
-    gives it, or the thread of a subtask a step, and the frames of that; None and all frames for any
-    other thread, and for one that has nothing to do."""
+    """Return the context and the frames of the work that a thread of an executor runs.
+
+    The work is a call of ``asyncio.to_thread``, or a step in the thread of a subtask. Returns None
+    and all frames for any other thread, and for a thread without work.
+    """
     for place, frame in enumerate(frames[:EXECUTOR_FRAMES_MAX]):
         if frame.f_code is _RUN_STEPS:
             steps = [one for one in frames[place + 1 :] if one.f_code is not _ADVANCE]
@@ -125,7 +127,7 @@ def _kind_of(awaitable: object) -> str | None:
 
 
 def _hidden_in(awaitable: object) -> Any:
-    """The coroutine or generator that is behind what does not say so; None if there is none."""
+    """Return the coroutine or generator behind an opaque awaitable, or None."""
     layer = [awaitable]
     for _ in range(HIDDEN_MAX):
         layer = [held for one in layer for held in gc.get_referents(one) if _leads_on(held)]
@@ -136,8 +138,10 @@ def _hidden_in(awaitable: object) -> Any:
 
 
 def _leads_on(held: object) -> bool:
-    """Whether it may be what is awaited: not data that is held beside it, or a task, which is
-    looked at by itself."""
+    """Return whether an object may be the awaited one.
+
+    Data that is held with it does not qualify, nor does a task, which has a chain of its own.
+    """
     kind = type(held)
     may_be = hasattr(kind, "__await__") or hasattr(kind, "__anext__") or hasattr(kind, "send")
     return may_be and not isinstance(held, asyncio.Future)

@@ -1,4 +1,4 @@
-"""Commands that run a module as a script, in an interpreter that imports little."""
+"""Commands that run a module as a script, in an interpreter with few imports."""
 
 from __future__ import annotations
 

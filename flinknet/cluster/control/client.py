@@ -45,10 +45,10 @@ __all__ = ["CoordinatorClient", "OnProgress"]
 OnProgress = Callable[[JobProgress], None]
 
 _POLL_MS = 10_000
-"""For which one request waits for a savepoint, or for a job's end; the next one follows it."""
+"""Longest wait of one request for a savepoint or a job's end; another request follows."""
 
 _READING_MS = 600_000
-"""For which the coordinator may read the checkpoint that a job continues from."""
+"""Time for which the coordinator may read the checkpoint from which a job continues."""
 
 _REFUSALS: dict[str, type[FlinknetError]] = {
     refusal.__name__: refusal
@@ -67,20 +67,21 @@ _REFUSALS: dict[str, type[FlinknetError]] = {
 class CoordinatorClient:
     """Calls of the coordinator's REST over HTTP; use with ``async with``.
 
-    Every method raises RemoteTransportError if the coordinator cannot be reached, or has not
-    answered within ``coordinator_timeout_ms`` and what the call itself may wait for. One that has
-    answered before may have been lost, and be started anew: it is asked again for
-    ``coordinator_return_ms``, unless it may have heard what must not be said twice.
+    Every method raises RemoteTransportError if the coordinator cannot be reached, or does not
+    answer within ``coordinator_timeout_ms`` plus the time for which the call itself may wait. A
+    coordinator that has answered before may have been lost and be started again, so requests are
+    repeated for ``coordinator_return_ms``. A request that must not be repeated is not, if the
+    coordinator may have received it.
     """
 
     def __init__(
         self, coordinator: str, token: str, config: ClusterConfig, *, is_there: bool = False
     ) -> None:
-        """``coordinator`` is ``"host:port"``; the caller may know that it ``is_there``, or was."""
+        """``coordinator`` is ``"host:port"``; ``is_there`` means that it is known to have run."""
         self._coordinator = coordinator
         self._timeout_ms = config.coordinator_timeout_ms
         self._slots_wait_ms = config.cause_grace_ms + config.cancel_timeout_ms
-        """For which the coordinator may wait for slots of jobs that end."""
+        """Time for which the coordinator may wait for slots of jobs that are ending."""
         self._return_s = config.coordinator_return_ms / 1000
         self._has_answered = is_there
         tls = config.tls
@@ -98,16 +99,19 @@ class CoordinatorClient:
         """Nothing of a call is left when it has returned, so there is nothing to close."""
 
     async def submit(self, submission: Submission, job_id: str | None = None) -> str:
-        """Start a job and return its id, made up if it is not given; InsufficientSlotsError if it
-        does not fit, CheckpointError if it cannot continue from what it should."""
+        """Start a job and return its id, which is generated if it is not given.
+
+        Raises InsufficientSlotsError if the job does not fit, and CheckpointError if it cannot
+        continue from its checkpoint.
+        """
         wait_ms = self._slots_wait_ms + (0 if submission.restore is None else _READING_MS)
-        # Chosen here, so that a request that is sent again does not start a second job.
+        # The client chooses the id, so that a repeated request does not start a second job.
         path = f"/api/v1/jobs?job_id={job_id or machine.unique_id()}"
         answer = await self._request("POST", path, submission.to_bytes(), wait_ms=wait_ms)
         return str(answer["job_id"])
 
     async def progress(self, job_id: str, *, wait_ms: int = 0) -> JobProgress:
-        """How the job stands, when it has ended or after ``wait_ms``."""
+        """Return the status of the job, when it has ended or after ``wait_ms``."""
         answer = await self._request(
             "GET", f"/api/v1/jobs/{job_id}?wait_ms={wait_ms}", wait_ms=wait_ms
         )
@@ -116,17 +120,18 @@ class CoordinatorClient:
     async def statistics(
         self, worker_id: str, *, fresh: bool = False, channels_max: int = 0
     ) -> WorkerStatistics:
-        """What can be seen of a worker: as it last reported, or now if ``fresh``, or if up to
-        ``channels_max`` channels are wanted, those first where most waits.
+        """Return the statistics of a worker, as last reported.
 
-        Raises JobError if the worker is not there, has not reported or does not answer.
+        With ``fresh``, or if ``channels_max`` channels are wanted, the worker is queried. The
+        channels with the most waiting data come first. Raises JobError if the worker is not there,
+        has not reported or does not answer.
         """
         path = f"/api/v1/workers/{quote(worker_id, safe='')}/statistics"
         answer = await self._request("GET", f"{path}?fresh={int(fresh)}&channels={channels_max}")
         return from_plain(WorkerStatistics, answer)
 
     async def job_statistics(self, job_id: str) -> dict[str, tuple[SubtaskTotals, ...]]:
-        """What can be seen of a job's subtasks, by worker id, as the workers last reported."""
+        """Return the statistics of a job's subtasks, by worker id, as last reported."""
         answer = await self._request("GET", f"/api/v1/jobs/{job_id}/statistics")
         return {
             worker_id: tuple(from_plain(SubtaskTotals, one) for one in subtasks)
@@ -134,15 +139,17 @@ class CoordinatorClient:
         }
 
     async def read(self, path: str) -> Any:
-        """What the coordinator's REST says there, ``/v1/jobs/overview``: JSON as Python has it.
+        """Return the JSON under a path of the REST API, such as ``/v1/jobs/overview``.
 
-        JobError if there is no such thing, ConfigurationError if it is asked for wrongly.
+        Raises JobError if there is no such path, and ConfigurationError for invalid parameters.
         """
         return await self._request("GET", path)
 
     async def find_job(self, job: str) -> str:
-        """Return the id of a job that has not ended, by its id or its name; ConfigurationError if
-        none, or several, are called so."""
+        """Return the id of a job that has not ended, by its id or its name.
+
+        Raises ConfigurationError if no job, or several jobs, have that name.
+        """
         jobs = (await self._request("GET", "/api/v1/jobs"))["jobs"]
         if any(one["job_id"] == job for one in jobs):
             return job
@@ -160,8 +167,10 @@ class CoordinatorClient:
         )
 
     async def pass_printed_on(self, job_id: str, on_printed: Callable[[str], None]) -> None:
-        """Pass on what functions of a job print, line by line, until it has ended and all of it is
-        passed on; its submission must ask for that."""
+        """Forward all lines that functions of a job print, until the job has ended.
+
+        The submission of the job must ask for printed lines.
+        """
         number, has_ended = 0, False
         while True:
             wait_ms = 0 if has_ended else _POLL_MS
@@ -178,29 +187,31 @@ class CoordinatorClient:
                 has_ended = JobState((await self.progress(job_id)).state).is_terminal
 
     async def savepoint(self, job_id: str, directory: str | None = None) -> str:
-        """Have a savepoint of a running job written, and return where it is.
+        """Write a savepoint of a running job, and return its location.
 
-        ``directory`` is a URL, or a path as the coordinator and the workers know it; None for where
-        the job's checkpoints are. ConfigurationError if there is no such place, JobError if not all
-        subtasks run, CheckpointError if the savepoint fails: the job goes on in any case.
+        ``directory`` is a URL, or a path as the coordinator and the workers know it; None for the
+        directory of the job's checkpoints. Raises ConfigurationError if there is no such place,
+        JobError unless all subtasks run, and CheckpointError if the savepoint fails. The job goes
+        on in any case.
         """
         body = {"target-directory": directory}
         return await self._await_savepoint(job_id, f"/v1/jobs/{job_id}/savepoints", body)
 
     async def stop(self, job_id: str, directory: str | None = None, *, drain: bool = False) -> str:
-        """Have a running job end with a savepoint, FINISHED, and return where that is.
+        """Stop a running job with a savepoint, and return the savepoint's location.
 
-        With ``drain`` the job ends as if its input had: windows fire, timers run out, and what is
-        held back is emitted, before the savepoint; without, none of that happens, so that another
-        job can go on from it. Raises as ``savepoint``; the job goes on if the savepoint fails, or,
-        with ``drain``, is restarted as after any failure.
+        The job is then FINISHED. With ``drain`` the job ends as if its input had ended: windows
+        fire, timers run out, and held-back records are emitted before the savepoint. Without it
+        none of that happens, so that another job can continue from the savepoint. Raises the errors
+        of ``savepoint``. If the savepoint fails the job goes on, or, with ``drain``, is restarted
+        as after any failure.
         """
         body = {"targetDirectory": directory, "drain": drain}
         return await self._await_savepoint(job_id, f"/v1/jobs/{job_id}/stop", body)
 
     async def _await_savepoint(self, job_id: str, path: str, body: dict[str, Any]) -> str:
-        # Chosen here, so that a request that is sent again, perhaps to the coordinator in the place
-        # of a lost one, is the same.
+        # The client chooses the id, so that a repeated request is recognised, also by a coordinator
+        # that replaces a lost one.
         body = {**body, "triggerId": machine.unique_id()}
         answer = await self._request("POST", path, json.dumps(body).encode())
         status = f"/v1/jobs/{job_id}/savepoints/{answer['request-id']}?wait_ms={_POLL_MS}"
@@ -216,14 +227,16 @@ class CoordinatorClient:
         return str(operation["location"])
 
     async def cancel(self, job_id: str) -> None:
-        """Ask for the job to stop."""
+        """Request the cancellation of a job."""
         await self._request("POST", f"/api/v1/jobs/{job_id}/cancel")
 
     async def until_ended(
         self, job_id: str, *, interval_ms: int = _POLL_MS, on_progress: OnProgress | None = None
     ) -> JobProgress:
-        """Wait for the end of a job, whichever it is, and say how it stands then; ``on_progress``
-        hears of it at each interval and at the end."""
+        """Wait for the end of a job, successful or not, and return its last status.
+
+        ``on_progress`` is called at each interval and at the end.
+        """
         while True:
             progress = await self.progress(job_id, wait_ms=interval_ms)
             if on_progress is not None:
@@ -236,7 +249,7 @@ class CoordinatorClient:
     ) -> JobResult:
         """Wait for the end of a job, as ``until_ended`` does, and return its result.
 
-        Raises the JobError that it ended with. Cancelling this call does not cancel the job.
+        Raises the JobError with which it ended. Cancelling this call does not cancel the job.
         """
         progress = await self.until_ended(job_id, interval_ms=interval_ms, on_progress=on_progress)
         if progress.state == JobState.CANCELED.value:
@@ -314,7 +327,7 @@ def _content(answer: Answer) -> Any:
 
 
 def _not_let_go(progress: JobProgress) -> str:
-    """What to say of workers that an ended job still occupies."""
+    """Return the text about workers that an ended job still occupies."""
     if not progress.holders:
         return ""
     return (
@@ -324,8 +337,10 @@ def _not_let_go(progress: JobProgress) -> str:
 
 
 def _refusal(status: int, body: dict[str, Any]) -> FlinknetError:
-    """The error that an answer stands for, whose body may have Flink's shape; 401 is a wrong
-    secret, 403 that of a lower role."""
+    """Return the error for a refusing answer, which may be in Flink's format.
+
+    401 is a wrong token, 403 the token of a lower role.
+    """
     if "errors" in body:
         kind = ConfigurationError if status in (400, 401, 403) else JobError
         return kind("; ".join(body["errors"]))

@@ -1,7 +1,7 @@
 """A worker's end of the control plane: its conversation with the coordinator, and its requests.
 
-What carries both is a ``CoordinatorTransport`` (``transport.py``); this packs and unpacks what goes
-over it, and registers the worker.
+``ControlLink`` encodes and decodes the data of a ``CoordinatorTransport`` (``transport.py``), and
+registers the worker.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ __all__ = ["ControlLink", "Deployment"]
 
 
 class Deployment(NamedTuple):
-    """A worker's part in an attempt."""
+    """A worker's part of an attempt."""
 
     graph: bytes
     """The job graph, for ``JobGraph.from_bytes``."""
     subtasks: list[SubtaskDescriptor]
     restored_from: str
-    """The checkpoint, by its directory, that the attempt continues from; empty if it begins."""
+    """Directory of the checkpoint from which the attempt continues; empty if it starts anew."""
     restored_finished: set[tuple[int, int]]
-    """Subtasks, vertex and index, that had come to their end in it."""
+    """Subtasks, by vertex and index, that had finished in that checkpoint."""
     checkpoints_as: int
-    """The number of the attempt in whose name checkpoints are written: that of those regions which
-    go on, if the attempt is a restart of others."""
+    """Number of the attempt under which checkpoints are written. In a restart of some regions it is
+    that of the regions that go on."""
     passes_printed_on: bool
-    """Whether the job's client asks for what its functions print."""
+    """Whether the job's client asks for the lines that its functions print."""
 
 
 class ControlLink:
-    """The connection of one worker to its coordinator. ``async with``, then ``register``."""
+    """The connection of one worker to its coordinator. Use ``async with``, then ``register``."""
 
     def __init__(self, transport: CoordinatorTransport, config: ClusterConfig) -> None:
         self._transport = transport
@@ -71,11 +71,11 @@ class ControlLink:
         await self._transport.close()
 
     async def register(self, message: Register) -> Registered:
-        """Join the cluster; again, on a new connection, if that is lost on which it did before.
+        """Join the cluster, or join it again on a new connection after a loss of the old one.
 
-        ConfigurationError if the coordinator refuses, RemoteTransportError if it is not there, not
-        any more, does not answer within ``coordinator_timeout_ms``, or is an older one than the
-        worker has served.
+        Raises ConfigurationError if the coordinator refuses. Raises RemoteTransportError if the
+        coordinator is not there, disappears, does not answer within ``coordinator_timeout_ms``, or
+        has been superseded by one that the worker has served.
         """
         try:
             async with patient_timeout(self._timeout_ms / 1000):
@@ -106,23 +106,26 @@ class ControlLink:
         return answer
 
     def unanswered(self) -> str:
-        """What to say of the coordinator once it has been silent for too long."""
+        """Return the error text for a coordinator that has been silent for too long."""
         return unanswered(self._transport.address, self._timeout_ms)
 
     async def send(self, message: Message) -> None:
-        """Send a message. Nothing happens if the connection is gone: ``receive`` says so."""
+        """Send a message.
+
+        If the connection is gone nothing happens, since ``receive`` reports it.
+        """
         assert self._conversation is not None
         with suppress(ConnectionError):
             await self._conversation.send(encode(message))
 
     async def receive(self) -> Message | None:
-        """The next message; None when the connection has ended."""
+        """Return the next message, or None after the end of the connection."""
         assert self._conversation is not None
         message = await self._conversation.receive()
         return None if message is None else decode(message)
 
     async def fetch_deployment(self, job_id: str, attempt: int, worker_id: str) -> Deployment:
-        """What this worker is to run."""
+        """Return the worker's part of an attempt."""
         body = msgpack.unpackb(await self._transport.deployment(job_id, attempt, worker_id))
         return Deployment(
             body["graph"],
@@ -134,20 +137,23 @@ class ControlLink:
         )
 
     async def fetch_committables(self, job_id: str, attempt: int) -> tuple[bytes, list[bytes]]:
-        """The job graph's bytes, and what its two-phase sinks have prepared, subtask by subtask."""
+        """Return the job graph's bytes, and the prepared output of two-phase sinks, per subtask."""
         body = msgpack.unpackb(await self._transport.committables(job_id, attempt))
         return body["graph"], body["committables"]
 
     async def upload_results(
         self, job_id: str, attempt: int, worker_id: str, results: Mapping[tuple[int, int], bytes]
     ) -> dict[tuple[int, int], str]:
-        """Hand in the results of finished subtasks, by vertex and index. Return why the coordinator
-        refuses some of them, if it does; JobError if it refuses them all."""
+        """Upload the results of finished subtasks, by vertex and index.
+
+        Returns the reasons for the results that the coordinator refuses. Raises JobError if it
+        refuses all.
+        """
         body = pack_results(results)
         answer = await self._transport.take_results(job_id, attempt, worker_id, body)
         refused = msgpack.unpackb(answer)
         return {(vertex, index): reason for vertex, index, reason in refused}
 
     async def upload_answer(self, worker_id: str, request: int, body: bytes) -> None:
-        """Answer a request that has a number; JobError if nobody waits for it any more."""
+        """Answer a numbered request; raise JobError if the coordinator no longer waits for it."""
         await self._transport.take_answer(worker_id, request, body)

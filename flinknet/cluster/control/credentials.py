@@ -1,15 +1,15 @@
-"""The cluster token: one random secret per cluster, which every caller of the control plane must
-show, or a token of a role, which is made from it.
+"""The cluster token, a secret of each cluster, and the tokens of roles that are derived from it.
 
-The token comes in the environment variable ``FLINKNET_CLUSTER_TOKEN`` or in a file
-(``cluster.token_file``), never on a command line, where every user of the machine can read it. It
-is taken out of the environment when it is read, so that user code and its children do not inherit
-it, and is compared in constant time. A launcher makes one, unless it was given one that others
-know: a Prometheus that scrapes.
+Every caller of the control plane must send the cluster token or the token of a role. The cluster
+token comes in the environment variable ``FLINKNET_CLUSTER_TOKEN`` or in a file
+(``cluster.token_file``), never on a command line, which every user of the machine can read. It is
+removed from the environment when it is read, so that user code and its children do not inherit it.
+Tokens are compared in constant time. A launcher creates a token, unless it was given one that
+others know, such as a Prometheus that scrapes.
 
-To submit a job is to run code, so a program that only looks gets less: the token of a *role*, which
-is a keyed hash of the cluster token. Each process that knows the cluster token knows those of all
-roles, and none gives the cluster token away.
+Submitting a job means running code. So a program that only reads gets the token of a *role*
+instead, which is a keyed hash of the cluster token. A process with the cluster token can compute
+the tokens of all roles, and no role token reveals the cluster token.
 """
 
 from __future__ import annotations
@@ -50,28 +50,28 @@ __all__ = [
 _TOKEN_BYTES = 32
 _TOKEN_CHARACTERS_MIN = 16
 _TOKEN = re.compile(rf"[!-~]{{{_TOKEN_CHARACTERS_MIN},}}")
-"""What an HTTP header carries as it is."""
+"""Characters that an HTTP header carries unchanged."""
 _CLUSTER_ID_CHARACTERS = 16
 _DATA_PLANE_LABEL = b"flinknet data plane"
 _ROLE_LABEL = b"flinknet role "
 
 
 class Role(IntEnum):
-    """What a token allows; each role allows what those before it do."""
+    """The permissions of a token; each role includes the roles before it."""
 
     READ = 1
-    """To look: at jobs, results, metrics, logs, stacks."""
+    """Look at jobs, results, metrics, logs, stacks."""
     OPERATE = 2
-    """To cancel and stop jobs, to write savepoints, to publish names."""
+    """Cancel and stop jobs, write savepoints, publish names."""
     SUBMIT = 3
-    """To submit jobs, which is to run code as the user of the workers."""
+    """Submit jobs, which means running code as the user of the workers."""
     WORKER = 4
-    """To be a worker: the cluster token itself."""
+    """Act as a worker: the cluster token itself."""
 
 
 @cache
 def role_token(token: str, role: Role) -> str:
-    """Return the token of a role in the cluster whose token this is."""
+    """Return the token of a role, derived from the cluster token."""
     if role is Role.WORKER:
         return token
     raw = hmac.digest(token.encode(), _ROLE_LABEL + role.name.lower().encode(), "sha256")
@@ -79,32 +79,36 @@ def role_token(token: str, role: Role) -> str:
 
 
 def role_of(headers: Mapping[str, str], token: str) -> Role | None:
-    """Return the highest role whose token a request shows; None if it shows none."""
+    """Return the highest role with a token that the request shows, or None."""
     shown = headers.get("Authorization", "").encode(errors="surrogateescape")
     found = None
-    for role in Role:  # all, so that the time does not tell which
+    # All roles are compared, so that the time does not reveal the role.
+    for role in Role:
         if hmac.compare_digest(shown, f"Bearer {role_token(token, role)}".encode()):
             found = role
     return found
 
 
 def new_token() -> str:
-    """A fresh secret of 256 random bits."""
+    """Return a new secret of 256 random bits."""
     return machine.token_urlsafe(_TOKEN_BYTES)
 
 
 def take_token(token_file: str = "") -> str:
     """Take the token out of this process's environment, or read it from the file.
 
-    ConfigurationError if there is none, or if other users may read the file.
+    Raises ConfigurationError if there is none, or if other users may read the file.
     """
     token = os.environ.pop(TOKEN_VARIABLE, None)
     return checked_token(token if token is not None else _in_file(token_file))
 
 
 def given_token(token_file: str = "") -> str:
-    """Return the token that this process's environment or the file names, for a cluster that others
-    may ask, too; a fresh one if there is neither. ConfigurationError as ``take_token``."""
+    """Return the token in this process's environment or in the file, else a new one.
+
+    A given token is for a cluster that others may access as well. Raises ConfigurationError as
+    ``take_token``.
+    """
     token = os.environ.get(TOKEN_VARIABLE)
     if token is None and not token_file:
         return new_token()
@@ -112,13 +116,15 @@ def given_token(token_file: str = "") -> str:
 
 
 def token_is_given(token_file: str = "") -> bool:
-    """Whether the token was given, which then is others' secret, too."""
+    """Return whether the token was given, so that others know it too."""
     return TOKEN_VARIABLE in os.environ or bool(token_file)
 
 
 def token_in_file(token_file: str) -> str:
-    """Return the token in a file that its user alone may read; ConfigurationError if there is
-    none."""
+    """Return the token in a file that only its user may read.
+
+    Raises ConfigurationError if there is none.
+    """
     return checked_token(_in_file(token_file))
 
 
@@ -135,7 +141,7 @@ def _in_file(token_file: str) -> str:
 
 
 def checked_token(token: str) -> str:
-    """Return the token; ConfigurationError if it is none."""
+    """Return the token; raise ConfigurationError if it is not valid."""
     if not _TOKEN.fullmatch(token):
         raise ConfigurationError(
             f"no cluster token: set the environment variable {TOKEN_VARIABLE}, or the file that "
@@ -147,27 +153,32 @@ def checked_token(token: str) -> str:
 
 
 def page_address(address: str, token: str | None = None, *, tls: bool = False) -> str:
-    """Where a browser finds the page of a coordinator at ``"host:port"``. With the token it opens
-    without asking for it: that stands in the fragment, which a browser does not send."""
+    """Return the address of the web page of a coordinator at ``"host:port"``.
+
+    With a ``token`` the page does not ask for it. The token is in the fragment, which a browser
+    does not send.
+    """
     return f"http{'s' if tls else ''}://{address}/" + ("" if token is None else f"#token={token}")
 
 
 def without_token(page: str) -> str:
-    """Return the address of a page without the token that may stand in its fragment."""
+    """Return the address of a page without the token in its fragment."""
     return page.partition("#")[0]
 
 
 def cluster_id(token: str) -> str:
-    """A name for the cluster that all its processes know and that does not give the token away."""
+    """Return a name of the cluster, known to all its processes, that does not reveal the token."""
     return hashlib.sha256(token.encode()).hexdigest()[:_CLUSTER_ID_CHARACTERS]
 
 
 def data_plane_secret(token: str) -> bytes:
-    """What the workers of the cluster prove to each other before they exchange data; it does not
-    give the token away."""
+    """Return the secret with which workers of the cluster authenticate to each other.
+
+    They do so before they exchange data. The secret does not reveal the token.
+    """
     return hmac.digest(token.encode(), _DATA_PLANE_LABEL, "sha256")
 
 
 def authorization_headers(token: str) -> dict[str, str]:
-    """What a caller sends with each request."""
+    """Return the headers that a caller sends with each request."""
     return {"Authorization": f"Bearer {token}"}

@@ -12,9 +12,9 @@ __all__ = ["loop_factory"]
 
 
 def loop_factory(config: ClusterConfig) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return what makes the loop: with "auto" asyncio's own if uvloop is not there.
+    """Return the factory of the event loop; "auto" means uvloop if it is installed.
 
-    ConfigurationError if uvloop is asked for by name and cannot be imported.
+    Raises ConfigurationError if uvloop is configured by name and cannot be imported.
     """
     if config.event_loop == "asyncio":
         return asyncio.new_event_loop

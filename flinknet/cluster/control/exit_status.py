@@ -1,4 +1,4 @@
-"""What a process of a cluster says with its exit status."""
+"""Exit statuses of the processes of a cluster."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ class ExitStatus(IntEnum):
     """The exit status of a coordinator or worker that ends by itself."""
 
     STOPPED = 0
-    """It was told to."""
+    """The process was told to end."""
     FAILED = 1
-    """An error that it does not expect."""
+    """An unexpected error."""
     REFUSED = 2
-    """It cannot work so: a wrong configuration, a port that is taken, a coordinator that does not
-    want it."""
+    """The process cannot run: a wrong configuration, a port that is taken, a coordinator that
+    refuses it."""
     COORDINATOR_LOST = 3
-    """A worker whose coordinator is gone."""
+    """A worker has lost its coordinator."""
     PARENT_GONE = 4
-    """A process whose launcher is gone."""
+    """The launcher of the process is gone."""
     USER_CODE = 5
-    """A worker in which a thread of user code has called ``os._exit``."""
+    """A thread of user code in a worker has called ``os._exit``."""
     SUPERSEDED = 6
-    """A coordinator whose state directory another one has taken over."""
+    """Another coordinator has taken over the state directory."""

@@ -1,21 +1,22 @@
-"""Why a job failed: the cause that the user sees, and how causes are ranked.
+"""The causes of failures, and how the one that the user sees is chosen.
 
 Theory of operation
 -------------------
 When a worker dies, its neighbours see their connections break, and their reports can reach the
 coordinator before the death itself does. When a subtask fails, its consumers are told so and fail
-too. The user must see the origin, never the echo. So every report has a *gravity*:
+too. The user must see the origin of a failure, never a consequence. So every report has a
+*gravity*:
 
-- ``SYMPTOM``: something else broke first: a lost data connection, a failed producer, a cancelled
+- ``SYMPTOM``: another failure came first: a lost data connection, a failed producer, a cancelled
   consumer (every ``RemoteError`` and ``LocalTransportError``);
-- ``SUSPICION``: a worker's control connection closed, but nobody has said yet how its process
+- ``SUSPICION``: a worker's control connection closed, and it is not known yet how its process
   ended;
-- ``CAUSE``: an origin: an error raised by a subtask itself, a worker whose exit status is known or
-  that stopped answering.
+- ``CAUSE``: an origin: an error raised by a subtask itself, a worker that stopped answering, or one
+  with a known exit status.
 
 The rule (applied by ``job_execution.py``): the first CAUSE wins at once. A lighter report waits
-``ClusterConfig.cause_grace_ms`` for a heavier one; then the heaviest, and among equals the first,
-wins.
+``ClusterConfig.cause_grace_ms`` for a heavier one. After that the heaviest report wins, and the
+first among equals.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ __all__ = ["FailureCause", "Gravity"]
 
 
 _COORDINATOR = ""
-"""Stands for a worker's id where the coordinator itself is the cause."""
+"""The worker id of a failure with the coordinator itself as its cause."""
 
 
 class Gravity(IntEnum):
-    """How near to the origin of a failure a report is."""
+    """How close a report is to the origin of a failure."""
 
     SYMPTOM = 0
     SUSPICION = 1
@@ -52,7 +53,7 @@ class Gravity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FailureCause:
-    """One report of a failure, made of plain values so that it can travel and be shown as JSON."""
+    """One report of a failure, made of plain values that can be sent and shown as JSON."""
 
     gravity: Gravity
     worker_id: str
@@ -61,9 +62,9 @@ class FailureCause:
     error_type: str
     message: str
     subtask: str | None = None
-    """For people: ``"key_by -> sum (2/4)"``; None if no subtask in particular failed."""
+    """Name for people: ``"key_by -> sum (2/4)"``; None if no particular subtask failed."""
     traceback: str = ""
-    """Where it was raised, in the worker's process; empty for a lost worker."""
+    """Traceback in the worker's process; empty for a lost worker."""
 
     @classmethod
     def of_exception(
@@ -75,8 +76,10 @@ class FailureCause:
         subtask: str | None,
         text_bytes_max: int,
     ) -> FailureCause:
-        """Describe an exception of this process; a text keeps at most ``text_bytes_max`` bytes, and
-        is printable."""
+        """Describe an exception of this process.
+
+        Each text is made printable, and cut to ``text_bytes_max`` bytes.
+        """
         origin = _origin(error)
         return cls(
             gravity=_gravity(origin),
@@ -92,7 +95,7 @@ class FailureCause:
     def of_lost_worker(
         cls, worker_id: str, pid: int, reason: str, gravity: Gravity = Gravity.CAUSE
     ) -> FailureCause:
-        """Describe a worker that ended or stopped answering: ``reason`` says how."""
+        """Describe a worker that ended or stopped answering; ``reason`` explains how."""
         return cls(
             gravity=gravity,
             worker_id=worker_id,
@@ -103,7 +106,7 @@ class FailureCause:
 
     @classmethod
     def of_drained_worker(cls, worker_id: str, pid: int) -> FailureCause:
-        """Describe a worker that was told to end while a job runs there."""
+        """Describe a worker that was told to end while it runs a job."""
         return cls(
             gravity=Gravity.CAUSE,
             worker_id=worker_id,
@@ -114,7 +117,7 @@ class FailureCause:
 
     @classmethod
     def of_coordinator(cls, pid: int, reason: str) -> FailureCause:
-        """Describe a coordinator that ends while jobs run: ``reason`` says why."""
+        """Describe a coordinator that ends while jobs run; ``reason`` explains why."""
         return cls(
             gravity=Gravity.CAUSE,
             worker_id=_COORDINATOR,
@@ -125,26 +128,28 @@ class FailureCause:
 
     @property
     def cannot_work(self) -> bool:
-        """Whether the program, or its settings, ask for what cannot be: so they do the next time.
-        (A job that has run before may have come upon a place that is gone for a moment.)"""
+        """Whether the program or its settings can never work, so that a restart would fail again.
+
+        A job that has run before may have met a place that is missing only for the moment.
+        """
         return self.error_type == ConfigurationError.__name__
 
     @property
     def is_drain(self) -> bool:
-        """Whether nothing has failed: a worker was told to end."""
+        """Whether nothing has failed, but a worker was told to end."""
         return self.error_type == WorkerDrainedError.__name__
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
+        """Return plain JSON types."""
         return {**asdict(self), "gravity": self.gravity.name}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> FailureCause:
-        """Inverse of ``to_dict``; KeyError or TypeError if the fields are not its own."""
+        """Return the cause of ``to_dict``; raise KeyError or TypeError for other fields."""
         return cls(**{**fields, "gravity": Gravity[fields["gravity"]]})
 
     def describe(self) -> str:
-        """One sentence for people: who, where, what."""
+        """Return one sentence for people: process, subtask and error."""
         if self.worker_id == _COORDINATOR:
             return f"the coordinator (pid {self.pid}) {self.message}"
         process = f"worker {self.worker_id}" + (f" (pid {self.pid})" if self.pid else "")
@@ -158,7 +163,7 @@ class FailureCause:
         return f"{place} failed: {self.error_type}: {self.message}"
 
     def to_error(self, job: str, aftermath: str = "") -> JobError:
-        """The exception that ends the client's ``execute`` call; ``aftermath`` is said after it."""
+        """Return the exception for the client's ``execute`` call; ``aftermath`` is appended."""
         text = f'job "{job}" failed: {self.describe()}{aftermath}'
         if self.is_drain:
             return WorkerDrainedError(text)
@@ -175,7 +180,7 @@ def _gravity(error: BaseException) -> Gravity:
 
 
 def _origin(error: BaseException) -> BaseException:
-    """The heaviest leaf of an exception group, the first among equals; else the error itself."""
+    """Return the heaviest leaf of an exception group (the first among equals), or the error."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     return max((_origin(leaf) for leaf in error.exceptions), key=_gravity)

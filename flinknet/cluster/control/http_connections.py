@@ -1,4 +1,4 @@
-"""Which connections to an HTTP server may stay: their number, and how long a request may take.
+"""Limits for the connections of an HTTP server: their number, and the time of a request.
 
 Theory of operation
 -------------------
@@ -7,16 +7,17 @@ Theory of operation
     WAITING  for a request: from the connection, or the last answer, until a whole head is there
     BUSY     a request is being answered
 
-A connection that waits for longer than the request time-out is *overdue*. Bytes do not help: a head
-that comes byte by byte, an answer that nobody fetches and a connection that is kept alive for later
-all end the same. One that is busy does the server's own work, which has time-outs of its own
-(``http_requests.py``); a worker's websocket is busy for as long as the worker lives.
+A connection that waits for longer than the request timeout is *overdue*. Single bytes do not extend
+the time. A head that arrives byte by byte, an answer that the peer does not read, and an idle
+keep-alive connection are all treated alike. While a connection is busy, the server works on its
+request, with timeouts of its own (``http_requests.py``). A worker's websocket is busy for the whole
+life of the worker.
 
-There are at most so many connections. One more takes the place of the one that has waited longest:
-of a crowd that says nothing, or of an idle one that its owner can make again. It is refused only
-when all are busy.
+The number of connections is limited. A new connection over the limit replaces the one that has
+waited longest, either one of many silent ones or an idle one that its owner can reopen. The new
+connection is refused only if all others are busy.
 
-No I/O and no clock: ``now`` comes in. A connection is whatever its owner takes for one.
+No I/O and no clock: ``now`` is an argument. Any hashable object can represent a connection.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ class HttpConnections(Generic[C]):
         self._connections_max = connections_max
         self._request_timeout = request_timeout_s
         self._waiting: dict[C, float] = {}
-        """Since when, in this order."""
+        """Start of the wait of each connection, in this order."""
         self._busy: set[C] = set()
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._busy)
 
     def accept(self, connection: C, now: float) -> C | None:
-        """A connection has been made. Returns the one that must go for it, perhaps itself."""
+        """Add a new connection; return the one that must be closed for it, which may be itself."""
         leaving = None
         if len(self) >= self._connections_max:
             leaving = next(iter(self._waiting), connection)
@@ -53,28 +54,28 @@ class HttpConnections(Generic[C]):
         return leaving
 
     def begin(self, connection: C) -> None:
-        """The head of a request is there."""
+        """Note that the head of a request has arrived."""
         if self._waiting.pop(connection, None) is not None:
             self._busy.add(connection)
 
     def end(self, connection: C, now: float) -> None:
-        """The answer is made; it is being written."""
+        """Note that the answer is complete and is being written."""
         if connection in self._busy:
             self._busy.remove(connection)
             self._waiting[connection] = now
 
     def progress(self, connection: C, now: float) -> None:
-        """The peer has fetched more of an answer: it waits from now on."""
+        """Note that the peer has received more of an answer; its wait starts again."""
         if self._waiting.pop(connection, None) is not None:
             self._waiting[connection] = now
 
     def lose(self, connection: C) -> None:
-        """The connection is gone; it may be unknown."""
+        """Remove a connection, if it is known."""
         self._waiting.pop(connection, None)
         self._busy.discard(connection)
 
     def overdue(self, now: float) -> list[C]:
-        """The connections whose time is over."""
+        """Return the connections that are overdue."""
         return [
             connection
             for connection, since in self._waiting.items()
@@ -83,12 +84,12 @@ class HttpConnections(Generic[C]):
 
     @property
     def deadline(self) -> float | None:
-        """When the next one will be overdue; None if none waits."""
+        """Time at which the next connection is overdue; None if none waits."""
         since = next(iter(self._waiting.values()), None)
         return None if since is None else since + self._request_timeout
 
     def check_invariants(self) -> None:
-        """Nobody is in two states, nor over the limit, and those who wait stand in order."""
+        """Check that each connection has one state, the limit holds, and waits are in order."""
         assert not self._waiting.keys() & self._busy
         assert len(self) <= self._connections_max
         times = list(self._waiting.values())

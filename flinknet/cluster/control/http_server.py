@@ -1,10 +1,10 @@
-"""A process's listening socket for HTTP: aiohttp's server behind limits (``http_connections.py``).
+"""An HTTP server with limits on its connections: aiohttp's server behind ``http_connections.py``.
 
-aiohttp bounds the size of a head and how many requests wait on a connection, but neither the number
-of connections nor the time that one may take before its first request is there. So each connection
-is taken by a protocol of ours, which passes everything on to aiohttp's and can be cut off. With TLS
-a connection counts from its first byte on, and the time for its first request has the handshake in
-it.
+aiohttp limits the size of a request head and the number of requests that wait on a connection. It
+limits neither the number of connections nor the time until the first request of one. So each
+connection is accepted by a protocol of this module, which forwards everything to aiohttp's protocol
+and can close the connection. With TLS a connection counts from its first byte on, and the time
+limit for its first request includes the handshake.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ __all__ = ["HttpServer", "check_role"]
 _SHUTDOWN_S = 1.0
 
 _REASONS = {401: "unauthorized", 403: "forbidden", 408: "slow", 413: "oversized"}
-"""Answers that refuse a request, by the word for them in metrics."""
+"""Metric labels of the statuses that refuse a request."""
 
 log = logging.getLogger("flinknet.http")
 
 
 def _is_of_this_process(record: logging.LogRecord) -> bool:
-    """Return False for aiohttp's lines about a request that cannot be read as HTTP.
+    """Return False for aiohttp's log lines about a request that is not valid HTTP.
 
-    Such a request is answered with 400. It is no error of this process, and strangers must not fill
-    the log with tracebacks.
+    Such a request is answered with 400. It is no error of this process, and strangers must not be
+    able to fill the log with tracebacks.
     """
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, HttpProcessingError | web.RequestPayloadError)
@@ -53,7 +53,7 @@ log.addFilter(_is_of_this_process)
 
 
 def check_role(headers: Mapping[str, str], token: str, needed: Role) -> None:
-    """Refuse a request that does not show the token of a role that suffices: 401 or 403."""
+    """Raise 401 or 403 unless the request has the token of a sufficient role."""
     shown = role_of(headers, token)
     if shown is None:
         raise web.HTTPUnauthorized(text="the cluster token is missing or wrong")
@@ -64,7 +64,7 @@ def check_role(headers: Mapping[str, str], token: str, needed: Role) -> None:
 
 
 class HttpServer:
-    """Serves one application. ``start``, and in the end ``close``."""
+    """Serves one application between ``start`` and ``close``."""
 
     def __init__(
         self,
@@ -73,9 +73,12 @@ class HttpServer:
         peer_was_held_up: Callable[[float], bool] = lambda within_s: False,
         refusals: Refusals | None = None,
     ) -> None:
-        """``peer_was_held_up`` returns whether user code held up the event loop of a known peer in
-        the last seconds. Then no connection is cut off, since a connection does not tell its
-        peer. ``refusals`` counts connections and requests that are refused."""
+        """Serve ``application`` within the limits of ``config``.
+
+        ``peer_was_held_up`` returns whether user code has blocked the event loop of a known peer in
+        the last seconds. No connection is closed in that case, since it is not known which
+        connections belong to that peer. ``refusals`` counts the refused connections and requests.
+        """
         self._loop = asyncio.get_running_loop()
         self._tls = tls_of(config.tls)
         self._tls_turns = HandshakeTurns(self._loop, config.http_tls_handshakes_per_second_max)
@@ -90,7 +93,7 @@ class HttpServer:
         self._by_handler: dict[asyncio.Protocol, _Connection] = {}
         self._timer: asyncio.TimerHandle | None = None
         application.middlewares.insert(0, self._middleware())
-        # Nobody hears the answer of a handler whose connection is gone: it ends with it.
+        # A handler is cancelled with its connection, because its answer could not be delivered.
         self._runner = web.AppRunner(
             application,
             access_log=None,
@@ -108,10 +111,10 @@ class HttpServer:
         advertised: str = "",
         inherited: machine.Socket | None = None,
     ) -> str:
-        """Listen, and return where others reach this server, at ``advertised`` if that is given.
+        """Listen, and return the address of this server for others.
 
-        An ``inherited`` socket listens already. ConfigurationError if the port is taken, which
-        ``option`` names.
+        The address has the host ``advertised`` if that is given. An ``inherited`` socket listens
+        already. Raises ConfigurationError if the port is taken; the error names the ``option``.
         """
         if not advertised and is_any_address(host):
             raise ConfigurationError(
@@ -134,7 +137,7 @@ class HttpServer:
         return reached_at(advertised or host, bound)
 
     async def close(self) -> None:
-        """Stop listening and end every connection; requests get ``_SHUTDOWN_S`` to end."""
+        """Stop listening and close every connection; requests get ``_SHUTDOWN_S`` to end."""
         if self._server is not None:
             self._server.close()
         await self._runner.cleanup()
@@ -144,7 +147,7 @@ class HttpServer:
     # -- what connections tell
 
     def accepted(self, connection: _Connection) -> None:
-        """A connection has been made."""
+        """Handle a new connection."""
         leaving = self._connections.accept(connection, self._loop.time())
         if leaving is not None:
             self.refused(
@@ -156,7 +159,7 @@ class HttpServer:
         self._set_timer()
 
     def lost(self, connection: _Connection) -> None:
-        """A connection is gone."""
+        """Handle the end of a connection."""
         self._connections.lose(connection)
         self._by_handler.pop(connection.handler, None)
 
@@ -171,9 +174,10 @@ class HttpServer:
         return Entrance(connection, context, self._loop, self._request_timeout_s, self._tls_turns)
 
     def refused(self, source: str, reason: str, text: str) -> None:
-        """Count a connection or a request that was refused; ``reason`` is a word for metrics.
+        """Count a refused connection or request; ``reason`` is a label for metrics.
 
-        Only a fault of certificates is told in the log: its sender is not told what it is.
+        Only certificate faults are logged as warnings, because the sender does not learn the
+        reason.
         """
         if reason == "tls":
             self._refusals.count(reason, source, f"{source}: {text}", self._loop.time())
@@ -185,7 +189,7 @@ class HttpServer:
         @web.middleware
         async def watched(request: web.Request, handler: Handler) -> web.StreamResponse:
             connection = self._by_handler.get(request.protocol)
-            if connection is None:  # it was cut off just now
+            if connection is None:  # It was closed just now.
                 raise web.HTTPServiceUnavailable
             self._connections.begin(connection)
             connection.is_asked, connection.has_unread = True, False
@@ -231,7 +235,7 @@ class HttpServer:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: passes everything on to aiohttp's protocol."""
+    """One connection, which forwards everything to aiohttp's protocol."""
 
     def __init__(
         self, server: HttpServer, handler: web.RequestHandler, tls: TlsFiles | None
@@ -241,7 +245,7 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.source = ""
         self.has_unread = False
-        """Whether something has come that is no whole request."""
+        """Whether data has come that is not a whole request yet."""
         self.is_asked = False
         """Whether a request is being answered."""
         self._is_served = False
@@ -251,13 +255,14 @@ class _Connection(asyncio.Protocol):
         self.handler = handler
 
     def abort(self) -> None:
-        """Cut the connection off."""
+        """Close the connection at once."""
         assert self._transport is not None
-        self._ended_by_peer = True  # it will not be taken for an end that aiohttp has decided
+        # The end of this connection must not count as one that aiohttp has decided.
+        self._ended_by_peer = True
         self._transport.abort()
 
     def reason_overdue(self) -> str | None:
-        """Return why a connection that asks for nothing is cut off, if that is more than idle."""
+        """Return the reason for closing a connection without a request; None if it is just idle."""
         if self._unwritten:
             return "unread"
         if self.has_unread:
@@ -265,19 +270,19 @@ class _Connection(asyncio.Protocol):
         return "silent" if self._is_new else None
 
     def has_written(self) -> bool:
-        """Whether the peer has fetched some of an answer since the last call."""
+        """Return whether the peer has received a part of an answer since the last call."""
         assert self._transport is not None
         before, self._unwritten = self._unwritten, self._transport.get_write_buffer_size()
         return 0 < self._unwritten != before
 
     def accepted(self, transport: asyncio.BaseTransport) -> None:
-        """Count the connection; with TLS it is not secure yet."""
+        """Register the connection; with TLS it is not encrypted yet."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
         self.source = (transport.get_extra_info("peername") or ("an unknown peer",))[0]
         self._server.accepted(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.Protocol, as for the rest."""
+        """See asyncio.Protocol for this and the methods below."""
         if self._transport is None:
             self.accepted(transport)
         self._transport = cast("asyncio.Transport", transport)

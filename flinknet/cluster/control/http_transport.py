@@ -1,10 +1,10 @@
-"""A worker's way to its coordinator over HTTP: a websocket, and requests beside it.
+"""A worker's transport to its coordinator over HTTP: a websocket and separate requests.
 
-The websocket carries only small messages; a deployment is fetched and results are uploaded over
-HTTP connections of their own, so that neither delays a heartbeat.
+The websocket carries only small messages. Deployments are fetched, and results are uploaded, over
+separate HTTP connections, so that they never delay a heartbeat.
 
-A request waits for its turn before its time-out begins, and the time-out begins anew with each
-piece of a body that goes or comes: it counts the silence of the coordinator, and nothing else.
+The timeout of a request starts after it has waited for its turn, and restarts with each piece of a
+body that is sent or received. It thus measures only the silence of the coordinator.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from flinknet.net.tls import tls_of
 __all__ = ["HttpTransport", "http_link"]
 
 _REQUESTS_MAX = 3
-"""At a time, beside the websocket: deployments, results and answers take turns."""
+"""Concurrent requests next to the websocket; deployments, results and answers take turns."""
 
 _PIECE_BYTES = 256 * 1024
-"""Size of the pieces in which a body is sent. After each the event loop turns, and the time-out
-begins anew."""
+"""Size of the pieces in which a body is sent. After each piece the event loop runs, and the timeout
+restarts."""
 
 
 def http_link(coordinator: str, token: str, config: ClusterConfig) -> ControlLink:
@@ -56,11 +56,11 @@ class HttpTransport:
         self._turns = asyncio.Semaphore(_REQUESTS_MAX)
 
     async def open(self) -> None:
-        """Make the session."""
+        """Open the HTTP session."""
         self._http.open()
 
     async def close(self) -> None:
-        """End the session."""
+        """Close the HTTP session."""
         await self._http.close()
 
     async def connect(self) -> _WebSocket:

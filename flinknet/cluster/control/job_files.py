@@ -1,19 +1,19 @@
-"""Files that come with a job: Python modules, wheels and archives, on their way and where they are.
+"""Files that come with a job: Python modules, wheels and archives, in transit and unpacked.
 
 Theory of operation
 -------------------
-The program reads them, and they stand in front of the pickled graph, which the coordinator passes
-on as it is. Each worker that runs a part of the job unpacks them into a temporary directory before
-it unpickles the graph, and removes them when nothing of the job is left there. A file that several
-jobs bring is unpacked once: files are known by what is in them.
+The client reads the files and puts them in front of the pickled graph, which the coordinator
+forwards unchanged. Each worker that runs a part of the job unpacks them into a temporary directory
+before it unpickles the graph, and removes them when nothing of the job is left there. A file of
+several jobs is unpacked once, since files are identified by their contents.
 
-A module, a zip or a wheel is put behind the worker's own path, so that it never takes the place of
-a library. A module that could be imported before, or that another job on the worker brings with
-other contents, is refused: one of the two would silently get the other's. When a file goes, what
-was imported from it is forgotten.
+A module, a zip or a wheel is put at the end of the worker's own path, so that it never shadows a
+library. A module is refused if it could be imported already, or if another job on the worker has
+one of that name with other contents: one of the two would silently get the other's code. When a
+file is removed, modules imported from it are removed from ``sys.modules``.
 
-An archive is data from others: paths that leave its directory and links are refused, and what it
-unpacks to is counted while it is written, not believed.
+An archive is untrusted data. Paths that leave its directory and links are refused. Its unpacked
+size is counted while it is written, and the sizes that it declares are ignored.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = ["FilesInUse", "JobFile", "check_files", "pack_job", "read_job_files",
 
 _PREFIX = "flinknet-files-"
 _MAGIC = b"flinknet files\n"
-"""In front of the files; a pickle begins otherwise."""
+"""Precedes the files; no pickle starts with it."""
 _LENGTH = struct.Struct(">I")
 _COPY_BYTES = 64 * 1024
 _PYTHON = (".py", ".zip", ".whl")
@@ -63,10 +63,10 @@ _UNREADABLE = (
     lzma.LZMAError,
     EOFError,
     ValueError,
-    RuntimeError,  # it is encrypted, or compressed in another way
-    OSError,  # a file has the name of a directory, or the disk is full
+    RuntimeError,  # It is encrypted, or compressed in an unknown way.
+    OSError,  # A file has the name of a directory, or the disk is full.
 )
-"""What an archive may raise that cannot be unpacked."""
+"""Errors of an archive that cannot be unpacked."""
 
 Kind = Literal["python", "archive"]
 
@@ -79,19 +79,22 @@ class JobFile:
     name: str
     """The file's own name."""
     target: str
-    """Of an archive, the directory that it is unpacked into."""
+    """For an archive, the directory into which it is unpacked."""
     content: bytes = field(repr=False)
 
     @property
     def key(self) -> str:
-        """What is the same for files that are used in the same way and have the same contents."""
+        """A key that is equal for files with the same use and the same contents."""
         name = f"{self.kind} {self.name} {self.target}\n"
         return hashlib.sha256(name.encode() + self.content).hexdigest()
 
 
 def read_job_files(python_files: Sequence[str], archives: Sequence[str]) -> tuple[JobFile, ...]:
-    """Read the files at these paths, an archive's with ``#NAME`` for another directory than that of
-    its own name; ConfigurationError if one cannot be read, or is of no kind that is known."""
+    """Read the files at these paths.
+
+    ``#NAME`` after the path of an archive sets its directory, instead of the archive's own name.
+    Raises ConfigurationError if a file cannot be read, or is of no known kind.
+    """
     files = []
     for path in python_files:
         if not path.endswith(_PYTHON):
@@ -121,7 +124,7 @@ def _content(path: str) -> bytes:
 
 
 def pack_job(files: Sequence[JobFile], graph: bytes) -> bytes:
-    """Put the files in front of the pickled graph; without any it stays as it is."""
+    """Put the files in front of the pickled graph; without files it is unchanged."""
     if not files:
         return graph
     header = msgpack.packb([[one.kind, one.name, one.target, len(one.content)] for one in files])
@@ -130,7 +133,10 @@ def pack_job(files: Sequence[JobFile], graph: bytes) -> bytes:
 
 
 def unpack_job(job: bytes) -> tuple[tuple[JobFile, ...], bytes]:
-    """Inverse of ``pack_job``; ConfigurationError if the files are damaged."""
+    """Return the files and the graph that ``pack_job`` has joined.
+
+    Raises ConfigurationError if the files are damaged.
+    """
     described, at = _described(job)
     files = []
     for kind, name, target, size in described:
@@ -188,8 +194,10 @@ class _Unpacked:
 
 
 class FilesInUse:
-    """The files of the jobs that run in this process. Any thread may call; each waits for the one
-    before it."""
+    """The files of the jobs that run in this process.
+
+    Any thread may call it. Calls run one after the other.
+    """
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
@@ -200,9 +208,9 @@ class FilesInUse:
         """In threads, which go on though the call has been cancelled."""
 
     def take(self, files: Sequence[JobFile]) -> dict[str, Path]:
-        """Have files there until ``give_back``; return the directories of archives by their names.
+        """Provide files until ``give_back``; return the directories of archives by their names.
 
-        ConfigurationError says what is wrong with one; none of them is there then.
+        Raises ConfigurationError for an invalid file. In that case none of the files is provided.
         """
         budget = _Budget(self._config)
         taken: list[JobFile] = []
@@ -224,8 +232,11 @@ class FilesInUse:
             }
 
     async def take_in_thread(self, files: Sequence[JobFile]) -> dict[str, Path]:
-        """``take``, which may unpack for long. If this call is cancelled the thread goes on; what
-        it takes then is given back at once."""
+        """Run ``take``, which may unpack for long, in a thread.
+
+        If this call is cancelled the thread goes on, and the files that it takes are given back at
+        once.
+        """
         taking = asyncio.ensure_future(asyncio.to_thread(self.take, files))
 
         def give_back(done: asyncio.Future[dict[str, Path]]) -> None:
@@ -239,7 +250,7 @@ class FilesInUse:
             raise
 
     def give_back(self, files: Sequence[JobFile]) -> None:
-        """Remove what no other job uses, and forget what was imported from it."""
+        """Remove files that no other job uses, and the modules imported from them."""
         with self._lock:
             for file in files:
                 unpacked = self._unpacked[file.key]
@@ -275,7 +286,7 @@ class FilesInUse:
 
     @contextmanager
     def used(self, files: Sequence[JobFile]) -> Iterator[None]:
-        """Have the files there for as long as the block lasts."""
+        """Provide the files inside the block."""
         archives = self.take(files)
         try:
             with _found(archives):
@@ -285,7 +296,7 @@ class FilesInUse:
 
     @asynccontextmanager
     async def used_in_task(self, files: Sequence[JobFile]) -> AsyncIterator[None]:
-        """``used``, without holding up the event loop."""
+        """Provide the files inside the block, without blocking the event loop."""
         archives = await self.take_in_thread(files)
         try:
             with _found(archives):
@@ -345,7 +356,7 @@ def _found(archives: Mapping[str, Path]) -> Iterator[None]:
 
 
 class _Budget:
-    """What the files of one job may still unpack to."""
+    """The size and number of files to which the files of one job may still unpack."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._bytes_max = self._bytes = config.job_files_unpacked_bytes_max
@@ -362,7 +373,7 @@ class _Budget:
             raise ConfigurationError(f"{file.name} cannot be unpacked: {error}") from error
 
     def write(self, file: JobFile, place: Path, source: IO[bytes]) -> None:
-        """Copy one member, as far as the budget goes."""
+        """Copy one member, within the budget."""
         self._count -= 1
         if self._count < 0:
             raise ConfigurationError(
@@ -370,7 +381,8 @@ class _Budget:
                 f"{self._count_max}, in {file.name}: bring fewer, or raise that option"
             )
         place.parent.mkdir(parents=True, exist_ok=True)
-        with place.open("wb") as copy:  # of members of one name the last counts
+        # If several members have one name, the last one counts.
+        with place.open("wb") as copy:
             while data := source.read(_COPY_BYTES):
                 self._bytes -= len(data)
                 if self._bytes < 0:
@@ -385,7 +397,7 @@ class _Budget:
         with zipfile.ZipFile(BytesIO(file.content)) as archive:
             for member in archive.infolist():
                 place = _inside(file, directory, member.filename)
-                # The upper half of the attributes is a Unix mode, whose links are no files.
+                # The upper half of the attributes is a Unix mode; links must be refused.
                 if (member.external_attr >> 16) & 0o170000 == 0o120000:
                     raise ConfigurationError(f"{file.name} has a link, {member.filename!r}")
                 if not member.is_dir():
@@ -421,7 +433,10 @@ def _modules(directory: Path) -> Iterator[str]:
 
 
 def _is_same(name: str, place: Path, directory: Path) -> bool:
-    """Whether the module that is there has the same code, as beside the program."""
+    """Return whether the existing module has the same code.
+
+    A worker that runs beside the program can import the module from the program's own directory.
+    """
     own = directory / f"{name}.py"
     own = own if own.is_file() else directory / name / "__init__.py"
     with suppress(OSError):
@@ -430,7 +445,7 @@ def _is_same(name: str, place: Path, directory: Path) -> bool:
 
 
 def _place(name: str) -> str | None:
-    """Return where a module of that name would be imported from now; None if there is none."""
+    """Return the file from which a module of that name would be imported, or None."""
     with suppress(ValueError, ImportError):
         spec = importlib.util.find_spec(name)
         if spec is not None:

@@ -1,4 +1,4 @@
-"""What a client sees of a job: progress while it runs, the result at its end."""
+"""A client's view of a job: progress while it runs, the result at its end."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ class VertexProgress(IOMetrics):
     name: str
     parallelism: int
     states: dict[str, int]
-    """How many subtasks are in each state."""
+    """Number of subtasks in each state."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How a job stands at one moment."""
+    """The status of a job at one moment."""
 
     job_id: str
     name: str
     attempt: int
     state: str
     seconds: float
-    """Since its submission, until now or its end."""
+    """Seconds from its submission until now, or until its end."""
     workers: tuple[str, ...]
     vertices: tuple[VertexProgress, ...]
     cause: FailureCause | None
     holders: tuple[str, ...] = ()
-    """Workers that have not released the job: while it runs, all; after its end, those where a
-    function of it has not returned."""
+    """Workers that have not released the job. While it runs, these are all of its workers; after
+    its end, the workers with a function that has not returned."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
+        """Return plain JSON types."""
         return {**asdict(self), "cause": None if self.cause is None else self.cause.to_dict()}
 
     @classmethod
     def from_dict(cls, status: dict[str, Any]) -> JobProgress:
-        """From what the coordinator says of the job."""
+        """Return the progress from the coordinator's status of the job."""
         cause = status["cause"]
         return cls(
             **{
@@ -78,11 +78,14 @@ class JobResult:
         return self.job_id
 
     def get_net_runtime(self) -> int:
-        """Return how long the job took, in milliseconds."""
+        """Return the duration of the job in milliseconds."""
         return round(self.seconds * 1000)
 
     def __repr__(self) -> str:
-        """Name, state and counts: asyncio shows the results of tasks, and records can be many."""
+        """Return name, state and counts, without the records.
+
+        asyncio shows the results of tasks, and there may be many records.
+        """
         collected = {sink: len(records) for sink, records in self.collected.items()}
         return (
             f"<JobResult {self.name!r} {self.job_id} {self.state} after {self.seconds:.2f} s, "
@@ -90,7 +93,7 @@ class JobResult:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; of the collected records only their number."""
+        """Return plain JSON types, with the number of collected records only."""
         return {
             "job_id": self.job_id,
             "name": self.name,

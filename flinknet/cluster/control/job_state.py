@@ -1,4 +1,4 @@
-"""The states of a job attempt, as coordinator and clients call them (Flink's JobStatus).
+"""The states of a job attempt, as coordinator and clients name them (Flink's JobStatus).
 
 ::
 
@@ -9,8 +9,8 @@
     FAILING     END -> FAILED
     CANCELLING  END -> CANCELED
 
-``coordinator/jobs/job_execution.py`` says when each event happens. RESTARTING is no state of an
-attempt: the job is RESTARTING between an attempt that has FAILED and the next one. A job that is
+``coordinator/jobs/job_execution.py`` defines when each event happens. RESTARTING is no state of an
+attempt: a job is RESTARTING between an attempt that has FAILED and the next one. A job that is
 CREATED for longer than a moment waits for slots.
 """
 
@@ -28,7 +28,7 @@ AttemptKey: TypeAlias = tuple[str, int]
 
 
 class JobEvent(Enum):
-    """What happens to a job attempt."""
+    """An event in a job attempt."""
 
     DEPLOY = "every worker is told to open its subtasks"
     OPEN = "every worker has opened them"
@@ -39,7 +39,7 @@ class JobEvent(Enum):
 
 
 class JobState(Enum):
-    """Where a job attempt stands; the names travel."""
+    """The state of a job attempt; the names are part of the protocol."""
 
     CREATED = "CREATED"
     DEPLOYING = "DEPLOYING"
@@ -53,17 +53,17 @@ class JobState(Enum):
     RESTARTING = "RESTARTING"
 
     def takes(self, event: JobEvent) -> bool:
-        """Whether the event may happen in this state."""
+        """Return whether the event may happen in this state."""
         return (self, event) in TRANSITIONS
 
     @property
     def is_ending(self) -> bool:
-        """What comes next is the end."""
+        """Whether only the end of the attempt can follow."""
         return self.takes(JobEvent.END)
 
     @property
     def is_terminal(self) -> bool:
-        """Nothing changes any more."""
+        """Whether the state is final."""
         return self is not JobState.RESTARTING and not any(map(self.takes, JobEvent))
 
 

@@ -1,11 +1,11 @@
-"""What a process has logged and printed of late, kept in its memory for who asks over REST.
+"""The recent log and output of a process, kept in memory for requests over REST.
 
-Theory of operation. A process of a cluster writes to the streams that it was given, and to no file:
-whoever started it has both streams. So that they can be read from elsewhere, too, their ends are
-kept: of standard output, and of the log, which is all that is logged, with the time of each line,
-and what else goes to standard error. Each keeps ``output_kept_bytes`` at most, whole lines, and
-forgets the oldest. What is written past Python's ``sys.stdout`` and ``sys.stderr``, by C code or by
-processes that user code starts, is not in it. Any thread may write and read.
+Theory of operation. A process of a cluster writes to its standard streams, and to no file, so its
+log and output belong to the program that started it. To make them readable from elsewhere as well,
+their last lines are kept. The *output* is standard output. The *log* is everything that is logged,
+with times, and other text on standard error. Each text keeps at most ``output_kept_bytes``, in
+whole lines, and drops the oldest. Data that bypasses Python's ``sys.stdout`` and ``sys.stderr``,
+from C code or from processes that user code starts, is not kept. Any thread may write and read.
 """
 
 from __future__ import annotations
@@ -30,29 +30,30 @@ __all__ = [
 
 
 class KeptFile(NamedTuple):
-    """One of the texts, as if it were a file."""
+    """One of the texts, presented as a file."""
 
     name: str
     size: int
     """Bytes."""
     modified_s: float
-    """When it was last written to, in seconds since 1970; 0 for never."""
+    """Time of the last write, in seconds since 1970; 0 for never."""
 
 
 class KeptText:
-    """The last lines of a text, at most so many bytes."""
+    """The last lines of a text, limited in bytes."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self._lock = machine.RLock()  # A signal's handler may log.
+        # Reentrant, because a signal handler may log.
+        self._lock = machine.RLock()
         self._lines: deque[bytes] = deque()
         self._begun = ""
-        """A line that has no end yet."""
+        """An incomplete last line."""
         self._size = 0
         self.modified_s = 0.0
 
     def write(self, text: str) -> None:
-        """Append some of the text."""
+        """Append to the text."""
         with self._lock:
             self.modified_s = machine.wall_time()
             *lines, begun = (self._begun + text).split("\n")
@@ -68,14 +69,14 @@ class KeptText:
             self._size -= len(self._lines.popleft())
 
     def read(self) -> bytes:
-        """All that is kept, in UTF-8."""
+        """Return the kept text in UTF-8."""
         with self._lock:
             begun = printable(self._begun).encode("utf-8", "backslashreplace")
             return b"".join(self._lines) + begun
 
 
 class KeptOutput:
-    """The log and the standard output of one process, under the names of files."""
+    """The log and the standard output of one process, under file names."""
 
     def __init__(self, process: str, bytes_max: int) -> None:
         self.log = KeptText(bytes_max)
@@ -83,19 +84,19 @@ class KeptOutput:
         self._texts = {f"{process}.log": self.log, f"{process}.out": self.stdout}
 
     def files(self) -> list[KeptFile]:
-        """What can be read."""
+        """Return the available texts."""
         return [
             KeptFile(name, len(text.read()), text.modified_s) for name, text in self._texts.items()
         ]
 
     def read(self, name: str) -> bytes | None:
-        """The end of one of them, in UTF-8; None if there is none of that name."""
+        """Return the kept end of a text, in UTF-8; None if there is no text of that name."""
         text = self._texts.get(name)
         return None if text is None else text.read()
 
 
 class KeptLogHandler(logging.Handler):
-    """Writes what is logged to a text that is kept, with the time."""
+    """Writes log records, with their times, to a kept text."""
 
     def __init__(self, text: KeptText) -> None:
         super().__init__()
@@ -103,7 +104,7 @@ class KeptLogHandler(logging.Handler):
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """As ``logging`` wants it: what fails is not raised where somebody logs."""
+        """Write a record; errors are not raised to the code that logs, as ``logging`` demands."""
         try:
             self._text.write(self.format(record) + "\n")
         except Exception:
@@ -111,24 +112,26 @@ class KeptLogHandler(logging.Handler):
 
 
 LINE_CHARACTERS_MAX = 64 * 1024
-"""Of a line that has no end yet: a longer one is written in pieces, so that it takes no memory."""
+"""Limit for an incomplete line. A longer one is written in pieces, so that it does not take up
+memory."""
 
 
 class _Tee:
-    """A text stream that also keeps a copy of its text; all else is left to the stream behind it.
+    """A text stream that delegates to another one, and keeps a copy of the text.
 
-    Subtasks print side by side, each in a thread of its own, and ``print`` writes a line and its
-    end one after the other. So the line that a thread has begun waits here for its end, or for the
-    thread to flush. The rest of a thread that has ended comes with the next flush of any thread.
+    Subtasks print at the same time, each in a thread of its own, and ``print`` writes a line and
+    its end separately. So an incomplete line of a thread is held back until its end, or until the
+    thread flushes. The rest of a thread that has ended is written with the next flush of any
+    thread.
     """
 
     def __init__(self, stream: TextIO, text: KeptText, *, is_passed_on: bool = False) -> None:
-        """``is_passed_on``: lines go to the program that has submitted the job, too."""
+        """``is_passed_on`` forwards lines to the program that has submitted the job, too."""
         self._is_passed_on = is_passed_on
         self._stream = stream
         self._text = text
         self._begun: dict[int, str] = {}
-        """By thread, in the order in which they began."""
+        """Incomplete lines by thread, in the order in which they began."""
 
     def write(self, text: str) -> int:
         thread = machine.thread_id()
@@ -165,8 +168,10 @@ class _Tee:
 
 
 def keep_output(kept: KeptOutput) -> None:
-    """From now on keep what this process logs and prints. What a handler of ``logging`` writes to
-    the stream that was standard error before is not kept twice."""
+    """Keep the log and the output of this process from now on.
+
+    Text that a handler of ``logging`` writes to the original standard error is not kept twice.
+    """
     root = logging.getLogger()
     root.addHandler(KeptLogHandler(kept.log))
     sys.stdout = cast("TextIO", _Tee(sys.stdout, kept.stdout, is_passed_on=True))

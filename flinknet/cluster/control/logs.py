@@ -1,8 +1,8 @@
-"""What a process of a cluster writes of what is logged in it, by user code or by flinknet itself.
+"""Logging of a process of a cluster, for user code and flinknet.
 
-Lines go to standard error, and their end is kept (``kept_output.py``). Names and values that others
-chose stand in them, so that a line of text is made printable; in JSON, one object per line, they
-are escaped.
+Lines go to standard error, and the last ones are kept (``kept_output.py``). They contain names and
+values that others chose. A line of text is therefore made printable. In JSON, with one object per
+line, such values are escaped.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ __all__ = ["JsonFormatter", "PrintableFormatter", "configure_logging"]
 
 
 class PrintableFormatter(logging.Formatter):
-    """A line of text, in which nothing is a command to a terminal."""
+    """Formats a record as a line of text without control characters for a terminal."""
 
     def __init__(self) -> None:
         super().__init__("%(levelname)s %(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """As ``logging`` does, printable."""
+        """Return the formatted record, made printable."""
         return printable(super().format(record))
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object: time (UTC), level, logger, process, message, and exception if there is
-    one."""
+    """Formats a record as one JSON object.
+
+    Its fields are time (UTC), level, logger, process, message, and exception if there is one.
+    """
 
     def __init__(self, process: str) -> None:
         super().__init__()
@@ -53,10 +55,9 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure_logging(config: ClusterConfig, process: str) -> KeptOutput:
-    """Have this process write what is logged in it, from ``log_level`` on, and keep the end of that
-    and of what it prints.
+    """Log from ``log_level`` on to standard error, and keep the last lines of log and output.
 
-    flinknet's own loggers say what is wrong, and all else only with the level "debug".
+    flinknet's own loggers log warnings and errors only, unless the level is "debug".
     """
     handler = logging.StreamHandler(sys.stderr)
     kept = KeptOutput(process, config.output_kept_bytes)

@@ -1,9 +1,9 @@
-"""The control messages between coordinator and workers, and their bytes.
+"""The control messages between coordinator and workers, and their encoding.
 
-A worker keeps one websocket to the coordinator; each binary websocket message is one msgpack array
-``[name, field, ...]`` of a message below, with exactly its fields. Only small messages travel here,
-so that a heartbeat never queues behind a megabyte: job graphs, deployments and results are HTTP
-bodies (``client_routes.py``, ``worker_routes.py``). The registry is closed: an unknown name, a
+A worker keeps one websocket to the coordinator. Each binary websocket message is one msgpack array
+``[name, field, ...]`` of a message below, with exactly its fields. Only small messages are sent
+here, so that a heartbeat never queues behind a megabyte: job graphs, deployments and results are
+HTTP bodies (``client_routes.py``, ``worker_routes.py``). The registry is closed: an unknown name, a
 missing field or a wrong type is a ``RemoteProtocolError`` and ends the connection.
 
 ::
@@ -20,8 +20,8 @@ missing field or a wrong type is a ``RemoteProtocolError`` and ends the connecti
     AcknowledgeCheckpoint                      TriggerCheckpoint
     DeclineCheckpoint, AwaitCheckpoint         CompleteCheckpoint, AbortCheckpoint
 
-    * Finished and Answer are HTTP uploads: of a subtask's result, and of what a request with a
-      number asked for; see worker_routes.py.
+    * Finished and Answer are HTTP uploads: of a subtask's result, and of the answer to a request
+      with a number; see worker_routes.py.
 """
 
 from __future__ import annotations
@@ -72,72 +72,74 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """First message of a worker: who it is, where its data plane listens, what it offers."""
+    """The first message of a worker: its identity, address and offer."""
 
     worker_id: str
     pid: int
     address: str
     slots: int
     metrics_address: str = ""
-    """Where it serves /metrics; empty if it does not."""
+    """Address of its /metrics endpoint; empty if it has none."""
     text_hash: int = field(default_factory=text_hash)
-    """How it hashes text, which must be as the coordinator does (``hash_seed.py``)."""
+    """Hash of a fixed text, which must be equal to the coordinator's (``hash_seed.py``)."""
     process: str = ""
-    """A random name of this process, the same each time that it registers."""
+    """A random name of this process, the same at each registration."""
     state_id: str = ""
     epoch: int = 0
-    """Of the last coordinator that it has served."""
+    """Epoch of the last coordinator that it has served."""
     software: str = SOFTWARE
     """Its versions, which must be the coordinator's (``software.py``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The worker is part of the cluster and must send a heartbeat at this pace."""
+    """The worker belongs to the cluster and must send heartbeats at this interval."""
 
     heartbeat_interval_ms: float
     progress_interval_ms: float
     return_ms: float = 0.0
-    """How long to try to register again when the connection is lost; 0: not at all."""
+    """Time for which to retry the registration after a loss of the connection; 0 for no retry."""
     state_id: str = ""
-    """Of the coordinator's state directory; empty if it has none."""
+    """Id of the coordinator's state directory; empty if it has none."""
     epoch: int = 0
-    """The coordinator's number among those that have had the directory: the highest one rules."""
+    """The coordinator's epoch in that directory. The coordinator with the highest one is in charge.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The worker cannot be part of the cluster; the connection closes."""
+    """The worker cannot join the cluster; the connection closes."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The sender's event loop turns. A worker's is answered, so that each watches the other."""
+    """A sign that the sender's event loop runs. The coordinator answers each one of a worker."""
 
     step_of: str = ""
-    """Of a worker, which subtask's thread has been at one call for longest."""
+    """From a worker: the subtask with the longest current call of user code."""
     step_s: float = 0.0
-    """For how many seconds."""
+    """Seconds that this call has lasted."""
     sent_s: float = 0.0
-    """When the worker has sent it, by a clock of its own; the answer repeats it."""
+    """Time of sending by a monotonic clock of the worker; the answer repeats it."""
     wall_s: float = 0.0
-    """Of an answer, the coordinator's time of day, in seconds since 1970."""
+    """In an answer: the coordinator's time of day, in seconds since 1970."""
     clock_offset_s: float = 0.0
-    """Of a worker, by how much its clock is ahead of the coordinator's (``clock_offset.py``)."""
+    """From a worker: seconds by which its clock is ahead of the coordinator's
+    (``clock_offset.py``)."""
     clock_error_s: float = -1.0
-    """By how much that may be wrong; below 0 if it is not known."""
+    """Error bound of ``clock_offset_s``; below 0 if the offset is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """The worker was told to end, and does so once its jobs have left it: it waits for ``Stop``."""
+    """The worker was told to end. It waits until its jobs have left it, and then for ``Stop``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Counters of running subtasks: rows of vertex, index and those of its IOMetrics."""
+    """Counters of running subtasks: rows of vertex, index and the counters of its IOMetrics."""
 
     job_id: str
     attempt: int
@@ -146,7 +148,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """Lines that functions of a job have printed, whose submitter wants them."""
+    """Lines that functions of a job have printed, if its submitter asks for them."""
 
     job_id: str
     lines: list[Any]
@@ -154,7 +156,7 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class StatisticsRequest:
-    """Report what can be seen now, with up to so many channels."""
+    """A request for the current statistics, with up to ``channels_max`` channels."""
 
     request: int
     channels_max: int
@@ -162,8 +164,10 @@ class StatisticsRequest:
 
 @dataclass(frozen=True, slots=True)
 class StatisticsReport:
-    """What can be seen of the worker (``metrics/worker_statistics.py``): in answer to a request, or
-    unasked, which is request 0."""
+    """Statistics of the worker (``metrics/worker_statistics.py``).
+
+    ``request`` is the number of the request that they answer, or 0 for a regular report.
+    """
 
     request: int
     statistics: bytes
@@ -171,8 +175,11 @@ class StatisticsReport:
 
 @dataclass(frozen=True, slots=True)
 class SampleStacks:
-    """Look so often at what the subtasks of a vertex do, with so long in between; the answer is
-    ``StackSamples.pack`` (``metrics/stack_samples.py``)."""
+    """An order to sample the stacks of a vertex's subtasks.
+
+    ``looks`` samples are taken, ``delay_ms`` apart. The answer is ``StackSamples.pack``
+    (``metrics/stack_samples.py``).
+    """
 
     request: int
     job_id: str
@@ -184,21 +191,21 @@ class SampleStacks:
 
 @dataclass(frozen=True, slots=True)
 class DumpThreads:
-    """Tell where all threads and tasks are; the answer is a list of ``ThreadInfo``."""
+    """A request for the stacks of all threads and tasks; the answer is a list of ``ThreadInfo``."""
 
     request: int
 
 
 @dataclass(frozen=True, slots=True)
 class ListOutput:
-    """Tell what is kept of what was logged and printed; the answer is a list of ``KeptFile``."""
+    """A request for the list of kept logs and output; the answer is a list of ``KeptFile``."""
 
     request: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOutput:
-    """Tell the text of that name, which is the answer; None, in msgpack, if there is none."""
+    """A request for a kept text by its name; the answer is the text, or None in msgpack."""
 
     request: int
     name: str
@@ -206,7 +213,7 @@ class ReadOutput:
 
 @dataclass(frozen=True, slots=True)
 class Deploy:
-    """Fetch the deployment of this attempt and open its subtasks."""
+    """An order to fetch the deployment of this attempt and open its subtasks."""
 
     job_id: str
     attempt: int
@@ -222,7 +229,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Every worker has opened its subtasks: run them."""
+    """An order to run the subtasks, because every worker has opened its own."""
 
     job_id: str
     attempt: int
@@ -241,8 +248,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Stop and release whatever is left of the attempt on this worker, or these subtasks of it,
-    rows of vertex and index; the others go on."""
+    """An order to stop and release the attempt on this worker, or only some of its subtasks.
+
+    ``subtasks`` are rows of vertex and index; the others go on. Empty for the whole attempt.
+    """
 
     job_id: str
     attempt: int
@@ -251,8 +260,10 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Last word of a worker on an attempt: nothing of it runs or holds memory here any more. With
-    rows of vertex and index it is its last word on these subtasks, which were to be cancelled."""
+    """The last message of a worker about an attempt: nothing of it runs or holds memory there.
+
+    With ``subtasks``, rows of vertex and index, it covers only these, which were to be cancelled.
+    """
 
     job_id: str
     attempt: int
@@ -261,8 +272,10 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Commit what the two-phase sinks of the attempt have prepared, or abort it: nothing of the
-    attempt runs any more."""
+    """An order to commit or abort the prepared output of the attempt's two-phase sinks.
+
+    It is sent when nothing of the attempt runs any more.
+    """
 
     job_id: str
     attempt: int
@@ -271,7 +284,7 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What ``Settle`` asked for is done, or has failed with this cause; an empty one is none."""
+    """``Settle`` has been carried out, or has failed with this cause; empty for success."""
 
     job_id: str
     attempt: int
@@ -280,7 +293,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class TriggerCheckpoint:
-    """Have these subtasks, rows of vertex and index, begin a checkpoint."""
+    """An order to start a checkpoint at these subtasks, which are rows of vertex and index."""
 
     job_id: str
     attempt: int
@@ -290,13 +303,13 @@ class TriggerCheckpoint:
     """A ``CheckpointKind``."""
     subtasks: list[Any]
     directory: str = ""
-    """Where a savepoint is written, a directory or URL; every worker of the attempt hears of it.
-    Empty for the place of the job's own checkpoints."""
+    """Directory or URL of a savepoint, which every worker of the attempt must know. Empty for the
+    job's own checkpoint directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeCheckpoint:
-    """A subtask has written its state: where, and the numbers of its ``SubtaskReport``."""
+    """A subtask has written its state: its handle, and the values of its ``SubtaskReport``."""
 
     job_id: str
     attempt: int
@@ -322,7 +335,7 @@ class DeclineCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class AwaitCheckpoint:
-    """A subtask has come to its end, and waits for a checkpoint behind ``taken``."""
+    """A subtask has finished, and waits for a checkpoint after number ``taken``."""
 
     job_id: str
     attempt: int
@@ -339,13 +352,13 @@ class CompleteCheckpoint:
     attempt: int
     checkpoint_id: int
     commits: bool = True
-    """Whether sinks commit with it, and functions hear of it: not with a savepoint beside which the
-    job goes on, as what comes after a failure continues from a checkpoint before it."""
+    """Whether sinks commit and functions are notified. They are not for a savepoint after which the
+    job goes on, because a restart after a failure continues from an earlier checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class AbortCheckpoint:
-    """A checkpoint will not come about: write nothing more of it."""
+    """A checkpoint has failed; nothing more of it may be written."""
 
     job_id: str
     attempt: int
@@ -354,7 +367,7 @@ class AbortCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The cluster ends, or the worker has drained: it cancels what it runs and exits."""
+    """An order to cancel everything and exit: the cluster ends, or the worker has drained."""
 
     reason: str
 
@@ -402,7 +415,7 @@ _FIELD_TYPES = {name: _field_types(kind) for name, kind in _MESSAGES.items()}
 
 
 def encode(message: Message) -> bytes:
-    """The bytes of one websocket message."""
+    """Return the bytes of one websocket message."""
     name = type(message).__name__
     values = [getattr(message, one.name) for one in fields(message)]
     packed: bytes = msgpack.packb([name, *values], unicode_errors="backslashreplace")
@@ -410,7 +423,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """The message in one websocket message; RemoteProtocolError if it is none."""
+    """Return the message in a websocket message; raise RemoteProtocolError if it is malformed."""
     try:
         array = msgpack.unpackb(data)
     except Exception as error:

@@ -1,20 +1,17 @@
-"""The thread of life between a launched process and its launcher: no child outlives its launcher.
+"""Ends a launched process when its launcher ends.
 
 Theory of operation
 -------------------
 The launcher holds the write end of the child's standard input for as long as it lives. A daemon
-thread in the child reads that pipe: lines are news from the launcher, the end of file is the
-launcher's death, and the child then ends at once with ``ExitStatus.PARENT_GONE``. It is a thread,
-so a blocked event loop does not matter. Two holes are left, and on Linux ``PR_SET_PDEATHSIG`` (the
-kernel kills the child when the thread that launched it ends) closes both: code that never lets go
-of the interpreter lock, and a fork of the launcher that keeps a copy of the pipe open.
+thread in the child reads that pipe. Lines are events from the launcher. At the end of file the
+launcher is dead, and the child ends at once with ``ExitStatus.PARENT_GONE``. A thread works even if
+the event loop is blocked. Two cases remain: code that never releases the interpreter lock, and a
+fork of the launcher that keeps a copy of the pipe open. On Linux ``PR_SET_PDEATHSIG`` covers both:
+the kernel kills the child when the thread that launched it ends.
 
-A child that the kernel kills cannot take along what user code has started in its process group. So
-the coordinator, which runs no user code, does without that signal: it looks itself, each second,
-whether its parent has changed, and with ``on_end`` kills the groups of the workers before it ends.
-
-The pipe is moved away from descriptor 0, where user code that reads standard input would steal from
-it.
+A child that the kernel kills cannot kill the processes that user code has started in its process
+group. So the coordinator, which runs no user code, does without that signal. It checks each second
+whether its parent has changed, and ``on_end`` kills the groups of the workers before it ends.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ from flinknet.cluster.control.process_group import kill_own_group
 __all__ = ["watch_parent"]
 
 _exit = os._exit
-"""Not what a worker has in its place (``user_exits.py``)."""
+"""The real ``os._exit``, which workers replace (``user_exits.py``)."""
 _PR_SET_PDEATHSIG = 1
 _READ_BYTES = 65_536
 _LOOK_SECONDS = 1.0
@@ -44,12 +41,14 @@ def watch_parent(
 ) -> None:
     """End this process, and its group if it leads one, when its launcher ends.
 
-    Call it once, first thing in the process. ``on_line`` gets each line that the launcher writes;
-    ``on_end``, only for a process that runs no user code, is called when the launcher has ended.
-    Both are called in one thread of their own.
+    Call it once, first in the process. ``on_line`` gets each line that the launcher writes.
+    ``on_end`` is called when the launcher has ended, and must be used only in a process without
+    user code. Both are called in a separate thread.
     """
     if sys.platform == "linux" and on_end is None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # The pipe is moved away from descriptor 0, where user code that reads standard input would take
+    # its data.
     pipe = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -73,12 +72,16 @@ def _read_until_end(
     if on_end is not None:
         on_end()
     kill_own_group()
-    # Not sys.exit: that would end this thread only. Nothing is worth saving without a launcher.
+    # sys.exit would end only this thread. Without a launcher, nothing in this process is worth
+    # saving.
     _exit(ExitStatus.PARENT_GONE)
 
 
 def _read(pipe: int, parent: int) -> bytes:
-    """What the launcher writes; nothing once it has ended, whoever else holds the pipe open."""
+    """Return data of the launcher, or nothing once it has ended.
+
+    A change of the parent counts as the end, even if another process holds the pipe open.
+    """
     while not select.select([pipe], [], [], _LOOK_SECONDS)[0]:
         if os.getppid() != parent:
             return b""

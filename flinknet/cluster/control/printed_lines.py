@@ -1,11 +1,11 @@
-"""What the functions of one job print, on its way to the program that has submitted the job.
+"""Lines that the functions of one job print, for the program that has submitted the job.
 
-Theory of operation. A worker of a cluster that stays runs several jobs, and all print to one
-standard output. A context variable says whose lines they are: it is set where an attempt of a job
-lives, and tasks and threads of its subtasks inherit it. A thread that user code starts itself does
-not, so its lines are in the cluster's output alone. Worker and coordinator keep the last lines of a
-job, as many as ``cluster.output_kept_bytes`` have room for; lines have numbers, so that a reader
-who was too slow is told how many it has missed. Any thread may write and read.
+Theory of operation. A worker of a long-lived cluster runs several jobs, and all of them print to
+one standard output. A context variable identifies the job of a line. It is set where an attempt of
+a job runs, and the tasks and threads of its subtasks inherit it. A thread that user code starts
+does not, so its lines appear only in the cluster's output. Worker and coordinator keep the last
+lines of a job, up to ``cluster.output_kept_bytes``. Lines are numbered, so that a slow reader
+learns how many it has missed. Any thread may write and read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["PRINTING", "PrintedLines", "missed"]
 
 
 class PrintedLines:
-    """The last lines of one job, at most so many characters."""
+    """The last lines of one job, limited in characters."""
 
     def __init__(self, characters_max: int) -> None:
         self._characters_max = characters_max
@@ -31,7 +31,7 @@ class PrintedLines:
         """The number of the next line."""
 
     def append(self, lines: Sequence[str]) -> None:
-        """Add lines, and forget the oldest."""
+        """Add lines, and drop the oldest."""
         with self._lock:
             for line in lines:
                 self._lines.append(line)
@@ -41,9 +41,11 @@ class PrintedLines:
                 self._characters -= len(self._lines.popleft()) + 1
 
     def after(self, number: int) -> tuple[int, list[str]]:
-        """Return the lines from that number on, and the number of the first of them, which is a
-        later one if some are forgotten. A number beyond the next line's is one of a coordinator
-        before this one: then all lines are new."""
+        """Return the lines from ``number`` on, and the number of the first line returned.
+
+        The first line has a higher number if some lines have been dropped. If ``number`` is beyond
+        the next line it refers to lines of a previous coordinator, and all lines are returned.
+        """
         with self._lock:
             number = number if number <= self._end else 0
             start = min(max(number, self._end - len(self._lines)), self._end)
@@ -52,9 +54,9 @@ class PrintedLines:
 
 
 def missed(count: int) -> str:
-    """Return the line in the place of lines that are forgotten."""
+    """Return the line that stands in for dropped lines."""
     return f"... {count} lines were printed too fast to be shown here"
 
 
 PRINTING: ContextVar[PrintedLines | None] = ContextVar("printing", default=None)
-"""Where the lines of the job that runs now go to, beside standard output."""
+"""Receives the lines of the running job, in addition to standard output."""

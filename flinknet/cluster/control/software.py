@@ -1,8 +1,8 @@
-"""What all processes of a cluster, and the programs that submit jobs to it, must have alike.
+"""The versions that all processes of a cluster, and programs that submit jobs, must share.
 
-Pickled functions are for the interpreter that made them, and messages for the version of flinknet
-that defines them. So Python's minor version and flinknet's version are compared when a worker
-registers and when a job is submitted.
+Pickled functions fit only the interpreter that made them, and messages only the version of flinknet
+that defines them. Python's minor version and flinknet's version are therefore compared when a
+worker registers and when a job is submitted.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from flinknet.version import __version__
 __all__ = ["SOFTWARE", "check_software"]
 
 SOFTWARE = f"flinknet {__version__} on Python {sys.version_info.major}.{sys.version_info.minor}"
-"""That of this process."""
+"""The versions of this process."""
 
 
 def check_software(whose: str, software: str) -> None:
-    """Raise ConfigurationError, which names both, if it is not that of this coordinator."""
+    """Raise ConfigurationError, which names both, unless it is the coordinator's software."""
     if software != SOFTWARE:
         raise ConfigurationError(
             f"{whose} has {software or 'an unknown version of flinknet'}, but this cluster's "

@@ -1,16 +1,16 @@
-"""The signals that tell a process of a cluster to end, and leave it the time to do so in order.
+"""The signals that tell a process of a cluster to end in an orderly way.
 
 Theory of operation. A signal counts when Python's own handler runs in this process. asyncio's
-handlers follow the numbers that it reads from the wake-up descriptor. They cannot be trusted: a
+handlers instead follow the numbers read from the wake-up descriptor, which cannot be trusted. A
 process that user code has forked shares that descriptor, and writes its own signals there. So
-asyncio only wakes up, and its handler does nothing.
+asyncio is used only to wake the event loop, and its handler does nothing.
 
-A loop that is closed gives the signals that it handles back to the system, and a process that ends
-in order would die of one that comes then. So asyncio handles another signal, and the process
-ignores the stop signals once its end is decided.
+A loop that is closed returns the signals that it handles to the system, so a signal at the end of a
+process would kill it. Therefore asyncio handles another signal, and the process ignores the stop
+signals once its end is decided.
 
-A forked process starts clean: the signals end it, as they end any other program. Otherwise
-``multiprocessing.Pool.terminate()`` would wait for ever for processes that do not hear SIGTERM.
+In a forked process the signals get their default effect: they end it. Otherwise
+``multiprocessing.Pool.terminate()`` would wait for ever for processes that ignore SIGTERM.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PYTHONS_OWN: dict[int, Any] = {
 
 
 class _Heard:
-    """Handles a signal by a call in the event loop."""
+    """A signal handler that schedules a call in the event loop."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, call: Callable[[signal.Signals], None]
@@ -47,12 +47,13 @@ class _Heard:
         self._call = call
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        with suppress(RuntimeError):  # the loop is closed already: the process ends
+        # The loop may be closed already, when the process ends.
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._call, signal.Signals(number))
 
 
 def when_told_to_stop(call: Callable[[signal.Signals], None]) -> None:
-    """Call a function in the running event loop for each stop signal that comes."""
+    """Call a function in the running event loop for each stop signal."""
     loop = asyncio.get_running_loop()
     heard = _Heard(loop, call)
     loop.add_signal_handler(_WAKES, _wake_up)
@@ -68,12 +69,12 @@ def ignore_stop_signals() -> None:
 
 
 def is_heard(number: int) -> bool:
-    """Return whether this process handles the signal, and ends in order when it comes."""
+    """Return whether this process handles the signal, and ends in an orderly way on it."""
     return number in STOP_SIGNALS and isinstance(signal.getsignal(number), _Heard)
 
 
 def _wake_up() -> None:
-    """Do nothing: the event loop has turned, so that Python calls its own handler."""
+    """Do nothing: the event loop has woken up, so that Python calls its own handler."""
 
 
 def _start_clean() -> None:

@@ -1,7 +1,8 @@
-"""A job on its way from the client to the coordinator: its shape, and the graph as opaque bytes.
+"""A submitted job: its shape for the coordinator, and its graph as opaque bytes.
 
-The graph holds user functions, and reading it runs the sender's code. Only workers do that: the
-coordinator plans with the *shape*, the same graph without its functions, and passes the bytes on.
+The graph contains user functions, and unpickling it runs the sender's code. Only workers do that.
+The coordinator plans with the *shape*, which is the graph without its functions, and forwards the
+bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from flinknet.partition.exchange_mode import ExchangeMode
 __all__ = ["RestoreSettings", "Submission"]
 
 _LENGTH = struct.Struct(">I")
-"""The length of the shape, in bytes, which stands in front of it. The graph is the rest, and is not
+"""The length of the shape in bytes, at the start of the body. The graph is the rest, and is not
 read."""
 
 _WAIT_MS_MAX = 365 * 24 * 3_600_000
@@ -44,7 +45,7 @@ _RESTART_STRATEGIES: dict[str, Any] = {kind.__name__: kind for kind in get_args(
 
 @dataclass(frozen=True, slots=True)
 class RestoreSettings:
-    """What a job continues from (Flink's SavepointRestoreSettings)."""
+    """The checkpoint from which a job continues (Flink's SavepointRestoreSettings)."""
 
     path: str
     """The directory, or URL, of one checkpoint or savepoint."""
@@ -54,21 +55,21 @@ class RestoreSettings:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a client submits. Of ``shape`` neither operators nor partitioners can be made."""
+    """The submission of a client. The ``shape`` has no operators or partitioners that can run."""
 
     shape: JobGraph
     graph: bytes = field(repr=False)
-    """The pickled graph, behind the files that come with it (``job_files.py``)."""
+    """The pickled graph, after the files that come with it (``job_files.py``)."""
     commits: bool = False
     """Whether the job has two-phase sinks."""
     restore: RestoreSettings | None = None
-    """None for a job that begins at its start."""
+    """None for a job that starts from the beginning."""
     outputs: tuple[CheckpointedOutput, ...] = ()
-    """Sinks and functions that hear which of the job's checkpoints are complete."""
+    """Sinks and functions that are notified of completed checkpoints of the job."""
     wants_printed: bool = False
-    """Whether the client asks for what functions print."""
+    """Whether the client asks for the lines that functions print."""
     wait_for_slots_ms: float = 0.0
-    """How long the job waits for slots if there are too few; 0 has it refused then."""
+    """Time for which the job waits for slots if there are too few; 0 to be refused instead."""
     software: str = SOFTWARE
     """The versions of the program that has pickled the graph."""
 
@@ -79,18 +80,20 @@ class Submission:
 
     @classmethod
     def of_graph(cls, graph: JobGraph, restore: RestoreSettings | None = None) -> Submission:
-        """Prepare a job and the files that come with it; ConfigurationError names a function that
-        cannot be sent, or a file that cannot be read."""
+        """Prepare a job and the files that come with it.
+
+        Raises ConfigurationError for a function that cannot be sent, or a file that cannot be read.
+        """
         files = read_job_files(graph.python_files, graph.archives)
         commits, outputs = bool(graph.two_phase_sinks()), graph.checkpointed_outputs()
         return cls(graph, pack_job(files, graph.to_bytes()), commits, restore, outputs)
 
     def without_graph(self) -> Submission:
-        """The shape alone: when the job has ended, nobody needs its functions any more."""
+        """Return the submission without its graph, which is not needed after the end of the job."""
         return replace(self, graph=b"")
 
     def to_bytes(self) -> bytes:
-        """The body of the request."""
+        """Return the body of the request."""
         vertices = [
             (
                 v.id,
@@ -140,9 +143,9 @@ class Submission:
     ) -> Submission:
         """Return the submission that ``to_bytes`` has packed.
 
-        The length of the shape is compared with ``shape_bytes_max`` before anything is made of it.
+        The length of the shape is compared with ``shape_bytes_max`` before the shape is decoded.
         The submission of a job that ``has_ended`` needs no graph. Raises ConfigurationError if the
-        body is no submission, or its shape too large.
+        body is no submission, or its shape is too large.
         """
         header, graph = _parts_of(body)
         if shape_bytes_max is not None and len(header) > shape_bytes_max:

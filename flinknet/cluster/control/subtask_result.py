@@ -1,9 +1,8 @@
-"""What a finished subtask sends back: counters, metrics, the records of its collect sinks, and what
-its two-phase sinks have prepared.
+"""Results of finished subtasks: counters, metrics, collected records and prepared output.
 
-The coordinator reads the counters and bounds the size; collected records and committables stay
-opaque bytes to it (they are Python objects of the job, pickled). The records are read by the client
-that submitted the job, the committables by the worker that commits them.
+The coordinator reads the counters and limits the size. Collected records and committables are
+opaque bytes to it (pickled Python objects of the job). The client that submitted the job reads the
+records; the worker that commits the sinks reads the committables.
 
 A worker sends the results of several subtasks together (``pack_results``).
 """
@@ -22,7 +21,8 @@ from flinknet.metrics.io_metrics import IO_METRICS
 from flinknet.texts import text_of
 
 if TYPE_CHECKING:
-    # A client only reads results: it does without what runs a subtask, which takes long to import.
+    # A client only reads results. It does without the modules that run a subtask, because their
+    # import takes long.
     from flinknet.runtime.subtask import SubtaskResult
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def encode_result(result: SubtaskResult, collect_bytes_max: int) -> bytes:
-    """The upload of one subtask.
+    """Return the upload of one subtask.
 
     Raises JobError if the collected records are too large, SerializationError if they cannot be
     sent.
@@ -71,7 +71,7 @@ def encode_result(result: SubtaskResult, collect_bytes_max: int) -> bytes:
 
 
 def decode_result(body: bytes) -> dict[str, Any]:
-    """The upload as fields, ``collected`` still as bytes; ConfigurationError if it is none."""
+    """Return the fields of an upload, ``collected`` still as bytes."""
     try:
         result = msgpack.unpackb(body)
     except Exception as error:
@@ -95,7 +95,7 @@ def pack_results(results: Mapping[tuple[int, int], bytes]) -> bytes:
 
 
 def unpack_results(body: bytes) -> dict[tuple[int, int], bytes]:
-    """Return what ``pack_results`` has packed; ConfigurationError if this is no such body."""
+    """Return the results of ``pack_results``; raise ConfigurationError for a malformed body."""
     try:
         rows = msgpack.unpackb(body)
         results = {(vertex, index): result for vertex, index, result in rows}
@@ -120,7 +120,7 @@ def check_collected_bytes(collected_bytes: int, collect_bytes_max: int) -> None:
 
 
 def merge_by_sink(pickled: Iterable[bytes]) -> dict[str, list[Any]]:
-    """Join what the subtasks collected or prepared, by sink, in order of the subtasks.
+    """Merge the collected or prepared data of subtasks, by sink, in order of the subtasks.
 
     Runs code of the sender: only for results of this process's own jobs.
     """

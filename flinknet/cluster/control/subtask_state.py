@@ -1,11 +1,11 @@
-"""The states of a subtask, as the coordinator sees it and tells it (Flink's ExecutionState).
+"""The states of a subtask, from the coordinator's point of view (Flink's ExecutionState).
 
 ::
 
     DEPLOYING  RUN -> RUNNING, FINISH -> FINISHED, FAIL -> FAILED, RELEASE -> CANCELED
     RUNNING    FINISH -> FINISHED, FAIL -> FAILED, RELEASE -> CANCELED
 
-What a worker says of a subtask for which nothing is in the table comes too late.
+An event that is not in the table for the present state comes too late.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["TRANSITIONS", "SubtaskEvent", "SubtaskState"]
 
 
 class SubtaskEvent(Enum):
-    """What happens to a subtask."""
+    """An event in a subtask."""
 
     RUN = "every worker has opened its subtasks"
     FINISH = "its result has been taken in"
@@ -27,7 +27,7 @@ class SubtaskEvent(Enum):
 
 
 class SubtaskState(Enum):
-    """Where a subtask stands; the names travel."""
+    """The state of a subtask; the names are part of the protocol."""
 
     DEPLOYING = "DEPLOYING"
     RUNNING = "RUNNING"
@@ -36,12 +36,12 @@ class SubtaskState(Enum):
     CANCELED = "CANCELED"
 
     def takes(self, event: SubtaskEvent) -> bool:
-        """Whether the event may happen in this state."""
+        """Return whether the event may happen in this state."""
         return (self, event) in TRANSITIONS
 
     @property
     def is_pending(self) -> bool:
-        """It may still run on its worker."""
+        """Whether the subtask may still run on its worker."""
         return self.takes(SubtaskEvent.RELEASE)
 
 

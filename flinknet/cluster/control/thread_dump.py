@@ -1,7 +1,7 @@
-"""Where every thread and every task of a process is: what Flink calls a thread dump.
+"""The stacks of all threads and tasks of a process, as in Flink's thread dump.
 
-A thread's stack is that of its calls; that of a task which waits are the coroutines that await each
-other (``await_chain.py``). The innermost call comes first, as in Java's dumps.
+The stack of a thread consists of its calls. The stack of a waiting task is the chain of coroutines
+that await each other (``await_chain.py``). The innermost call comes first, as in Java's dumps.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class ThreadInfo(NamedTuple):
 
     name: str
     text: str
-    """Its name, what it does, and its calls, one on a line."""
+    """Its name, its state, and its calls, one per line."""
 
 
 def thread_dump(loop: asyncio.AbstractEventLoop, depth_max: int) -> list[ThreadInfo]:
-    """All threads of the process, then all tasks of the loop, by name, with so many calls each."""
+    """Return all threads of the process, then all tasks of the loop, sorted by name."""
     names = {one.ident: one.name for one in machine.all_threads()}
     threads = []
     for ident, innermost in sys._current_frames().items():

@@ -1,10 +1,10 @@
-"""The transport of the control plane: what joins a worker to its coordinator.
+"""The transport interface between a worker and its coordinator.
 
 Theory of operation. A worker and its coordinator exchange small messages (``messages.py``) in one
-conversation, and the worker makes requests beside it whose bodies are large. Neither side knows
-what carries them. Over HTTP the conversation is a websocket, and each request has a connection of
-its own (``http_transport.py`` at the worker, the routes in ``rest/worker_routes.py`` at the
-coordinator). A simulation joins both sides in one process, without any socket.
+conversation. The worker also makes requests, which have large bodies. Neither side depends on the
+implementation. Over HTTP the conversation is a websocket, and each request has a connection of its
+own (``http_transport.py`` on the worker, ``rest/worker_routes.py`` on the coordinator). A
+simulation connects both sides in one process, without any socket.
 """
 
 from __future__ import annotations
@@ -22,36 +22,39 @@ __all__ = [
 
 
 class WorkerRequests(Protocol):
-    """What a worker asks of its coordinator. Bodies are msgpack, as ``ControlLink`` and
-    ``rest/worker_requests.py`` pack them. JobError if the coordinator refuses."""
+    """The requests of a worker to its coordinator.
+
+    Bodies are msgpack, in the format of ``ControlLink`` and ``rest/worker_requests.py``. Each
+    request raises JobError if the coordinator refuses it.
+    """
 
     async def deployment(self, job_id: str, attempt: int, worker_id: str) -> bytes:
-        """Return the graph and the subtasks that the worker is to run."""
+        """Return the graph and the subtasks that the worker must run."""
 
     async def committables(self, job_id: str, attempt: int) -> bytes:
-        """Return what two-phase sinks have prepared."""
+        """Return the prepared output of two-phase sinks."""
 
     async def take_results(self, job_id: str, attempt: int, worker_id: str, body: bytes) -> bytes:
-        """Hand in results of finished subtasks; return which are refused."""
+        """Upload results of finished subtasks; return the refused ones."""
 
     async def take_answer(self, worker_id: str, request: int, body: bytes) -> None:
-        """Hand in the answer to a message that has a number."""
+        """Upload the answer to a message that has a number."""
 
 
 class Conversation(Protocol):
-    """One end of the messages between a worker and its coordinator."""
+    """One end of the message exchange between a worker and its coordinator."""
 
     async def send(self, message: bytes) -> None:
-        """Send a message; ConnectionError if the connection is gone."""
+        """Send a message; raise ConnectionError if the connection is gone."""
 
     async def receive(self) -> bytes | None:
-        """Return the next message; None when the connection has ended.
+        """Return the next message, or None after the end of the connection.
 
-        The coordinator's end raises RemoteProtocolError for something else than a message.
+        The coordinator's end raises RemoteProtocolError for anything but a message.
         """
 
     async def close(self) -> None:
-        """End the connection when the peer has all messages; idempotent."""
+        """Close the connection once the peer has all messages; idempotent."""
 
 
 class AcceptedConversation(Conversation, Protocol):
@@ -59,32 +62,38 @@ class AcceptedConversation(Conversation, Protocol):
 
     @property
     def vouched(self) -> Sequence[str] | None:
-        """The names for which the worker's certificate vouches; None without TLS."""
+        """The names in the worker's certificate; None without TLS."""
 
     def abort(self) -> None:
-        """Cut the connection at once."""
+        """Close the connection at once."""
 
 
 class CoordinatorTransport(WorkerRequests, Protocol):
-    """A worker's way to one coordinator. The requests raise LocalTransportError if it is not
-    reached, or says nothing for ``coordinator_timeout_ms``."""
+    """A worker's transport to one coordinator.
+
+    The requests raise LocalTransportError if the coordinator cannot be reached, or is silent for
+    ``coordinator_timeout_ms``.
+    """
 
     address: str
-    """Of the coordinator, for people."""
+    """Address of the coordinator, for texts."""
 
     async def open(self) -> None:
-        """Prepare what all connections share; reaches nothing."""
+        """Create the resources that all connections share, without connecting."""
 
     async def connect(self) -> Conversation:
-        """Begin a conversation. ConfigurationError if the coordinator refuses, RemoteTransportError
-        if it is not there."""
+        """Open a conversation.
+
+        Raises ConfigurationError if the coordinator refuses, and RemoteTransportError if it is not
+        there.
+        """
 
     async def close(self) -> None:
-        """End what ``open`` has begun."""
+        """Release the resources of ``open``."""
 
 
 def unanswered(coordinator: str, timeout_ms: float) -> str:
-    """What to say of a coordinator that is connected and mute."""
+    """Return the error text for a coordinator that is connected but silent."""
     return (
         f"the coordinator at {coordinator} has not answered for {timeout_ms:.0f} ms "
         "(cluster.coordinator_timeout_ms): it hangs or is stopped"
