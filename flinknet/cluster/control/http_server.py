@@ -64,7 +64,7 @@ def check_role(headers: Mapping[str, str], token: str, needed: Role) -> None:
 
 
 class HttpServer:
-    """Serves one application between ``start`` and ``close``."""
+    """A server for one application, from ``start`` to ``close``."""
 
     def __init__(
         self,

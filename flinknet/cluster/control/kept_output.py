@@ -30,7 +30,7 @@ __all__ = [
 
 
 class KeptFile(NamedTuple):
-    """One of the texts, presented as a file."""
+    """A kept text, presented as a file."""
 
     name: str
     size: int
@@ -96,7 +96,7 @@ class KeptOutput:
 
 
 class KeptLogHandler(logging.Handler):
-    """Writes log records, with their times, to a kept text."""
+    """A log handler that writes records, with their times, to a kept text."""
 
     def __init__(self, text: KeptText) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ __all__ = ["JsonFormatter", "PrintableFormatter", "configure_logging"]
 
 
 class PrintableFormatter(logging.Formatter):
-    """Formats a record as a line of text without control characters for a terminal."""
+    """Formatter for a line of text without control characters for a terminal."""
 
     def __init__(self) -> None:
         super().__init__("%(levelname)s %(name)s: %(message)s")
@@ -31,7 +31,7 @@ class PrintableFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one JSON object.
+    """Formatter for one JSON object per record.
 
     Its fields are time (UTC), level, logger, process, message, and exception if there is one.
     """

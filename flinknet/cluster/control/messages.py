@@ -93,7 +93,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The worker belongs to the cluster and must send heartbeats at this interval."""
+    """Confirmation of a registration; the worker must send heartbeats at this interval."""
 
     heartbeat_interval_ms: float
     progress_interval_ms: float
@@ -108,14 +108,17 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The worker cannot join the cluster; the connection closes."""
+    """Refusal of a worker that cannot join the cluster; the connection closes."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A sign that the sender's event loop runs. The coordinator answers each one of a worker."""
+    """A sign that the sender's event loop runs.
+
+    The coordinator answers each heartbeat of a worker, so that both watch each other.
+    """
 
     step_of: str = ""
     """From a worker: the subtask with the longest current call of user code."""
@@ -134,7 +137,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """The worker was told to end. It waits until its jobs have left it, and then for ``Stop``."""
+    """Notice of a worker that was told to end; it waits until its jobs have left, then for Stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +224,7 @@ class Deploy:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Every subtask of the attempt on this worker is open: its partitions and gates exist."""
+    """Notice that the subtasks of the attempt are open: their partitions and gates exist."""
 
     job_id: str
     attempt: int
@@ -237,7 +240,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A subtask failed, or (vertex and index -1) the attempt could not be opened on this worker."""
+    """Failure of a subtask or, with vertex and index -1, to open the attempt on this worker."""
 
     job_id: str
     attempt: int
@@ -284,7 +287,7 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """``Settle`` has been carried out, or has failed with this cause; empty for success."""
+    """Result of ``Settle``: the cause of a failure, empty for success."""
 
     job_id: str
     attempt: int
@@ -309,7 +312,7 @@ class TriggerCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeCheckpoint:
-    """A subtask has written its state: its handle, and the values of its ``SubtaskReport``."""
+    """Notice that a subtask has written its state: handle and values of its ``SubtaskReport``."""
 
     job_id: str
     attempt: int
@@ -322,7 +325,7 @@ class AcknowledgeCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class DeclineCheckpoint:
-    """A subtask could not take part in a checkpoint, for this ``CheckpointFailureReason``."""
+    """Notice that a subtask could not take part, for this ``CheckpointFailureReason``."""
 
     job_id: str
     attempt: int
@@ -335,7 +338,7 @@ class DeclineCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class AwaitCheckpoint:
-    """A subtask has finished, and waits for a checkpoint after number ``taken``."""
+    """Notice that a finished subtask waits for a checkpoint after number ``taken``."""
 
     job_id: str
     attempt: int
@@ -346,7 +349,7 @@ class AwaitCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class CompleteCheckpoint:
-    """A checkpoint is complete: its metadata is written."""
+    """Notice that a checkpoint is complete: its metadata is written."""
 
     job_id: str
     attempt: int
@@ -358,7 +361,7 @@ class CompleteCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class AbortCheckpoint:
-    """A checkpoint has failed; nothing more of it may be written."""
+    """Notice that a checkpoint has failed; nothing more of it may be written."""
 
     job_id: str
     attempt: int

@@ -51,8 +51,7 @@ _BRING_CODE = frozenset({("POST", "/api/v1/jobs")})
 """Routes that take code to run."""
 
 _OVERHEAD_BYTES = 1024 * 1024
-"""Size that an upload may have beyond its collected records or job graph: counters, metrics, shape.
-"""
+"""Allowance of an upload beyond collected records or job graph: counters, metrics, shape."""
 
 
 class Served(Readiness, Jobs, Savepoints, Attempts, Sampling, Outspoken, Protocol):

@@ -81,7 +81,7 @@ log = logging.getLogger("flinknet.coordinator")
 
 
 class Coordinator:
-    """Runs the dispatcher on the current event loop. Must be used from that loop only."""
+    """The dispatcher on the current event loop. Must be used from that loop only."""
 
     def __init__(
         self,
@@ -711,7 +711,7 @@ def _announce(event: str, **fields: object) -> None:
 
 
 class _Launcher:
-    """Handles events of the launcher, and its end.
+    """The handler for events of the launcher, and for its end.
 
     All methods run in the thread that reads from the launcher.
     """

@@ -67,7 +67,7 @@ later checkpoints. If neither a checkpoint nor a reason is given, there is no su
 
 
 class CheckpointKeeper:
-    """Carries out the orders of the dispatcher; ``close`` must be awaited in the end."""
+    """The executor of checkpoint orders; ``close`` must be awaited in the end."""
 
     def __init__(
         self,

@@ -106,7 +106,7 @@ def _seek_nothing(record: JobRecord) -> None:
 
 
 class Books(Protocol):
-    """Persists jobs for the coordinator that succeeds this one."""
+    """Persistent storage of jobs, for the coordinator that succeeds this one."""
 
     def write_down(self, record: JobRecord) -> str | None:
         """Persist the state of a job; return the reason of a failure, or None."""
@@ -126,7 +126,7 @@ class NoBooks:
 
 
 class Dispatcher:
-    """Registers workers, runs jobs on them, and holds the state of both."""
+    """The workers and jobs of a coordinator, and the rules by which jobs run on workers."""
 
     def __init__(
         self,
@@ -589,7 +589,7 @@ class Dispatcher:
             )
 
     def _follow_checkpoints(self, record: JobRecord, attempt: AttemptRecord, now: float) -> None:
-        """Run periodic checkpoints only while all subtasks of the present attempt run."""
+        """Allow checkpoints only while all subtasks of the present attempt run."""
         books, execution = record.checkpoints, attempt.execution
         if attempt is not record.present:
             return
@@ -623,8 +623,8 @@ class Dispatcher:
         for record in self.jobs():
             recovery = record.recovery
             if record.is_queued:
-                # Queued jobs start in the order of submission. A job past its time limit is
-                # tried as well, so that it fails even behind another one.
+                # Queued jobs start in the order of submission. A job past its time limit is tried as
+                # well, so that it fails even behind another one.
                 if not lacks_slots or now >= (recovery.deadline or now):
                     self._restart_job(record, now)
                 lacks_slots = lacks_slots or record.is_queued
@@ -634,6 +634,7 @@ class Dispatcher:
             if not recovery.is_due(now) or self._waits_for_release(record):
                 continue
             if recovery.state is RecoveryState.BACKING_OFF and record.may_have_checkpoint:
+                # The newest intact checkpoint must be known before the restart.
                 recovery.seek()
                 self._seek(record)
             elif recovery.scope is Scope.JOB:

@@ -21,7 +21,7 @@ from flinknet.metrics.worker_statistics import WorkerStatistics
 __all__ = ["CHANNELS_MAX", "network_view"]
 
 CHANNELS_MAX = 50
-"""Channels to show per worker: those with the most waiting data."""
+"""Number of channels to show per worker; the channels with the most waiting data are chosen."""
 
 _Columns = dict[str, Callable[[Any], Any]]
 """The getter of each column of a table, by its name; of the column's metric if there is one."""

@@ -27,7 +27,7 @@ __all__ = ["AnsweredRequests", "Attempts", "LateRequestError"]
 
 
 class LateRequestError(JobError):
-    """The object of a request does not exist any more."""
+    """Error of a request for an attempt or inquiry that does not exist any more."""
 
 
 class Attempts(Workers, Protocol):
