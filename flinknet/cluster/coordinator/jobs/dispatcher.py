@@ -623,8 +623,8 @@ class Dispatcher:
         for record in self.jobs():
             recovery = record.recovery
             if record.is_queued:
-                # Queued jobs start in the order of submission. A job past its time limit is tried as
-                # well, so that it fails even behind another one.
+                # Queued jobs start in the order of submission. A job past its time limit is
+                # tried as well, so that it fails even behind another one.
                 if not lacks_slots or now >= (recovery.deadline or now):
                     self._restart_job(record, now)
                 lacks_slots = lacks_slots or record.is_queued
