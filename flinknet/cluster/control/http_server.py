@@ -144,7 +144,7 @@ class HttpServer:
         if self._timer is not None:
             self._timer.cancel()
 
-    # -- what connections tell
+    # -- events of connections
 
     def accepted(self, connection: _Connection) -> None:
         """Handle a new connection."""

@@ -18,7 +18,7 @@ The states are defined in ``control/job_state.py`` and ``control/subtask_state.p
   so the attempt ends after the cancel timeout in any case. ``holders`` then names the workers.
 - Before the end, one worker commits the output that two-phase sinks have prepared, or aborts it
   unless the job has finished. If this *settler* is lost, another worker gets the same order. A
-  failed commit fails the job. An abort that fails, or that no worker is left to do, has no effect.
+  failed commit fails the job. An abort that fails, or for which no worker is left, changes nothing.
 - Every method returns messages to send, as (worker id, message). ``deadline`` says when to call
   ``tick``. An input that comes too late, after the end or for a subtask that is done, is ignored.
 - An attempt runs all pipelined regions of the job together. Failed regions may be *given up* while
@@ -281,7 +281,7 @@ class JobExecution:
     def released(
         self, worker_id: str, number: int, subtasks: Sequence[SubtaskKey], now: float
     ) -> Commands:
-        """Note that a worker holds nothing of the attempt any more, or only not these ``subtasks``.
+        """Note that a worker has released the attempt, or only these ``subtasks`` of it.
 
         Also valid after the end of the attempt. Raises RemoteProtocolError if the worker dropped
         subtasks that it was not told to cancel.

@@ -330,7 +330,7 @@ class JobRecord:
         """Whether a checkpoint must be sought before a restart.
 
         It must if the job has one, or if the previous coordinator may have completed one without
-        recording it.
+        recording it. It need not after the savepoint with which the job was to end.
         """
         may_have = self.is_resumed and self.submission.shape.checkpointing is not None
         return not self.has_stopped and bool(self.latest_checkpoint.directory or may_have)

@@ -1,4 +1,4 @@
-// What can be done to a job: savepoint, stop, cancel. Each is asked about first.
+// Actions on a job: savepoint, stop, cancel. Each asks for a confirmation first.
 
 import { html, useRef, useState } from "/page/htm-preact.js";
 import { cancel, savepoint, stop } from "/page/coordinator.js";

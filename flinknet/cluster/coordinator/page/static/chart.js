@@ -1,5 +1,5 @@
-// What was seen of the metrics that somebody plots, of the vertex that is looked at: as long as the
-// page shows it, and at most so many points.
+// Recent values of the plotted metrics of the displayed vertex, while the page shows it.
+// The number of points is limited.
 
 const POINTS_MAX = 300;
 
@@ -12,7 +12,7 @@ export class Chart {
     this._of = "";
   }
 
-  // Another vertex begins anew.
+  // Drop all points when another vertex is displayed.
   look(of) {
     if (of !== this._of) {
       this._of = of;
@@ -40,7 +40,7 @@ export class Chart {
     }
   }
 
-  // What a metric means, and how its last values add up over the subtasks: { total, adds, unit, help }.
+  // The meaning of a metric, and how its last values add up: { total, adds, unit, help }.
   told(name) {
     return this._told.get(name) ?? {};
   }

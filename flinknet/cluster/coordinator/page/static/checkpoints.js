@@ -1,4 +1,4 @@
-// How checkpoints went.
+// The checkpoints of a job.
 
 import { html } from "/page/htm-preact.js";
 import * as f from "/page/format.js";

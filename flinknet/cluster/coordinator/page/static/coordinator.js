@@ -1,5 +1,5 @@
-// Asking the coordinator. The token comes in the fragment of the address, which is not sent, or from
-// whoever sits there; it is kept for this tab, and taken out of the address at once.
+// Requests to the coordinator. The token comes in the fragment of the address, which is not sent,
+// or from the user. It is kept for this tab, and removed from the address at once.
 
 const KEY = "flinknet-token";
 
@@ -49,7 +49,7 @@ function refusalOf(text) {
 
 export const cancel = (job) => ask(`/v1/jobs/${job}?mode=cancel`, { method: "PATCH" });
 
-// Both return where the savepoint is, once it is written.
+// Both return the location of the savepoint, once it is written.
 export async function savepoint(job, directory) {
   const body = directory ? { "target-directory": directory } : {};
   return written(job, await ask(`/v1/jobs/${job}/savepoints`, { method: "POST", body }));

@@ -1,4 +1,4 @@
-// Why attempts have failed: the first cause of each, the latest attempt first.
+// Failures of attempts: the first cause of each, the latest attempt first.
 
 import { html } from "/page/htm-preact.js";
 import { clock } from "/page/format.js";

@@ -1,5 +1,5 @@
-// A flame graph: who was seen doing what, the outermost call at the bottom of the stack on top here.
-// It is asked for when its tab is opened and on request, because to take samples costs the workers.
+// A flame graph of sampled stacks; the outermost call is at the top. It is loaded when its tab is
+// opened and on request, because sampling costs the workers time.
 
 import { html, useEffect, useState } from "/page/htm-preact.js";
 import { ask } from "/page/coordinator.js";

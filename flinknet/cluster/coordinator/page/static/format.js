@@ -1,4 +1,4 @@
-// Numbers, sizes and times as people read them. What is not known is a dash.
+// Numbers, sizes and times in readable form. An unknown value is a dash.
 
 const DASH = "–";
 const DECIMAL = ["", " k", " M", " G", " T"];
@@ -45,7 +45,8 @@ export const clock = known((ms) =>
 
 const DATE_MAX = 8.64e15;
 
-// Event time: before all of it and after it are the ends of 64 bits, which are no dates.
+// Event time. The ends of the 64-bit range stand for before and after all events; they are no
+// dates.
 export const watermark = known((ms) =>
   ms < -DATE_MAX ? "none yet" : ms > DATE_MAX ? "the end" : new Date(ms).toISOString());
 

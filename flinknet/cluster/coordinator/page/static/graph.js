@@ -1,4 +1,4 @@
-// The job graph: vertices in layers from left to right, edges with what moves along them.
+// The job graph: vertices in layers from left to right, edges with their rates.
 
 import { html } from "/page/htm-preact.js";
 import { bytesPerSecond, percent, perSecond, count } from "/page/format.js";
@@ -10,10 +10,10 @@ const LABEL = { width: 132, height: 76 };
 const LANE_PX = 18;
 const MARGIN = 14;
 
-// Where everything is: vertices in layers, each one layer behind the last of those that it reads
-// from, and the way of each edge. An edge that passes a layer has a row of its own there, as if a
-// vertex stood in it, so that it crosses no vertex. Between two layers each edge runs level for as
-// wide as its label, at a height that no other one has there, so that no curve crosses a label.
+// The layout: the positions of vertices and the paths of edges. A vertex is one layer behind the
+// last of its inputs. An edge that passes a layer has a row of its own there, as if it were a
+// vertex, so that it crosses no vertex. Between two layers an edge is horizontal for the width of
+// its label, at a height of its own, so that no curve crosses a label.
 export function placed(vertices, edges) {
   const layer = layersOf(vertices, edges);
   const ways = edges.map(({ source, target }, key) => {
@@ -77,8 +77,8 @@ function layersOf(vertices, edges) {
   return layer;
 }
 
-// The middle of each one's row; within a layer in the order of the middle of what they are connected
-// with, so that few edges cross.
+// The middle of each row. A layer is sorted by the mean position of connected vertices, so that few
+// edges cross.
 function rowsOf(layer, links) {
   const layers = [];
   for (const [one, at] of layer) (layers[at] ??= []).push(one);
@@ -102,8 +102,8 @@ function rowsOf(layer, links) {
   return new Map([...row].map(([one, at]) => [one, at * (NODE.height + GAP.y)]));
 }
 
-// The height at which each edge runs level between two layers: halfway between its ends, or as near
-// to that as the others there let it.
+// The height of each edge's horizontal part between two layers: halfway between its ends, or as
+// near to that as the other edges allow.
 function levelsOf(layer, row, links) {
   const gaps = new Map();
   for (const link of links) {
@@ -198,7 +198,7 @@ function Node({ job, vertex, place, isCulprit, isChosen }) {
   </a>`;
 }
 
-// A line of numbers: what would be wider than its place is written closer.
+// A line of numbers; text that is too wide is condensed.
 function Line({ x, y, width, kind = "", text }) {
   const isTooWide = widthOf(text, kind === "rate") > width;
   return html`<text x=${x} y=${y} class=${kind} textLength=${isTooWide ? width : undefined}

@@ -1,4 +1,4 @@
-// One job: who holds it up, its graph, and what else there is to know of it.
+// One job: its bottleneck, its graph, and details.
 
 import { html } from "/page/htm-preact.js";
 import * as f from "/page/format.js";
@@ -57,8 +57,8 @@ function Verdict({ diagnosis }) {
   </section>`;
 }
 
-// What each task has lost to whom: the time beside what moves, because time alone misleads where
-// an operator makes many records of one.
+// Time that each task has lost, and the cause. Rates are shown next to the times, because time
+// alone misleads where an operator makes many records of one.
 function Lost({ diagnosis }) {
   const rows = diagnosis.findings.flatMap((finding) =>
     finding.lost.map((lost) => ({ finding, lost, culprit: finding.culprit.operator || finding.culprit.worker_ids[0] })));

@@ -1,9 +1,9 @@
-// The page: where it is (the fragment of its address), what it was last told, and when it asks again.
+// The page: its position (the fragment of its address), the last answer, and the refresh timer.
 //
-// One request tells all that is shown. The next one follows a while after the answer to the one
-// before, so a slow coordinator is never asked twice at a time; while nobody sees the page, or it is
-// paused, none does. Everything is drawn at once from what was told: no view asks for itself, but
-// for what costs the workers something (flame graph, stacks, logs) and is wanted only now and then.
+// One request returns all displayed data. The next one follows a pause after the last answer, so
+// that a slow coordinator never gets two requests at a time. There are none while the page is
+// hidden or paused. All views are drawn from the same answer. The only views with requests of their
+// own are the expensive ones, which are rarely needed: flame graph, stacks, logs.
 
 import { html, render } from "/page/htm-preact.js";
 import { ask, hasToken, takeTokenFromAddress, useToken } from "/page/coordinator.js";
@@ -59,7 +59,7 @@ async function refresh() {
     if (error.status === 401) page.wantsToken = true;
     else page.trouble = error.status ? error.message : "the coordinator does not answer: its cluster may have ended";
   }
-  if (number !== page.asking) return; // another one has been asked meanwhile
+  if (number !== page.asking) return; // a newer request has started meanwhile
   performance.mark("answered");
   if (answer !== null) {
     page.told = JSON.parse(answer);

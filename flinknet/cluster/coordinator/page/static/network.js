@@ -1,4 +1,4 @@
-// The exchange below the job: pools, connections, gates, partitions, and the channels that hold most.
+// The exchange of a job: pools, connections, gates, partitions, and the fullest channels.
 
 import { html } from "/page/htm-preact.js";
 import * as f from "/page/format.js";

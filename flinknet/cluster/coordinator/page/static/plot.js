@@ -1,12 +1,12 @@
-// A line over time: the values that were seen while the page was open.
+// A line chart over time, of the values received while the page was open.
 
 import { html } from "/page/htm-preact.js";
 import { short, duration } from "/page/format.js";
 
 const SIZE = { width: 420, height: 132, left: 52, bottom: 18, top: 8, right: 8 };
 
-// points: [{ at, min, max, avg }]; the band is from the least to the largest subtask.
-// told: { total, adds, unit, help }, as the last report has them.
+// points: [{ at, min, max, avg }]; the band spans the subtasks' values from min to max.
+// told: { total, adds, unit, help }, from the last report.
 export function Plot({ name, points, told, onRemove }) {
   const last = points.at(-1);
   const body = points.length < 2 ? html`<p class="muted">two reports are needed</p>` : lines(name, points);

@@ -1,5 +1,5 @@
-// What a process has logged and printed, and where its threads and tasks are. It is asked for when it
-// is looked at, and on request: nobody reads a megabyte every second.
+// The log and output of a process, and the stacks of its threads and tasks. They are loaded when
+// displayed and on request, because a megabyte each second would be too much.
 
 import { html, useEffect, useState } from "/page/htm-preact.js";
 import { ask } from "/page/coordinator.js";

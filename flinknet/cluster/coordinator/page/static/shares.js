@@ -1,5 +1,5 @@
-// Where the time of a task goes: Flink's colours, with a hatching for backpressure and the numbers
-// in words, so that no colour needs to be told from another.
+// The shares of a task's time. The colours are Flink's; a hatching for backpressure and numbers in
+// text make them distinguishable to colour-blind users.
 
 import { html } from "/page/htm-preact.js";
 import { percent } from "/page/format.js";

@@ -1,5 +1,5 @@
-// A table that may have thousands of rows: only those in sight are in the document, so that a
-// refresh costs what is seen and not what there is. Columns are sorted by a click on their head.
+// A table for thousands of rows. Only the visible rows are in the document, so that the cost of a
+// refresh does not depend on the number of rows. A click on a column head sorts the table.
 
 import { html, useState, useRef } from "/page/htm-preact.js";
 
@@ -52,7 +52,7 @@ export function Table({ columns, rows, get, label, initial, link, empty = "nothi
     </section>`;
 }
 
-// Rows that are arrays, in the order of names.
+// An accessor for rows that are arrays, in the order of `names`.
 export function byPlace(names) {
   const places = new Map(names.map((name, place) => [name, place]));
   return (row, name) => row[places.get(name)];

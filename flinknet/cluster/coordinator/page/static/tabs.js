@@ -1,4 +1,4 @@
-// Tabs are links: each has an address of its own, and the keyboard needs nothing special.
+// Tabs are links: each has an address of its own, and keyboard use needs no extra code.
 
 import { html } from "/page/htm-preact.js";
 

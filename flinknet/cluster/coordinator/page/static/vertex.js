@@ -1,4 +1,4 @@
-// One vertex: its subtasks, where their time goes, their buffers, metrics to plot, a flame graph.
+// One vertex: its subtasks, shares of their time, buffers, metrics to plot, a flame graph.
 
 import { html, useState } from "/page/htm-preact.js";
 import { ask } from "/page/coordinator.js";
@@ -114,7 +114,7 @@ export function Vertex({ jobId, vertex, tab, chart }) {
 
 const SAMPLES_PATIENCE_MS = 30_000;
 
-// By time, always; by samples, as Flink did it before 1.13, when somebody wants to compare.
+// Backpressure by time, and on request by samples, as in Flink before 1.13, for comparison.
 function Backpressure({ job, vertex, get }) {
   const [answer, setAnswer] = useState(null);
   const take = async () => {

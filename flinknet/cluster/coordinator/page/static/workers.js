@@ -1,4 +1,4 @@
-// The workers of the cluster; of one of them, or of the coordinator, its log and its stacks.
+// The workers of the cluster, and the log and stacks of a worker or of the coordinator.
 
 import { html } from "/page/htm-preact.js";
 import * as f from "/page/format.js";
