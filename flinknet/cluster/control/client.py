@@ -77,7 +77,7 @@ class CoordinatorClient:
     def __init__(
         self, coordinator: str, token: str, config: ClusterConfig, *, is_there: bool = False
     ) -> None:
-        """``coordinator`` is ``"host:port"``; ``is_there`` means that it is known to have run."""
+        """``coordinator`` is ``"host:port"``; ``is_there`` if it is known to run."""
         self._coordinator = coordinator
         self._timeout_ms = config.coordinator_timeout_ms
         self._slots_wait_ms = config.cause_grace_ms + config.cancel_timeout_ms

@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 When a worker dies, its neighbours see their connections break, and their reports can reach the
 coordinator before the death itself does. When a subtask fails, its consumers are told so and fail
-too. The user must see the origin of a failure, never a consequence. So every report has a
-*gravity*:
+too. The user must see the origin of a failure, never a consequence. Every report therefore has
+a *gravity*:
 
 - ``SYMPTOM``: another failure came first: a lost data connection, a failed producer, a cancelled
   consumer (every ``RemoteError`` and ``LocalTransportError``);

@@ -1,8 +1,8 @@
 """A submitted job: its shape for the coordinator, and its graph as opaque bytes.
 
-The graph contains user functions, and unpickling it runs the sender's code. Only workers do that.
-The coordinator plans with the *shape*, which is the graph without its functions, and forwards the
-bytes.
+The graph contains user functions, and unpickling it runs the sender's code. Only workers unpickle
+it. The coordinator plans with the *shape*, which is the graph without its functions, and forwards
+the bytes.
 """
 
 from __future__ import annotations

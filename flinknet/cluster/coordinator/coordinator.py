@@ -654,7 +654,7 @@ async def serve(
         nonlocal reason
         if stop.is_set():
             # A second signal ends the process at once, without waiting for workers or checkpoints.
-            # That is safe: each file of the state directory is complete at any moment.
+            # This is safe, since each file of the state directory is complete at any moment.
             os._exit(ExitStatus.STOPPED)
         reason = f"was told to stop by signal {number} ({number.name})"
         stop.set()

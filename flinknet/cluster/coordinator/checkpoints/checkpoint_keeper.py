@@ -59,10 +59,10 @@ __all__ = ["CheckpointKeeper", "OnFound", "OnKept"]
 log = logging.getLogger("flinknet.coordinator")
 
 OnKept = Callable[[JobRecord, AttemptRecord, int, CheckpointFailure | None], None]
-"""Arguments: job, attempt, checkpoint number, reason of a failure or None if it is complete."""
+"""Arguments: job, attempt, checkpoint number, reason for a failure or None if it is complete."""
 
 OnFound = Callable[[JobRecord, RestorePoint | None, str | None, str], None]
-"""Arguments: job, newest checkpoint that can be restored, reason of a failed search, defects of
+"""Arguments: job, newest checkpoint that can be restored, reason for a failed search, defects of
 later checkpoints. If neither a checkpoint nor a reason is given, there is no such checkpoint."""
 
 

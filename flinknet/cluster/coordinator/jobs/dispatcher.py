@@ -109,7 +109,7 @@ class Books(Protocol):
     """Persistent storage of jobs, for the coordinator that succeeds this one."""
 
     def write_down(self, record: JobRecord) -> str | None:
-        """Persist the state of a job; return the reason of a failure, or None."""
+        """Persist the state of a job; return the reason for a failure, or None."""
 
     def forget(self, job_id: str) -> None:
         """Drop a job that clients no longer ask for."""
@@ -242,7 +242,7 @@ class Dispatcher:
         commands = attempt.execution.start()
         failure = self._write_down(record)
         if failure is not None:
-            # No worker may run an attempt whose number a successor might assign again.
+            # No worker may run an attempt under a number that a successor might assign again.
             why = f"cannot write down that attempt {attempt.number} begins: {failure}"
             cause = FailureCause.of_coordinator(machine.process_id(), why)
             commands = attempt.execution.fail(cause, now)
@@ -748,7 +748,7 @@ class Dispatcher:
             self._send(worker_id, message)
 
     def _write_down(self, record: JobRecord) -> str | None:
-        """Persist a job if a successor needs its new state; return the reason of a failure."""
+        """Persist a job if a successor needs its new state; return the reason for a failure."""
         phase = record.phase
         # Failures that the shutdown of this coordinator causes are not persisted.
         if self._stopping or self._phases.get(record.job_id) == phase:

@@ -31,7 +31,7 @@ class Draining:
     def is_to_leave(self, record: JobRecord, worker: WorkerRecord) -> bool:
         """Return whether the job should restart without the worker now.
 
-        Requests a checkpoint of the job first, and returns False until that is complete.
+        The first call requests a checkpoint, and calls return False until that is complete.
         """
         execution, books = record.execution, record.checkpoints
         has_checkpoints = record.submission.shape.checkpointing is not None

@@ -81,7 +81,7 @@ class JobBooks:
         return sorted(found, key=lambda one: one.record.submitted_at)
 
     def write_down(self, record: JobRecord) -> str | None:
-        """Persist the state of a job; return the reason of a failure, or None."""
+        """Persist the state of a job; return the reason for a failure, or None."""
         try:
             self._write_down(record)
         except (OSError, CoordinatorSupersededError) as error:

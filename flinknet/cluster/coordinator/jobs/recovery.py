@@ -27,8 +27,7 @@ time. If the whole attempt fails while regions recover, the scope widens (SPREAD
     GIVING_UP          END -> ENDED
 
 - QUEUED: the first attempt waits for slots, for as long as the submission says.
-- RUNNING includes an attempt that is failing. Only when it has ended is it known whether another
-  one follows.
+- RUNNING includes an attempt that is failing. Whether another one follows is decided at its end.
 - A job without a checkpoint to seek goes from BACKING_OFF directly to BEGIN.
 - The answer to a search is judged for the outputs that will restart. It never serves a wider scope:
   if more regions fail, or the whole attempt, the search is repeated. A search that is still under

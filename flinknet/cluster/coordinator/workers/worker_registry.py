@@ -295,7 +295,7 @@ class WorkerRegistry:
         return self._lose(worker_id, WorkerEvent.DISCONNECT, reason)
 
     def connected_again(self, message: Register) -> FailureCause | None:
-        """Lose a worker whose process registers again: its earlier connection is gone.
+        """Lose a worker if its process registers again, since the earlier connection is gone.
 
         Returns None if the process is not registered, or if a launcher replaces lost workers.
         """
