@@ -86,7 +86,7 @@ class Register:
     """A random name of this process, the same at each registration."""
     state_id: str = ""
     epoch: int = 0
-    """Epoch of the last coordinator that it has served."""
+    """Epoch, in the directory ``state_id``, of the last coordinator that it has served."""
     software: str = SOFTWARE
     """Its versions, which must be the coordinator's (``software.py``)."""
 
@@ -102,8 +102,7 @@ class Registered:
     state_id: str = ""
     """Id of the coordinator's state directory; empty if it has none."""
     epoch: int = 0
-    """The coordinator's epoch in that directory. The coordinator with the highest one is in charge.
-    """
+    """The coordinator's epoch in that directory; the coordinator with the highest one rules."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ process would kill it. Therefore asyncio handles another signal, and the process
 signals once its end is decided.
 
 In a forked process the signals get their default effect: they end it. Otherwise
-``multiprocessing.Pool.terminate()`` would wait for ever for processes that ignore SIGTERM.
+``multiprocessing.Pool.terminate()`` would wait for ever for processes that do not react to SIGTERM.
 """
 
 from __future__ import annotations

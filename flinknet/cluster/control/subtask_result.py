@@ -71,7 +71,10 @@ def encode_result(result: SubtaskResult, collect_bytes_max: int) -> bytes:
 
 
 def decode_result(body: bytes) -> dict[str, Any]:
-    """Return the fields of an upload, ``collected`` still as bytes."""
+    """Return the fields of an upload, with ``collected`` still as bytes.
+
+    Raises ConfigurationError for a malformed body.
+    """
     try:
         result = msgpack.unpackb(body)
     except Exception as error:

@@ -97,8 +97,7 @@ class WorkerRecord:
     process: str = ""
     """Random name of its process."""
     pulsed_at: float = float("-inf")
-    """Time of its last pulse (``worker/pulse.py``), which is sent while its event loop is blocked.
-    """
+    """Time of its last pulse (``worker/pulse.py``), sent while its event loop is blocked."""
     state: WorkerState = WorkerState.REGISTERED
     loss: FailureCause | None = None
     step_of: str = ""
