@@ -1,10 +1,11 @@
-"""Sums and extremes of a field of keyed records, as reduce functions: PyFlink's sum, min, max,
-min_by and max_by.
+"""Reduce functions on one field of keyed records: PyFlink's sum, min, max, min_by and max_by.
 
 A field is a position in a tuple, a list or a row, or a name in a row, a dict, a named tuple, a
-dataclass or a msgspec Struct; of any other record field 0 is the record itself. The result is a
-record of the same class. The first record stays the rest of a sum, a minimum or a maximum; of
-``min_by`` and ``max_by`` it is the record that has the extreme, the first one of several.
+dataclass or a msgspec Struct. For records of any other class, field 0 is the record itself. The
+result is a record of the same class.
+
+A sum, a minimum and a maximum keep the other fields of the first record. ``min_by`` and ``max_by``
+return the whole record that has the extreme; among equal records, the first.
 """
 
 from __future__ import annotations
@@ -60,14 +61,14 @@ class _OfField(ReduceFunction):
 
 
 class Accumulator(_OfField):
-    """One whose result is the first record with another value in the field."""
+    """Base of the reduce functions that return the first record with a new value in the field."""
 
     def combine(self, before: Any, value: Any) -> Any:
-        """Return what the field has when one more value has come."""
+        """Return the field's new value, given its value so far and the next one."""
         raise NotImplementedError
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """Return ``value1`` with the field of both."""
+        """Return ``value1`` with the combined value in the field."""
         field, combined = self._field, self.combine(self._value(value1), self._value(value2))
         if isinstance(value1, list | Row | dict):
             changed = copy(value1)
@@ -87,7 +88,7 @@ class Sum(Accumulator):
     """The sum of a field."""
 
     def combine(self, before: Any, value: Any) -> Any:
-        """Return the sum of both."""
+        """Return the sum of the two values."""
         return before + value
 
 
@@ -95,7 +96,7 @@ class Minimum(Accumulator):
     """The least value of a field."""
 
     def combine(self, before: Any, value: Any) -> Any:
-        """Return the lesser of both."""
+        """Return the lesser of the two values."""
         return min(before, value)
 
 
@@ -103,7 +104,7 @@ class Maximum(Accumulator):
     """The greatest value of a field."""
 
     def combine(self, before: Any, value: Any) -> Any:
-        """Return the greater of both."""
+        """Return the greater of the two values."""
         return max(before, value)
 
 
@@ -115,13 +116,13 @@ class ExtremeBy(_OfField):
         self._greatest = greatest
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """Return the one that has the extreme."""
+        """Return the record that has the extreme; ``value1`` if the fields are equal."""
         before, value = self._value(value1), self._value(value2)
         return value2 if (value > before if self._greatest else value < before) else value1
 
 
 class Projection:
-    """Tuples of some fields of tuples."""
+    """A function from tuples to tuples of some of their fields."""
 
     def __init__(self, fields: tuple[int, ...]) -> None:
         for field in fields:
@@ -137,7 +138,10 @@ class Projection:
         return tuple([record[field] for field in self._fields])
 
     def of_type(self, types: list[Any]) -> list[Any]:
-        """Return the types of these fields. Raises ConfigurationError if there is none."""
+        """Return the types of the projected fields.
+
+        Raises ConfigurationError if a tuple with these types lacks a projected field.
+        """
         if max(self._fields) >= len(types):
             raise ConfigurationError(
                 f"the tuples have {len(types)} fields: project takes 0 to {len(types) - 1}"
@@ -162,9 +166,9 @@ def _with_field(record: Any, name: str, value: Any) -> Any:
         return record._replace(**{name: value})  # type: ignore[attr-defined]
     changed = copy(record)
     if is_dataclass(record):
-        object.__setattr__(changed, name, value)  # a frozen one has no other way
+        object.__setattr__(changed, name, value)  # a frozen dataclass refuses setattr
     else:
-        from msgspec.structs import force_setattr  # there, as the record is one of its Structs
+        from msgspec.structs import force_setattr  # installed, because the record is a Struct
 
         force_setattr(changed, name, value)
     return changed

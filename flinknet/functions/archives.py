@@ -1,4 +1,4 @@
-"""Archives that come with a job, as its functions find them."""
+"""Archives submitted with a job, as its functions find them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from flinknet.errors import ConfigurationError
 __all__ = ["ARCHIVES", "job_archive"]
 
 ARCHIVES: ContextVar[Mapping[str, Path]] = ContextVar("archives", default={})  # noqa: B039
-"""The directories of the archives of the job that runs now, by name."""
+"""The directories of the running job's archives, by name."""
 
 
 def job_archive(name: str) -> Path:
-    """Return the directory of an archive that was submitted with the job, by the name behind its
-    ``#``, or its file's name; in a function, when it runs."""
+    """Return the directory of an archive that was submitted with the job.
+
+    The name is the part after ``#`` in ``--archives FILE#NAME``, or the file's name. Functions can
+    call this only while they run.
+    """
     archives = ARCHIVES.get()
     if name not in archives:
         known = ", ".join(sorted(archives)) or "none"

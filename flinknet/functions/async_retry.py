@@ -1,4 +1,4 @@
-"""Whether, and how soon, an asynchronous request is made again: PyFlink's retry strategies."""
+"""Retries of asynchronous requests: PyFlink's retry strategies."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ ExceptionPredicate = Callable[[Exception], bool]
 
 
 class AsyncRetryPredicate(Subscripted, ABC):
-    """After which results, and after which errors, a request is made again."""
+    """The conditions, on results and on errors, for a request to be repeated."""
 
     @abstractmethod
     def result_predicate(self) -> ResultPredicate | None:
-        """Return what says so of the list of results; None for after none."""
+        """Return a predicate on the list of results; None if no result leads to a retry."""
 
     @abstractmethod
     def exception_predicate(self) -> ExceptionPredicate | None:
-        """Return what says so of an error; None for after none."""
+        """Return a predicate on the error; None if no error leads to a retry."""
 
 
 class RetryPredicate(AsyncRetryPredicate):
-    """The two predicates, as they were given."""
+    """A pair of given predicates."""
 
     def __init__(
         self,
@@ -59,22 +59,23 @@ class RetryPredicate(AsyncRetryPredicate):
 
 
 class AsyncRetryStrategy(Subscripted, ABC):
-    """How often a request is made, and how long to wait in between.
+    """The number of attempts for a request, and the delays between them.
 
-    One strategy serves all requests of a subtask, so it keeps nothing of any of them.
+    One strategy object serves all requests of a subtask, so it must keep no state about any of
+    them.
     """
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether a request that was made so often may be made again."""
+        """Return whether a request that was made ``current_attempts`` times may be repeated."""
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Return how many milliseconds to wait before that."""
+        """Return the delay before the next attempt, in milliseconds."""
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate:
-        """Return what says after what it is."""
+        """Return the conditions for a retry."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy:
@@ -88,7 +89,7 @@ class AsyncRetryStrategy(Subscripted, ABC):
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> AsyncRetryStrategy:
-        """Return a strategy that waits equally long each time."""
+        """Return a strategy with the same delay before each retry."""
         return FixedDelayRetryStrategy(
             max_attempts, backoff_time_millis, result_predicate, exception_predicate
         )
@@ -102,7 +103,7 @@ class AsyncRetryStrategy(Subscripted, ABC):
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> AsyncRetryStrategy:
-        """Return a strategy that waits ``multiplier`` times as long each time."""
+        """Return a strategy with delays that grow by a factor of ``multiplier``."""
         return ExponentialBackoffDelayRetryStrategy(
             max_attempts,
             initial_delay,
@@ -114,7 +115,7 @@ class AsyncRetryStrategy(Subscripted, ABC):
 
 
 class NoRetryStrategy(AsyncRetryStrategy):
-    """Each request is made once."""
+    """A strategy that makes each request once."""
 
     def can_retry(self, current_attempts: int) -> bool:
         return False
@@ -127,8 +128,10 @@ class NoRetryStrategy(AsyncRetryStrategy):
 
 
 class FixedDelayRetryStrategy(AsyncRetryStrategy):
-    """A request is made again up to ``max_attempts`` times, ``backoff_time_millis`` after the last
-    one came back."""
+    """A strategy with up to ``max_attempts`` retries and a fixed delay before each.
+
+    The delay of ``backoff_time_millis`` starts when the previous attempt has returned.
+    """
 
     def __init__(
         self,
@@ -154,8 +157,11 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy):
 
 
 class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
-    """A request is made again up to ``max_attempts`` times: after ``initial_delay`` milliseconds,
-    then each time ``multiplier`` times as many, at most ``max_retry_delay``."""
+    """A strategy with up to ``max_attempts`` retries and growing delays.
+
+    The first delay is ``initial_delay`` milliseconds. Each further delay is ``multiplier`` times
+    the previous one, up to ``max_retry_delay``.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a function sees that connects a stream with a broadcast one."""
+"""Contexts of functions that connect a stream with a broadcast stream."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["BroadcastContext", "OnTimerBroadcastContext", "ReadOnlyBroadcastStat
 
 
 class ReadOnlyBroadcastState(Subscripted):
-    """A map that every subtask has, as records see it that are not for every subtask."""
+    """Broadcast state as a function sees it while it processes a record of the other stream."""
 
     def __init__(self, state: BroadcastState) -> None:
         self._state = state
 
     def get(self, key: Any) -> Any:
-        """Return the value of a key, None if there is none."""
+        """Return the value of a key; None if the key is missing."""
         return self._state.get(key)
 
     def contains(self, key: Any) -> bool:
-        """Whether a key is there."""
+        """Return whether the key exists."""
         return key in self._state
 
     def items(self) -> Iterable[tuple[Any, Any]]:
@@ -43,7 +43,7 @@ class ReadOnlyBroadcastState(Subscripted):
         return self._state.values()
 
     def is_empty(self) -> bool:
-        """Whether there is no key."""
+        """Return whether the state has no keys."""
         return self._state.is_empty()
 
     def __contains__(self, key: Any) -> bool:
@@ -57,8 +57,10 @@ class ReadOnlyBroadcastState(Subscripted):
 
 
 class BroadcastContext(Subscripted):
-    """A view of the record, and of broadcast state, which may be ``read_only``; valid during the
-    call."""
+    """The context of the current record, with access to broadcast state; valid during the call.
+
+    If ``read_only`` is true, functions can read broadcast state but not change it.
+    """
 
     def __init__(
         self,
@@ -78,20 +80,22 @@ class BroadcastContext(Subscripted):
         return self._view.timestamp()
 
     def get_current_key(self) -> Any:
-        """Return the key of the record; None where there is none."""
+        """Return the key of the record; None if the record has no key."""
         return self._view.get_current_key()
 
     def current_watermark(self) -> int:
-        """Return how far event time has come."""
+        """Return the current watermark, in milliseconds since 1970."""
         return self._view.current_watermark
 
     def current_processing_time(self) -> int:
-        """Return milliseconds since 1970."""
+        """Return the current processing time, in milliseconds since 1970."""
         return self._clock.get_current_processing_time()
 
     def timer_service(self) -> TimerService:
-        """Return what timers of the current key are registered with; ConfigurationError where there
-        is no key, as for a record of the broadcast stream."""
+        """Return the timer service for the current key.
+
+        Raises ConfigurationError if there is no key, as for a record of the broadcast stream.
+        """
         if not self._read_only:
             raise ConfigurationError(
                 "a broadcast record has no key, and timers are of a key: register them in "
@@ -102,7 +106,10 @@ class BroadcastContext(Subscripted):
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor
     ) -> BroadcastState | ReadOnlyBroadcastState:
-        """Return the state that the stream was broadcast with; ConfigurationError for another."""
+        """Return the state that the stream was broadcast with.
+
+        Raises ConfigurationError for any other descriptor.
+        """
         state = self._states.get(state_descriptor.name)
         if state is None:
             raise ConfigurationError(
@@ -113,7 +120,7 @@ class BroadcastContext(Subscripted):
 
 
 class OnTimerBroadcastContext(BroadcastContext):
-    """What ``on_timer`` sees there: broadcast state can be read, and the key is the timer's."""
+    """The context of ``on_timer``: the key is the timer's, and broadcast state is read-only."""
 
     def __init__(
         self,
@@ -125,5 +132,5 @@ class OnTimerBroadcastContext(BroadcastContext):
         self._timer_view = view
 
     def time_domain(self) -> TimeDomain:
-        """Return by which time the timer fires."""
+        """Return the time domain of the timer."""
         return self._timer_view.time_domain()

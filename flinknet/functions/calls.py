@@ -1,9 +1,9 @@
-"""Calls of a user's functions, and the results that they return.
+"""Calls of user functions, and their results.
 
-A function may be a plain one, a coroutine function, a generator or an async generator. Its results
-are detached (``records/detached.py``) when it gives them away. Those of a generator are taken in
-pieces, so that one record may become millions in bounded memory. The chain may run in the thread of
-its subtask: then the event loop runs whatever has to be awaited.
+A user function is a plain function, a coroutine function, a generator or an async generator. Its
+results are detached (``records/detached.py``) when it hands them over. Results of a generator are
+consumed in pieces, so one record can expand to millions in bounded memory. If the chain runs in its
+subtask's thread, awaitables run on the event loop.
 """
 
 from __future__ import annotations
@@ -32,24 +32,27 @@ __all__ = [
 ]
 
 BATCH_RECORDS = 1024
-"""Records in a batch of a source, and at which growing results are emitted: enough that the cost of
-a batch vanishes beside its records, few enough that other subtasks of the worker get their turn."""
+"""Number of records in a batch of a source, and in a piece of a function's results.
+
+The number is large enough to make the cost per batch negligible. It is small enough to let the
+other subtasks of the worker run.
+"""
 
 
 async def pieces_of(
     detachment: Detachment, call: Callable[..., Any], *arguments: Any, are_emitted: bool = False
 ) -> AsyncGenerator[list[Any], None]:
-    """Generate the results of one call of any kind of function, in pieces that are not empty;
-    ``are_emitted`` says that each piece is emitted before the next is asked for.
+    """Generate the results of one call of a user function, in non-empty pieces.
 
-    Raises TypeError if what it returned is one record, which would be taken for several.
+    ``are_emitted`` tells that each piece is emitted before the next is requested. Raises TypeError
+    if the function returned a single record that would be iterated by mistake.
     """
     returned = call(*arguments)
     if not inspect.isasyncgen(returned):
         results = records_in(await value_of(returned))
         if not (are_emitted and are_serialised_next(results, detachment)):
             results = all_detached(results, detachment)
-        del returned  # while it refers to a list, the records in that are not the list's alone
+        del returned  # a second reference to the list would make the detachment copy its records
         for piece in in_pieces(results):
             yield piece
         return
@@ -65,13 +68,16 @@ async def pieces_of(
 
 
 def are_serialised_next(values: Iterable[Any], detachment: Detachment) -> bool:
-    """Whether values that are emitted at once need not be detached: they are in a list, and only
-    writers take them, so they are serialised before the function runs again."""
+    """Return whether emitted values need no detachment.
+
+    The values are in a list and only writers take them, so they are serialised before the function
+    runs again.
+    """
     return type(values) is list and detachment is Detachment.IF_POSSIBLE
 
 
 def _generated(results: Any) -> AsyncGenerator[Any, None]:
-    """Return a generator, for where the chain runs, of the results of an async generator."""
+    """Return a generator of an async generator's results, usable where the chain runs."""
     if is_in_task_thread():
         return _generated_on_loop(results)
     generated: AsyncGenerator[Any, None] = results
@@ -88,7 +94,7 @@ async def _generated_on_loop(results: AsyncGenerator[Any, None]) -> AsyncGenerat
 
 
 def in_pieces(records: Iterable[Any]) -> Iterator[list[Any]]:
-    """Cut records into lists of at most ``BATCH_RECORDS``; Arrow record batches come one by one."""
+    """Split records into lists of at most ``BATCH_RECORDS``; Arrow record batches come singly."""
     if isinstance(records, list | tuple):
         there = list(records) if isinstance(records, tuple) else records
         start = 0
@@ -98,7 +104,7 @@ def in_pieces(records: Iterable[Any]) -> Iterator[list[Any]]:
             start = end
         return
     rest = iter(records)
-    # On one line: a sampled stack must not tell the first record of a piece from the others.
+    # On one line: a sampled stack must not distinguish the first record of a piece from the others.
     yield from ([first, *islice(rest, _records_of_piece(first) - 1)] for first in rest)
 
 
@@ -107,14 +113,14 @@ def _records_of_piece(first: Any) -> int:
 
 
 def is_columns(value: Any) -> bool:
-    """Whether it is an Arrow record batch or table; to find out is not worth an import."""
+    """Return whether the value is an Arrow record batch or table, without importing Arrow."""
     return hasattr(value, "num_rows")
 
 
 def records_in(returned: Any) -> Iterable[Any]:
-    """Return the results in what a function returned; None counts as nothing.
+    """Return the results that a function returned as an iterable; None means no results.
 
-    Raises TypeError if it is one record, which would be taken for several.
+    Raises TypeError for a single record that would be iterated by mistake.
     """
     if returned is None:
         return ()
@@ -127,7 +133,7 @@ def records_in(returned: Any) -> Iterable[Any]:
 
 
 async def results_of(returned: Any, detachment: Detachment) -> list[Any]:
-    """Return the results in what any kind of function returned, detached; none for None."""
+    """Return the detached results of any kind of function; an empty list for None."""
     if inspect.isasyncgen(returned):
         return [detached(value, detachment) async for value in _generated(returned)]
     results = await value_of(returned)
@@ -135,7 +141,7 @@ async def results_of(returned: Any, detachment: Detachment) -> list[Any]:
 
 
 def bound_function(function: Any, method: str) -> Callable[..., Any]:
-    """Return what to call per record: the method of a function class, or the callable itself.
+    """Return the callable to call per record: a function class's method, or the callable itself.
 
     Raises ConfigurationError for anything else.
     """
@@ -154,7 +160,7 @@ def bound_function(function: Any, method: str) -> Callable[..., Any]:
 
 
 def is_awaiting(call: Callable[..., Any]) -> bool:
-    """Whether calling it returns something to be awaited, or an async generator."""
+    """Return whether calling it returns an awaitable or an async generator."""
     return any(
         inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate)
         for candidate in (call, getattr(call, "__call__", None))  # noqa: B004
@@ -162,5 +168,5 @@ def is_awaiting(call: Callable[..., Any]) -> bool:
 
 
 async def value_of(returned: Any) -> Any:
-    """Return the value, waited for on the event loop if it is awaitable."""
+    """Return the value; if it is awaitable, await it on the event loop."""
     return await on_loop(lambda: returned) if inspect.isawaitable(returned) else returned

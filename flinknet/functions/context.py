@@ -1,4 +1,4 @@
-"""Where a function runs, and what it may ask of its subtask."""
+"""The contexts that functions receive: runtime, record and timer."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ __all__ = ["OnTimerContext", "ProcessContext", "RuntimeContext"]
 
 
 class ProcessContext:
-    """What a process function sees beside the record; valid during the call."""
+    """The context of the current record in a process function; valid during the call."""
 
     __slots__ = ("channel", "current_key", "current_timestamp", "current_watermark", "timers")
 
     def __init__(self) -> None:
         self.channel = 0
-        """Index of the input channel that the record came through, over all inputs of the subtask.
-        With one hash, rebalance or broadcast input it is the index of the producing subtask."""
+        """Index of the record's input channel, over all inputs of the subtask.
+
+        With one hash, rebalance or broadcast input it is the index of the producing subtask.
+        """
         self.current_key: Any = None
         self.current_timestamp: int | None = None
         self.current_watermark = MIN_WATERMARK
@@ -42,13 +44,17 @@ class ProcessContext:
         return self.current_key
 
     def timestamp(self) -> int | None:
-        """Return the event time of the record in milliseconds; None if it has none. In ``on_timer``
-        it is the timer's."""
+        """Return the event time of the record in milliseconds; None if it has none.
+
+        In ``on_timer`` it is the timer's time.
+        """
         return self.current_timestamp
 
     def timer_service(self) -> TimerService:
-        """Return what timers of the current key are registered with; ConfigurationError where a
-        function has no key, or no ``on_timer``."""
+        """Return the timer service for the current key.
+
+        Raises ConfigurationError if the function has no key or no ``on_timer``.
+        """
         if self.timers is None:
             raise ConfigurationError(
                 "only a function with a key and on_timer has timers: use key_by(...).process(...) "
@@ -58,7 +64,7 @@ class ProcessContext:
 
 
 class OnTimerContext(ProcessContext):
-    """What ``on_timer`` sees; valid during the call."""
+    """The context of ``on_timer``; valid during the call."""
 
     __slots__ = ("domain",)
 
@@ -67,7 +73,7 @@ class OnTimerContext(ProcessContext):
         self.domain = TimeDomain.EVENT_TIME
 
     def time_domain(self) -> TimeDomain:
-        """Return by which time the timer fires."""
+        """Return the time domain of the timer."""
         return self.domain
 
 
@@ -85,51 +91,61 @@ class RuntimeContext(PyFlinkNames, KeyedStateStore):
     operator_uid: str = ""
     auto_watermark_interval_ms: int = 200
     latency_interval_ms: int = 0
-    """Pause between two latency markers of a source; 0 for none."""
+    """Interval between two latency markers of a source; 0 for no markers."""
     latency: LatencyStatistics = field(default_factory=LatencyStatistics)
-    """How long those take that come to the operator."""
+    """Latency of the markers that reach the operator."""
     channels_of_first_input: int = 0
-    """How many of the subtask's input channels belong to the first of two inputs."""
+    """Number of the subtask's input channels that belong to the first of two inputs."""
     job_id: str = "embedded"
     attempt: int = 0
     metrics: dict[str, Any] = field(default_factory=dict)
-    """Plain JSON values that the function leaves for the subtask's result, under the operator's
-    name."""
+    """JSON-compatible values that the function adds to the subtask's result.
+
+    They appear under the operator's name.
+    """
     collected: dict[str, list[Any]] = field(default_factory=dict)
-    """Records that the subtask's collect sinks bring back, by operator name."""
+    """Records that the subtask's collect sinks return, by operator name."""
     committables: list[Any] = field(default_factory=list)
-    """What the operator's two-phase sink has prepared to be committed."""
+    """Committables that the operator's two-phase sink has prepared."""
     collect_records_max: int | None = None
-    """Most records that each of them may keep; None for any number."""
+    """Maximum number of records that each collect sink may keep; None for no limit."""
     process_context: ProcessContext = field(default_factory=ProcessContext)
-    """What a process function gets beside each record. ``channel`` is also that of the batch which
-    any other function is called for."""
+    """The context that a process function receives with each record.
+
+    Its ``channel`` also holds the channel of the batch that any other function is called for.
+    """
     types: RecordTypes = field(default_factory=RecordTypes)
-    """The classes whose objects may be in records and state."""
+    """The classes of the objects in records and state."""
     state_backends: BackendFactory | None = None
-    """Makes what keeps the keyed state of each operator; None for the heap."""
+    """Factory of the operators' keyed state backends; None for the heap."""
     state: StateHandler = field(default_factory=StateHandler)
     """All state of the operator in this subtask."""
     checkpointed: bool = False
     """Whether the job has checkpoints."""
     allows_repeated_output: bool = False
-    """Whether the job may give out again what it has given out before
-    (``JobCheckpointingConfig.allow_repeated_output``)."""
+    """Whether the job may emit output again that it has emitted before.
+
+    Set by ``JobCheckpointingConfig.allow_repeated_output``.
+    """
     keyed_state: KeyedState | None = None
-    """The part of it that its function may ask for."""
+    """The keyed part of ``state``, for the operator's function."""
     interrupt: Callable[[], Awaitable[None]] = yield_to_loop
-    """Awaited in the middle of long work where all that has come of it is emitted, and state stands
-    for the rest: others get their turn, and a checkpoint may be taken."""
+    """Awaited in the middle of long work, to let other subtasks run and a checkpoint be taken.
+
+    All results so far must be emitted, and state must describe the remaining work.
+    """
     idle: Callable[[], AbstractContextManager[None]] = nullcontext
-    """``with context.idle():`` around what a source awaits for want of records; otherwise that time
-    counts as busy."""
+    """``with context.idle():`` around an await for which a source has no records.
+
+    Time outside this block counts as busy.
+    """
 
     def get_task_name(self) -> str:
-        """Return the name of the chain, ``"Source: flights -> Map"``."""
+        """Return the name of the chain, such as ``"Source: flights -> Map"``."""
         return self.task_name
 
     def get_task_name_with_subtasks(self) -> str:
-        """Return the name that errors use, ``"Source: flights -> Map (1/4)"``."""
+        """Return the name used in errors, such as ``"Source: flights -> Map (1/4)"``."""
         return f"{self.task_name} ({self.index + 1}/{self.parallelism})"
 
     def get_index_of_this_subtask(self) -> int:
@@ -137,15 +153,15 @@ class RuntimeContext(PyFlinkNames, KeyedStateStore):
         return self.index
 
     def get_number_of_parallel_subtasks(self) -> int:
-        """Return how many subtasks run this operator."""
+        """Return the number of subtasks that run this operator."""
         return self.parallelism
 
     def get_max_number_of_parallel_subtasks(self) -> int:
-        """Return the max parallelism, which is the number of key groups."""
+        """Return the maximum parallelism, which equals the number of key groups."""
         return self.max_parallelism
 
     def get_attempt_number(self) -> int:
-        """Return how often the job was started before, from 0."""
+        """Return the number of earlier attempts of the job, from 0."""
         return self.attempt
 
     def _state_of(self, descriptor: StateDescriptor) -> Any:

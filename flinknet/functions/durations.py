@@ -1,4 +1,4 @@
-"""Spans of time, in PyFlink's two names for them, both in whole milliseconds; and its Instant."""
+"""PyFlink's two classes of time spans, both in whole milliseconds, and its Instant."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY_MS = 24 * HOUR_MS
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """So many milliseconds; ConfigurationError for anything but a whole number of them."""
+    """A time span in whole milliseconds; any other number is a ConfigurationError."""
 
     milliseconds_count: int
 
@@ -36,32 +36,32 @@ class Duration(Span):
 
     @classmethod
     def of_days(cls, days: int) -> Duration:
-        """Return so many days of 24 hours."""
+        """Return a span of days, each of 24 hours."""
         return cls(days * DAY_MS)
 
     @classmethod
     def of_hours(cls, hours: int) -> Duration:
-        """Return so many hours."""
+        """Return a span of hours."""
         return cls(hours * HOUR_MS)
 
     @classmethod
     def of_minutes(cls, minutes: int) -> Duration:
-        """Return so many minutes."""
+        """Return a span of minutes."""
         return cls(minutes * MINUTE_MS)
 
     @classmethod
     def of_seconds(cls, seconds: int) -> Duration:
-        """Return so many seconds."""
+        """Return a span of seconds."""
         return cls(seconds * SECOND_MS)
 
     @classmethod
     def of_millis(cls, millis: int) -> Duration:
-        """Return so many milliseconds."""
+        """Return a span of milliseconds."""
         return cls(millis)
 
     @classmethod
     def of_nanos(cls, nanos: int) -> Duration:
-        """Return so many nanoseconds; ConfigurationError if they are not whole milliseconds."""
+        """Return a span of nanoseconds; ConfigurationError unless it is whole milliseconds."""
         count, rest = divmod(nanos, NANOSECONDS_PER_MS)
         if rest:
             raise ConfigurationError(
@@ -70,7 +70,7 @@ class Duration(Span):
         return cls(count)
 
     def to_millis(self) -> int:
-        """Return it in milliseconds."""
+        """Return the span in milliseconds."""
         return self.milliseconds_count
 
 
@@ -81,47 +81,47 @@ class Time(Span):
 
     @classmethod
     def days(cls, days: int) -> Time:
-        """Return so many days of 24 hours."""
+        """Return a span of days, each of 24 hours."""
         return cls(days * DAY_MS)
 
     @classmethod
     def hours(cls, hours: int) -> Time:
-        """Return so many hours."""
+        """Return a span of hours."""
         return cls(hours * HOUR_MS)
 
     @classmethod
     def minutes(cls, minutes: int) -> Time:
-        """Return so many minutes."""
+        """Return a span of minutes."""
         return cls(minutes * MINUTE_MS)
 
     @classmethod
     def seconds(cls, seconds: int) -> Time:
-        """Return so many seconds."""
+        """Return a span of seconds."""
         return cls(seconds * SECOND_MS)
 
     @classmethod
     def milliseconds(cls, milliseconds: int) -> Time:
-        """Return so many milliseconds."""
+        """Return a span of milliseconds."""
         return cls(milliseconds)
 
     def to_milliseconds(self) -> int:
-        """Return it in milliseconds."""
+        """Return the span in milliseconds."""
         return self.milliseconds_count
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class Instant:
-    """A point of time: seconds since 1970, and nanoseconds behind them (PyFlink's Instant)."""
+    """A point in time: seconds since 1970, plus nanoseconds (PyFlink's Instant)."""
 
     seconds: int
     nanos: int
 
     def to_epoch_milli(self) -> int:
-        """Return milliseconds since 1970, rounded down."""
+        """Return the milliseconds since 1970, rounded down."""
         return self.seconds * SECOND_MS + self.nanos // NANOSECONDS_PER_MS
 
     @staticmethod
     def of_epoch_milli(epoch_milli: int) -> Instant:
-        """Return the point so many milliseconds after 1970."""
+        """Return the instant at a number of milliseconds since 1970."""
         seconds, milliseconds = divmod(epoch_milli, SECOND_MS)
         return Instant(seconds, milliseconds * NANOSECONDS_PER_MS)

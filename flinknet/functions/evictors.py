@@ -1,7 +1,7 @@
-"""Which records leave a window before its function is called, or after (Flink's Evictor).
+"""Evictors: removal of records from a window before or after its function runs (Flink's Evictor).
 
-A window with an evictor keeps every record, also where it is reduced or aggregated: that is done
-when it speaks, with the records that are left.
+A window with an evictor keeps every record, even if the window reduces or aggregates. The reduction
+runs when the window fires, on the records that the evictor left.
 """
 
 from __future__ import annotations
@@ -27,37 +27,43 @@ __all__ = [
 
 
 class TimestampedValue(NamedTuple):
-    """A record of a window; the timestamp, in milliseconds, is None on a stream without."""
+    """A record of a window with its timestamp in milliseconds.
+
+    The timestamp is None on a stream without timestamps.
+    """
 
     timestamp: int | None
     value: Any
 
 
 class EvictorContext(Protocol):
-    """What an evictor may ask for."""
+    """The interface that a window offers to an evictor."""
 
     def get_current_processing_time(self) -> int:
-        """Return milliseconds since 1970."""
+        """Return the current processing time, in milliseconds since 1970."""
 
     def get_current_watermark(self) -> int:
-        """Return how far event time has come."""
+        """Return the current watermark, in milliseconds since 1970."""
 
 
 class Evictor(ABC):
-    """Removes records from a window that speaks, out of ``elements``, a list in the order in which
-    they came. Both methods are plain functions."""
+    """Removes records from a window when it fires.
+
+    ``elements`` is the list of the window's records in order of arrival; evictors change it in
+    place. Both methods are plain functions.
+    """
 
     def evict_before(
         self, elements: list[TimestampedValue], window: Window, ctx: EvictorContext
     ) -> None:
-        """Remove what the window function shall not see."""
+        """Remove records that the window function must not see."""
         if not self._evicts_after:
             self.evict(elements)
 
     def evict_after(
         self, elements: list[TimestampedValue], window: Window, ctx: EvictorContext
     ) -> None:
-        """Remove what the window shall not keep, though its function has seen it."""
+        """Remove records that the window must not keep after its function has seen them."""
         if self._evicts_after:
             self.evict(elements)
 
@@ -65,7 +71,7 @@ class Evictor(ABC):
 
     @abstractmethod
     def evict(self, elements: list[TimestampedValue]) -> None:
-        """Remove what has to go, whichever of the two asks."""
+        """Remove records; called by either method, depending on the evictor's mode."""
 
 
 class CountEvictor(Evictor):
@@ -79,7 +85,10 @@ class CountEvictor(Evictor):
 
     @staticmethod
     def of(max_count: int, do_evict_after: bool = False) -> CountEvictor:
-        """Keep the last ``max_count``, before the function is called or after."""
+        """Return an evictor that keeps the last ``max_count`` records.
+
+        It runs before the window function, or after it if ``do_evict_after`` is true.
+        """
         return CountEvictor(max_count, do_evict_after)
 
     def evict(self, elements: list[TimestampedValue]) -> None:
@@ -87,8 +96,10 @@ class CountEvictor(Evictor):
 
 
 class TimeEvictor(Evictor):
-    """Keeps what is younger, by less than ``window_size``, than the latest record; without
-    timestamps it keeps everything."""
+    """Keeps records that are less than ``window_size`` older than the latest record.
+
+    Records without timestamps are kept.
+    """
 
     def __init__(self, window_size: int | Time, do_evict_after: bool = False) -> None:
         self._span_ms = span_ms("window_size", window_size)
@@ -98,7 +109,10 @@ class TimeEvictor(Evictor):
 
     @staticmethod
     def of(window_size: int | Time, do_evict_after: bool = False) -> TimeEvictor:
-        """Keep the last ``window_size`` milliseconds, before the function is called or after."""
+        """Return an evictor that keeps the last ``window_size`` milliseconds.
+
+        It runs before the window function, or after it if ``do_evict_after`` is true.
+        """
         return TimeEvictor(window_size, do_evict_after)
 
     def evict(self, elements: list[TimestampedValue]) -> None:
@@ -111,7 +125,7 @@ class TimeEvictor(Evictor):
 
 
 class DeltaEvictor(Evictor):
-    """Keeps what differs from the last record by less than ``threshold``."""
+    """Keeps records that differ from the last record by less than ``threshold``."""
 
     def __init__(
         self,
@@ -133,7 +147,11 @@ class DeltaEvictor(Evictor):
         delta_function: Callable[[Any, Any], float],
         do_evict_after: bool = False,
     ) -> DeltaEvictor:
-        """Keep what ``delta_function(value, last_value)`` says is nearer than ``threshold``."""
+        """Return an evictor that keeps records close to the last one.
+
+        A record stays if ``delta_function(value, last_value)`` is less than ``threshold``. The
+        evictor runs before the window function, or after it if ``do_evict_after`` is true.
+        """
         return DeltaEvictor(threshold, delta_function, do_evict_after)
 
     def evict(self, elements: list[TimestampedValue]) -> None:
@@ -145,8 +163,10 @@ class DeltaEvictor(Evictor):
 
 
 class EvictingContents(ElementContents):
-    """All records with their timestamps, of which an evictor takes some when the window speaks;
-    ``contents`` is what the window makes of those that are left."""
+    """The contents of a window with an evictor: all records with their timestamps.
+
+    ``contents`` computes the function's input from the records that the evictor leaves.
+    """
 
     keeps_timestamps = True
 
@@ -164,7 +184,7 @@ class EvictingContents(ElementContents):
         return said
 
     def _made_of(self, elements: list[TimestampedValue]) -> list[Any] | None:
-        """Return what the function gets; None if there is nothing to make a result of."""
+        """Return the window function's input; None if no records are left to reduce."""
         contents = self._contents
         if isinstance(contents, ElementContents):
             return [one.value for one in elements]

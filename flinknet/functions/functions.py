@@ -1,19 +1,19 @@
-"""What a user writes: function classes in the shape of PyFlink's.
+"""Function classes for user code, in the shape of PyFlink's.
 
-Wherever a function is asked for, a plain callable will do; a class is for functions that need to
-know where they run (``open``), that hold something to be released (``close``), or that keep state.
-The one method of a class that takes records may also be a coroutine function. Every subtask has its
-own copy of the function, so what an instance keeps in its attributes is private to one subtask.
+A plain callable can stand in for any function. Function classes are for functions that must know
+where they run (``open``), that hold resources (``close``), or that keep state. The method that
+takes records may also be a coroutine function. Each subtask has its own copy of the function, so an
+instance's attributes are private to one subtask.
 
-A record belongs to the function that it is given to, which may change and keep it. A record that a
-function gives away stays what it was then, whatever the function does later: it is copied if it can
-be changed and anything else refers to it. After ``get_config().enable_object_reuse()`` records are
-shared, and no function may change one. Key selectors, partitioners and timestamp assigners look at
-a record, and neither change nor keep it.
+A function owns each record that it receives, and may change and keep it. A record that a function
+emits stays as it was at that moment, even if the function changes it later: mutable records that
+are still referenced elsewhere are copied. After ``get_config().enable_object_reuse()``, functions
+share records and must not change any. Key selectors, partitioners and timestamp assigners only read
+a record; they must not change or keep it.
 
-A plain function runs in a thread of its subtask's own, so it may block (``task_thread.py``). A
-function of ``AsyncDataStream`` works on many records at once. A coroutine function runs on the
-event loop of the worker, and must not block it.
+A plain function runs in its subtask's own thread, so it may block (``task_thread.py``). A function
+of ``AsyncDataStream`` handles many records concurrently. A coroutine function runs on the event
+loop of the worker and must not block it.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ __all__ = [
 
 
 class Function(Subscripted):
-    """Base of the function classes: the life of a function in a subtask.
+    """Base of the function classes: the life cycle of a function in a subtask.
 
     ``open`` is called before the first record, ``finish`` after the last one if all went well.
-    ``close`` is called exactly once if ``open`` was called, also when the subtask fails or is
+    ``close`` is called exactly once if ``open`` was called, even if the subtask fails or is
     cancelled. Each may be a coroutine function.
     """
 
@@ -66,45 +66,52 @@ class Function(Subscripted):
         """Yield, or return an iterable of, the last records to emit; None means none."""
 
     def close(self) -> Any:
-        """Release what ``open`` acquired."""
+        """Release the resources that ``open`` acquired."""
 
 
 class CheckpointListener(ABC):
-    """A function that wants to know which checkpoints are complete: a base beside that of the
-    function class. Called between two records; what it raises fails the job's attempt."""
+    """A mixin for functions that must know when a checkpoint is complete.
+
+    It is an additional base beside the function class. Its method is called between two records. An
+    exception from it fails the job's attempt.
+    """
 
     @abstractmethod
     def notify_checkpoint_complete(self, checkpoint_id: int) -> Any:
-        """A checkpoint is complete, and with it those before. Not every one is told of, but in a
-        job with checkpoints one that was taken behind ``finish``; may be a coroutine function.
+        """Handle the completion of a checkpoint, and of all earlier ones.
 
-        What is made visible here cannot be taken back, unless the class has the base
-        ``WithdrawableOutput``: a job whose newest checkpoint is lost does not go on from an older
-        one without it."""
+        Some completed checkpoints are not announced. In a job with checkpoints, one that was taken
+        after ``finish`` always is. May be a coroutine function.
+
+        Output that is made visible here cannot be taken back unless the class also derives from
+        ``WithdrawableOutput``. Without that base, a job that has lost its newest checkpoint does
+        not resume from an older one.
+        """
 
 
 class WithdrawableOutput(ABC):
-    """A function or sink that can take back output that it made visible with a checkpoint: a base
-    beside ``CheckpointListener`` or ``CheckpointedSink``.
+    """A mixin for functions and sinks that can take back output made visible with a checkpoint.
 
-    The newest checkpoint of a job may turn out to be damaged or gone. The job then goes on from an
-    older one, and the records behind that one are processed again.
+    It is an additional base beside ``CheckpointListener`` or ``CheckpointedSink``. The newest
+    checkpoint of a job may turn out to be damaged or lost. The job then resumes from an older one
+    and processes the later records again.
     """
 
     @abstractmethod
     def withdraw_after(self, checkpoint_id: int) -> Any:
-        """Remove what this subtask has made visible with checkpoints behind this one, in whatever
-        attempt of the job; idempotent.
+        """Remove the output that this subtask made visible with checkpoints after this one.
 
-        Called after ``open`` and before the first record whenever the job goes on from a
-        checkpoint of its own; usually there is nothing to remove. May be a coroutine function,
-        except in a ``CheckpointedSink``, where it runs in a thread. What it raises fails the
-        attempt.
+        This includes the output of every attempt of the job. The method must be idempotent. It is
+        called after ``open`` and before the first record, each time the job resumes from one of its
+        own checkpoints; usually there is nothing to remove.
+
+        May be a coroutine function, except in a ``CheckpointedSink``, where it runs in a thread. An
+        exception fails the attempt.
         """
 
 
 class MapFunction(Function, ABC):
-    """One record in, one record out."""
+    """Turns each record into one record."""
 
     @abstractmethod
     def map(self, value: Any) -> Any:
@@ -112,7 +119,7 @@ class MapFunction(Function, ABC):
 
 
 class FlatMapFunction(Function, ABC):
-    """One record in, any number out."""
+    """Turns each record into any number of records."""
 
     @abstractmethod
     def flat_map(self, value: Any) -> Iterable[Any] | None:
@@ -128,25 +135,30 @@ class FilterFunction(Function, ABC):
 
 
 class AsyncFunction(Function, ABC):
-    """A request for each record, many at a time; for ``AsyncDataStream``.
+    """Makes a request for each record, many of them concurrently; for ``AsyncDataStream``.
 
-    Both methods are called for many records before the first of them is done, so nothing in the
-    function may belong to one record.
+    Both methods are called for further records before the first request is done. Attributes of the
+    function must therefore not belong to a single record.
     """
 
     @abstractmethod
     def async_invoke(self, value: Any) -> Any:
-        """Return an iterable of the records that replace ``value``; None means none. It is declared
-        with ``async def``, or blocks and is called in a thread (``in_thread=True``)."""
+        """Return an iterable of the records that replace ``value``; None means none.
+
+        The method is either declared with ``async def``, or it blocks and is called in a thread
+        (``in_thread=True``).
+        """
 
     def timeout(self, value: Any) -> Any:
-        """Return an iterable of records for a value whose request was not done in time; by default
-        it raises TimeoutError, which fails the job's attempt."""
+        """Return an iterable of records for a value after its request timed out.
+
+        By default it raises TimeoutError, which fails the job's attempt.
+        """
         fail_timed_out(value)
 
 
 def fail_timed_out(value: Any) -> NoReturn:
-    """Raise the TimeoutError of a request that was not done in time."""
+    """Raise the TimeoutError of a request that timed out."""
     raise TimeoutError(
         f"the request for {reprlib.repr(value)} was not done in time: allow more, or say in "
         "timeout() what to emit instead"
@@ -154,32 +166,38 @@ def fail_timed_out(value: Any) -> NoReturn:
 
 
 class MapBatchFunction(Function, ABC):
-    """The records of a batch in, any number out: for what is cheaper for many at once."""
+    """Turns a batch of records into any number of records, for work that is cheaper in bulk."""
 
     @abstractmethod
     def map_batch(self, values: list[Any]) -> Iterable[Any] | None:
         """Yield, or return an iterable of, the records that replace ``values``; None means none.
 
-        ``values`` is what came in one network buffer, or at once from a source or an operator of
-        the same task: at least one record, and however many there were. The list must not be
-        changed, but may be kept.
+        ``values`` has one or more records. It holds the records of one network buffer, or the
+        records that a source or an operator of the same task emitted at once. The function must not
+        change the list, but may keep it.
         """
 
 
 class KeySelector(ABC):
-    """The key of a record; used in producers and in keyed subtasks, so it has no life cycle."""
+    """Computes the key of a record.
+
+    Producers and keyed subtasks both use it, so it has no life cycle.
+    """
 
     @abstractmethod
     def get_key(self, value: Any) -> Any:
-        """Return the key: not None, hashable, serialisable, the same whenever it is asked for."""
+        """Return the key: not None, hashable, serialisable, and the same on every call."""
 
 
 class Partitioner(ABC):
-    """Where a record goes, by its key; used in producers, so it has no life cycle."""
+    """Chooses a subtask for a record by its key.
+
+    Producers use it, so it has no life cycle.
+    """
 
     @abstractmethod
     def partition(self, key: Any, num_partitions: int) -> int:
-        """Return the number of the subtask, from 0 and less than ``num_partitions``."""
+        """Return the index of the subtask, from 0 to ``num_partitions`` - 1."""
 
 
 class ReduceFunction(Function, ABC):
@@ -187,7 +205,7 @@ class ReduceFunction(Function, ABC):
 
     @abstractmethod
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """Return the combination of what was reduced so far and the next record."""
+        """Return the combination of the result so far and the next record."""
 
 
 class AggregateFunction(Function, ABC):
@@ -195,23 +213,23 @@ class AggregateFunction(Function, ABC):
 
     @abstractmethod
     def create_accumulator(self) -> Any:
-        """Return the accumulator of a key that has no record yet."""
+        """Return the accumulator of a key without records."""
 
     @abstractmethod
     def add(self, value: Any, accumulator: Any) -> Any:
-        """Return the accumulator with ``value`` added; it may be the same object, changed."""
+        """Return the accumulator with ``value`` added; it may be changed in place."""
 
     @abstractmethod
     def get_result(self, accumulator: Any) -> Any:
-        """Return what the accumulator says; it will be added to again."""
+        """Return the result of the accumulator, to which more records may be added later."""
 
     def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        """Return the accumulator of all that was added to either; only session windows need it."""
+        """Return the combination of two accumulators; only session windows need it."""
         raise TypeError(f"{type(self).__name__} has no merge")
 
 
 class ProcessFunction(Function, ABC):
-    """One record in, any number out, with a view of where the record came from."""
+    """Turns each record into any number of records, with a context for the record."""
 
     Context: TypeAlias = context.ProcessContext
 
@@ -221,43 +239,51 @@ class ProcessFunction(Function, ABC):
 
 
 class KeyedProcessFunction(Function, ABC):
-    """A process function on a keyed stream: ``open`` can ask for keyed state."""
+    """A process function on a keyed stream: ``open`` can request keyed state."""
 
     Context: TypeAlias = context.ProcessContext
     OnTimerContext: TypeAlias = context.OnTimerContext
 
     @abstractmethod
     def process_element(self, value: Any, ctx: context.ProcessContext) -> Iterable[Any] | None:
-        """Yield, or return an iterable of, records; state is that of ``ctx.get_current_key()``."""
+        """Yield, or return an iterable of, records; None means none.
+
+        Keyed state belongs to ``ctx.get_current_key()``.
+        """
 
     def on_timer(self, timestamp: int, ctx: context.OnTimerContext) -> Iterable[Any] | None:
-        """Yield, or return an iterable of, records, when a timer fires that was registered with
-        ``ctx.timer_service()``; state is that of the timer's key, ``ctx.get_current_key()``."""
+        """Yield, or return an iterable of, records when a timer fires.
+
+        Timers are registered with ``ctx.timer_service()``. Keyed state belongs to the timer's key,
+        ``ctx.get_current_key()``.
+        """
 
 
 class ProcessBatchFunction(Function, ABC):
-    """A function on the batches of a keyed stream: ``open`` can ask for keyed state."""
+    """A function on the batches of a keyed stream: ``open`` can request keyed state."""
 
     @abstractmethod
     def process_batch(self, key: Any, values: list[Any]) -> Iterable[Any] | None:
-        """Yield, or return an iterable of, records; None means none. State is that of ``key``.
+        """Yield, or return an iterable of, records; None means none.
 
-        ``values`` are the records of the key in one batch, in order, at least one. The list
-        belongs to the function.
+        ``values`` are the records of the key in one batch, in order, at least one. The function
+        owns the list. Keyed state belongs to ``key``.
         """
 
 
 class SinkFunction(Function, ABC):
-    """Takes the records that leave the job here, one at a time."""
+    """Consumes the records that leave the job at this sink, one at a time."""
 
     @abstractmethod
     def invoke(self, value: Any) -> Any:
-        """Take one record."""
+        """Consume one record."""
 
 
 def find_attributes_fast(function: Any) -> None:
-    """Have the attributes of a function object, or of that of a method, found as fast as they can
-    be, however it was unpickled; anything else is left as it is."""
+    """Restore fast attribute access of a function object, or of a method's object.
+
+    Its way of unpickling does not matter. Any other value is left as it is.
+    """
     if isinstance(function, ConvertedKey):
         function = function.key
     owner = getattr(function, "__self__", function)
@@ -266,6 +292,6 @@ def find_attributes_fast(function: Any) -> None:
 
 
 def key_of_value(key_of: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the key selector of tuples ``(timestamp, value)``."""
+    """Return a key selector for tuples ``(timestamp, value)``."""
     find_attributes_fast(key_of)
     return lambda record: key_of(record[1])

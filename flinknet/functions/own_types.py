@@ -1,4 +1,4 @@
-"""The classes that every job knows: its own, and flinknet's rows and instants."""
+"""The record classes that every job knows: its own, and flinknet's rows and instants."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from flinknet.records.serialization.record_types import RecordTypes
 __all__ = ["OWN_TYPES", "record_types"]
 
 OWN_TYPES: dict[int, type] = {2**31: Row, 2**31 + 1: Instant}
-"""Numbers that no job comes to by registering classes."""
+"""Type numbers beyond those that a job assigns by registering classes."""
 
 
 def record_types(types: Sequence[type]) -> RecordTypes:
-    """Return a job's registered classes, and flinknet's. Raises ConfigurationError for those that
-    cannot be registered."""
+    """Return the job's registered classes together with flinknet's.
+
+    Raises ConfigurationError for a class that cannot be registered.
+    """
     own = OWN_TYPES.values()
     return RecordTypes({**dict(enumerate(kind for kind in types if kind not in own)), **OWN_TYPES})

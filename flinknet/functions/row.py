@@ -1,8 +1,8 @@
-"""Rows: values that may have names, PyFlink's Row.
+"""Rows: values with optional names, PyFlink's Row.
 
-A row is a record like any other: its class is registered in every job (``own_types.py``). It can
-be changed, and a copy is independent of it; it has a hash, of its values, for programs that put
-rows into sets.
+A row is a record like any other; its class is registered in every job (``own_types.py``). It is
+mutable, and a copy is independent of the original. A row is hashable by its values, for programs
+that put rows into sets.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Row", "RowKind"]
 
 
 class RowKind(Enum):
-    """What a row says of a table that changes."""
+    """The meaning of a row in a changelog."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -32,11 +32,11 @@ _OWN = frozenset(("_fields", "_kind", "_values"))
 
 @dataclass(init=False, repr=False, eq=False)
 class Row:
-    """Values in their order, with or without names.
+    """An ordered sequence of values, with or without names.
 
     ``Row(name="Alice", age=11)`` has named values: ``row.name``, ``row["name"]`` and ``row[0]`` are
-    one. ``Row("Alice", 11)`` has none. ``Row("name", "age")`` is also a class of rows: called with
-    values it returns a row in which they have these names.
+    the same value. ``Row("Alice", 11)`` has none. ``Row("name", "age")`` also acts as a class of
+    rows: calling it with values returns a row in which they have these names.
     """
 
     _values: Sequence[Any]
@@ -52,39 +52,41 @@ class Row:
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
-        """Return a row of this kind."""
+        """Return a row of the given kind."""
         row = Row(*args, **kwargs)
         row.set_row_kind(row_kind)
         return row
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
-        """Return the values by name, with ``recursive`` those of rows in them, too; TypeError if
-        they have no names."""
+        """Return the values by name; TypeError if they have no names.
+
+        ``recursive`` also converts rows in the values.
+        """
         if self._fields is None:
             raise TypeError("a Row without names is no dict: give its values names")
         values = map(_plain, self._values) if recursive else self._values
         return dict(zip(self._fields, values, strict=True))
 
     def get_row_kind(self) -> RowKind:
-        """Return what the row says."""
+        """Return the kind of the row."""
         return RowKind(self._kind)
 
     def set_row_kind(self, row_kind: RowKind) -> None:
-        """Set what the row says."""
+        """Set the kind of the row."""
         self._kind = row_kind.value
 
     def set_field_names(self, field_names: Sequence[str]) -> None:
-        """Name the values."""
+        """Set the names of the values."""
         if len(field_names) != len(self._values):
             raise ValueError(f"{len(field_names)} names for {len(self._values)} values")
         self._fields = tuple(field_names)
 
     def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
-        """Return the values with these names, in their order."""
+        """Return the values with these names, in the order of the names."""
         return [self[name] for name in names]
 
     def field_names(self) -> list[str] | None:
-        """Return the names, None if there are none."""
+        """Return the names; None if the row has none."""
         return None if self._fields is None else list(self._fields)
 
     def _index(self, name: Any) -> int:

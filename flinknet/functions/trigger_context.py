@@ -1,4 +1,4 @@
-"""What a trigger sees of a window (PyFlink's Trigger.TriggerContext and OnMergeContext)."""
+"""The interfaces of windows and contexts for triggers (Flink's TriggerContext, OnMergeContext)."""
 
 from __future__ import annotations
 
@@ -10,52 +10,57 @@ __all__ = ["MergedWindow", "OnMergeContext", "TriggerContext", "TriggeredWindow"
 
 
 class TriggerContext(Protocol):
-    """What a trigger sees of a window of a key."""
+    """The context of a trigger call, for one window of one key."""
 
     state: dict[str, Any]
-    """What the trigger remembers of the window, plain values."""
+    """The trigger's memory of the window; plain values."""
 
     def get_current_watermark(self) -> int:
-        """Return how far event time has come."""
+        """Return the current watermark, in milliseconds since 1970."""
 
     def get_current_processing_time(self) -> int:
-        """Return milliseconds since 1970."""
+        """Return the current processing time, in milliseconds since 1970."""
 
     def register_event_time_timer(self, time: int) -> None:
-        """Have ``on_event_time`` called when event time has come to ``time``."""
+        """Schedule ``on_event_time`` for when the watermark reaches ``time``."""
 
     def register_processing_time_timer(self, time: int) -> None:
-        """Have ``on_processing_time`` called at ``time``."""
+        """Schedule ``on_processing_time`` for processing time ``time``."""
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Do not."""
+        """Cancel the event-time timer at ``time``."""
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Do not."""
+        """Cancel the processing-time timer at ``time``."""
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-        """Return a state of the window alone, of the descriptor's kind and name; it goes with the
-        window. ConfigurationError if it is to expire, or has a serializer."""
+        """Return a state of this window, of the descriptor's kind and name.
+
+        The state is removed with the window. Raises ConfigurationError if the descriptor has a time
+        to live or a serializer.
+        """
 
 
 class OnMergeContext(TriggerContext, Protocol):
-    """The same, when windows have become one."""
+    """The context of ``on_merge``, after windows were merged into one."""
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-        """Have what the windows have kept under the descriptor's name in one state.
-        ConfigurationError for a value or a map, which cannot be merged."""
+        """Merge the states that the windows keep under the descriptor's name.
+
+        Raises ConfigurationError for a value or a map, which cannot be merged.
+        """
 
 
 class TriggeredWindow(Protocol):
-    """A window, as a trigger sees it."""
+    """A window as a trigger sees it."""
 
     def max_timestamp(self) -> int:
-        """Return the last millisecond that belongs to it."""
+        """Return the last millisecond that belongs to the window."""
 
 
 class MergedWindow(TriggeredWindow, Protocol):
-    """A window that several have become."""
+    """A window that results from a merge."""
 
     @property
     def start(self) -> int:
-        """The first millisecond that belongs to it."""
+        """The first millisecond that belongs to the window."""

@@ -1,8 +1,8 @@
-"""When windows speak: triggers (Flink's Trigger and its kinds).
+"""Triggers: when windows fire (Flink's Trigger and its kinds).
 
-A trigger has no memory of its own: one object serves all windows of a subtask. What it remembers of
-a window it keeps in ``ctx.state``, a dict that is kept and merged with the window, or in states,
-which are views of that dict (``trigger_state.py``), and in timers.
+One trigger object serves all windows of a subtask, so it must keep no memory of its own. Its memory
+of a window is in ``ctx.state``, a dict that is stored and merged with the window. It can also use
+states, which are views of that dict (``trigger_state.py``), and timers.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ __all__ = [
 
 
 _FIRE_AT = "fire_at"
-"""In the state of a window: when a continuous trigger fires next."""
+"""Key in the state of a window: the next firing time of a continuous trigger."""
 
 
 class TriggerResult(Enum):
-    """What becomes of a window; the value is whether it speaks, and whether it is emptied."""
+    """The decision of a trigger: whether the window fires, and whether it is emptied."""
 
     CONTINUE = (False, False)
     FIRE = (True, False)
@@ -50,16 +50,16 @@ class TriggerResult(Enum):
     FIRE_AND_PURGE = (True, True)
 
     def is_fire(self) -> bool:
-        """Whether the window speaks."""
+        """Return whether the window fires."""
         return self.value[0]
 
     def is_purge(self) -> bool:
-        """Whether it is emptied."""
+        """Return whether the window is emptied."""
         return self.value[1]
 
 
 class Trigger(Subscripted, ABC):
-    """Decides when a window speaks."""
+    """Decides when a window fires."""
 
     TriggerContext: TypeAlias = trigger_context.TriggerContext
     OnMergeContext: TypeAlias = trigger_context.OnMergeContext
@@ -68,37 +68,40 @@ class Trigger(Subscripted, ABC):
     def on_element(
         self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
     ) -> TriggerResult:
-        """A record was added."""
+        """Handle a record that was added to the window."""
 
     def on_event_time(
         self, time: int, window: TriggeredWindow, ctx: TriggerContext
     ) -> TriggerResult:
-        """Event time has come to a timer of the window."""
+        """Handle an event-time timer of the window."""
         return TriggerResult.CONTINUE
 
     def on_processing_time(
         self, time: int, window: TriggeredWindow, ctx: TriggerContext
     ) -> TriggerResult:
-        """The clock has come to a timer of the window."""
+        """Handle a processing-time timer of the window."""
         return TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
-        """Whether it knows what to do when windows become one."""
+        """Return whether the trigger supports merging windows."""
         return False
 
     def on_merge(self, window: MergedWindow, ctx: OnMergeContext) -> None:
-        """Windows have become this one; ``ctx.state`` has the states of all, numbers added up."""
+        """Handle a merge into ``window``.
+
+        ``ctx.state`` holds the merged states of the windows, with numbers added up.
+        """
 
     def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
-        """The window goes: delete its timers."""
+        """Delete the window's timers before the window is removed."""
 
 
 class EventTimeTrigger(Trigger):
-    """Fires when event time has come to the window's end; for a late record at once."""
+    """Fires when the watermark reaches the window's end; at once for a late record."""
 
     @classmethod
     def create(cls) -> EventTimeTrigger:
-        """Return it."""
+        """Return the trigger."""
         return cls()
 
     def on_element(
@@ -128,11 +131,11 @@ class EventTimeTrigger(Trigger):
 
 
 class ProcessingTimeTrigger(Trigger):
-    """Fires when the clock has come to the window's end."""
+    """Fires when processing time reaches the window's end."""
 
     @classmethod
     def create(cls) -> ProcessingTimeTrigger:
-        """Return it."""
+        """Return the trigger."""
         return cls()
 
     def on_element(
@@ -157,11 +160,11 @@ class ProcessingTimeTrigger(Trigger):
 
 
 class ContinuousTrigger(Trigger):
-    """What triggers have in common that fire at every whole ``interval`` of their clock, as long as
-    a window is there, and at its end.
+    """Base of triggers that fire at every multiple of ``interval`` and at the window's end.
 
-    Which of these times comes next is remembered, so that a record does not ask for one of its own.
-    Where windows become one it is found again: the first that is to come, behind the first record.
+    The next firing time is stored with the window, so that not every record registers a timer. A
+    merge computes it again: the first multiple that has not passed yet and lies after the window's
+    start.
     """
 
     def __init__(self, interval: int) -> None:
@@ -173,7 +176,7 @@ class ContinuousTrigger(Trigger):
 
     @classmethod
     def of(cls, interval: Time | Duration) -> Self:
-        """Return one that fires so often."""
+        """Return a trigger with this interval."""
         return cls(interval.milliseconds_count)
 
     def can_merge(self) -> bool:
@@ -186,15 +189,20 @@ class ContinuousTrigger(Trigger):
         ctx: TriggerContext,
         register: Callable[[int], Any],
     ) -> None:
-        """Fire at the first whole interval behind ``time``, or at the window's end."""
+        """Fire at the first multiple of the interval after ``time``.
+
+        If the window ends earlier, fire at its end.
+        """
         following = time - time % self._interval + self._interval
         ctx.state[_FIRE_AT] = min(following, window.max_timestamp())
         register(ctx.state[_FIRE_AT])
 
 
 class ContinuousEventTimeTrigger(ContinuousTrigger):
-    """Fires whenever event time has come to a whole interval, and at the window's end; for a late
-    record at once."""
+    """Fires when the watermark passes a multiple of the interval, and at the window's end.
+
+    It fires at once for a late record.
+    """
 
     def on_element(
         self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
@@ -232,7 +240,7 @@ class ContinuousEventTimeTrigger(ContinuousTrigger):
 
 
 class ContinuousProcessingTimeTrigger(ContinuousTrigger):
-    """Fires whenever the clock has come to a whole interval, and at the window's end."""
+    """Fires when processing time reaches a multiple of the interval, and at the window's end."""
 
     def on_element(
         self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
@@ -263,7 +271,7 @@ class ContinuousProcessingTimeTrigger(ContinuousTrigger):
 
 
 class CountTrigger(Trigger):
-    """Fires whenever so many more records have been added."""
+    """Fires after every ``count`` records."""
 
     def __init__(self, count: int) -> None:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -272,7 +280,7 @@ class CountTrigger(Trigger):
 
     @classmethod
     def of(cls, window_size: int) -> CountTrigger:
-        """Return one that counts to ``window_size``."""
+        """Return a trigger that fires after every ``window_size`` records."""
         return cls(window_size)
 
     def on_element(
@@ -287,14 +295,14 @@ class CountTrigger(Trigger):
 
 
 class PurgingTrigger(Trigger):
-    """Another trigger, after which a window that has spoken is empty."""
+    """Wraps another trigger, and empties the window each time it fires."""
 
     def __init__(self, nested: Trigger) -> None:
         self._nested = nested
 
     @classmethod
     def of(cls, nested_trigger: Trigger) -> PurgingTrigger:
-        """Return one around ``nested_trigger``."""
+        """Return a purging trigger around ``nested_trigger``."""
         return cls(nested_trigger)
 
     def on_element(

@@ -1,6 +1,6 @@
-"""What a user writes for two streams that are connected: function classes in PyFlink's shape.
+"""Function classes for two connected streams, in the shape of PyFlink's.
 
-The two streams come in any order. State is shared: what one method has kept, the other one sees.
+Records of the two streams arrive in any order. The methods of a function share its state.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = [
 
 
 class CoMapFunction(Function, ABC):
-    """One record of either stream in, one record out."""
+    """Turns each record of either stream into one record."""
 
     @abstractmethod
     def map1(self, value: Any) -> Any:
-        """Return the record that replaces one of the first stream."""
+        """Return the record that replaces a record of the first stream."""
 
     @abstractmethod
     def map2(self, value: Any) -> Any:
-        """Return the record that replaces one of the second stream."""
+        """Return the record that replaces a record of the second stream."""
 
 
 class CoFlatMapFunction(Function, ABC):
@@ -48,7 +48,7 @@ class CoFlatMapFunction(Function, ABC):
 
 
 class CoProcessFunction(Function, ABC):
-    """As CoFlatMapFunction, with a view of where the record came from, and side outputs."""
+    """A CoFlatMapFunction with a context for each record, and side outputs."""
 
     Context: TypeAlias = context.ProcessContext
 
@@ -62,37 +62,47 @@ class CoProcessFunction(Function, ABC):
 
 
 class KeyedCoProcessFunction(CoProcessFunction):
-    """The same on two keyed streams: ``open`` can ask for keyed state, and there are timers."""
+    """A CoProcessFunction on two keyed streams, with keyed state and timers."""
 
     OnTimerContext: TypeAlias = context.OnTimerContext
 
     def on_timer(self, timestamp: int, ctx: context.OnTimerContext) -> Iterable[Any] | None:
-        """Yield, or return an iterable of, records, when a timer fires that was registered with
-        ``ctx.timer_service()``; state is that of the timer's key, ``ctx.get_current_key()``."""
+        """Yield, or return an iterable of, records when a timer fires.
+
+        Timers are registered with ``ctx.timer_service()``. Keyed state belongs to the timer's key,
+        ``ctx.get_current_key()``.
+        """
 
 
 class BroadcastProcessFunction(Function, ABC):
-    """A stream that meets what another one has sent to all subtasks."""
+    """Processes a stream with the help of another stream that is broadcast to all subtasks."""
 
     Context: TypeAlias = BroadcastContext
     ReadOnlyContext: TypeAlias = BroadcastContext
 
     @abstractmethod
     def process_element(self, value: Any, ctx: BroadcastContext) -> Iterable[Any] | None:
-        """Yield, or return an iterable of, records; broadcast state can be read."""
+        """Yield, or return an iterable of, records; broadcast state is read-only."""
 
     @abstractmethod
     def process_broadcast_element(self, value: Any, ctx: BroadcastContext) -> Iterable[Any] | None:
-        """Yield, or return an iterable of, records; broadcast state can be changed, in every
-        subtask in the same way."""
+        """Yield, or return an iterable of, records; broadcast state can be changed.
+
+        Every subtask must change it in the same way.
+        """
 
 
 class KeyedBroadcastProcessFunction(BroadcastProcessFunction):
-    """The same where the first stream has a key, and keyed state and timers, in
-    ``process_element``."""
+    """A BroadcastProcessFunction on a keyed first stream.
+
+    ``process_element`` can use keyed state and timers.
+    """
 
     OnTimerContext: TypeAlias = OnTimerBroadcastContext
 
     def on_timer(self, timestamp: int, ctx: OnTimerBroadcastContext) -> Iterable[Any] | None:
-        """Yield, or return an iterable of, records, when a timer fires that was registered with
-        ``ctx.timer_service()``; state is that of its key, and broadcast state can be read."""
+        """Yield, or return an iterable of, records when a timer fires.
+
+        Timers are registered with ``ctx.timer_service()``. Keyed state belongs to the timer's key,
+        and broadcast state is read-only.
+        """

@@ -1,14 +1,15 @@
-"""Types of records, as a program may declare them: PyFlink's TypeInformation and Types.
+"""Types that a program declares for records: PyFlink's TypeInformation and Types.
 
-Theory of operation. A value says by itself what it is, so no type has to be declared, and nothing
-is done for one that is not. What *is* declared is held to: where records leave an operator, each is
-made what its type says (a tuple becomes a Row with names, an int a float, a float has 32 bits), and
-one that cannot be is an error that names the operator. As a list arrives as a tuple, a type that
-has lists, or arrays, in it makes them lists again where records come in.
+Values carry their own types, so a program need not declare any, and an undeclared type costs
+nothing. A declared type is enforced. Where records leave an operator, each one is converted to the
+declared type: a tuple becomes a Row with names, an int becomes a float, and a float is rounded to
+32 bits. A record that cannot be converted is an error that names the operator. A list arrives at
+the next operator as a tuple, so types that contain lists or arrays convert it back where records
+come in.
 
-``convert`` is idempotent: what it returns, it returns again. It defines what a type does, a value
-at a time. Records are not given to it but to a ``Conversion`` (``records/conversion.py``), which
-does the same, and lets a value that is right already go on as the object that it is.
+``convert`` defines the effect of a type on one value, and it is idempotent. Records go through a
+``Conversion`` instead (``records/conversion.py``). It has the same effect, but passes on a value
+that already has the right type as the same object.
 """
 
 from __future__ import annotations
@@ -46,21 +47,26 @@ Convert = Callable[[Any], Any]
 
 
 class TypeInformation(PyFlinkNames):
-    """What the records of a stream are."""
+    """The declared type of the records of a stream."""
 
     name = "any"
     has_lists = False
-    """Whether lists are in it, which arrive as tuples."""
+    """Whether the type contains lists, which arrive as tuples."""
     is_unchanging = False
-    """Whether a value of it can never be changed, so that nobody needs a copy."""
+    """Whether values of the type are immutable, so that they never need a copy."""
 
     def convert(self, value: Any) -> Any:
-        """Return the value as this type says. Raises TypeError or ValueError if it cannot be."""
+        """Return the value converted to this type.
+
+        Raises TypeError or ValueError if it cannot be converted.
+        """
         raise NotImplementedError
 
     def conversion(self) -> Conversion:
-        """Return a conversion that does the same as ``convert``, but returns a value that is right
-        already as it is."""
+        """Return a conversion with the effect of ``convert``.
+
+        It returns a value that already has the right type as the same object.
+        """
         make = _CONVERSIONS.get(type(self))
         return forms.unknown(self) if make is None else make(self)
 
@@ -78,7 +84,7 @@ class TypeInformation(PyFlinkNames):
 
 
 class PickledBytesTypeInfo(TypeInformation):
-    """Whatever a record may be; what a stream is whose type was not declared."""
+    """Any record; the type of a stream with no declared type."""
 
     name = "PickledByteArrayTypeInfo"
 
@@ -104,7 +110,7 @@ def _real(value: Any) -> float:
 
 
 def _float32(value: Any) -> float:
-    """Return the nearest number that has 32 bits."""
+    """Return the nearest number that fits in 32 bits."""
     number: float = _FLOAT.unpack(_FLOAT.pack(_real(value)))[0]
     return number
 
@@ -174,11 +180,11 @@ _CLASSES: dict[str, type] = {
     "Time": time,
     "Timestamp": datetime,
 }
-"""The class that the values of a basic type have, exactly."""
+"""The exact class of the values of a basic type."""
 
 
 class BasicTypeInfo(TypeInformation):
-    """A single value: a number, a text, a time."""
+    """The type of a single value: a number, a string or a time."""
 
     is_unchanging = True
 
@@ -186,7 +192,7 @@ class BasicTypeInfo(TypeInformation):
         self.name = name
 
     def convert(self, value: Any) -> Any:
-        """Return the value, made what the type says."""
+        """Return the value converted to the type."""
         try:
             return _BASIC[self.name](value)
         except (TypeError, OverflowError) as error:
@@ -196,7 +202,7 @@ class BasicTypeInfo(TypeInformation):
 
 
 class _Composite(TypeInformation):
-    """A type of several fields, each of which may be None."""
+    """A type with several fields, each of which may be None."""
 
     def __init__(self, field_types: Sequence[TypeInformation]) -> None:
         self._types = [_checked(one) for one in field_types]
@@ -218,7 +224,7 @@ class _Composite(TypeInformation):
 
 
 class RowTypeInfo(_Composite):
-    """Rows: values with names, ``f0``, ``f1``, ... if none are given."""
+    """Rows: values with names, by default ``f0``, ``f1`` and so on."""
 
     def __init__(
         self,
@@ -236,15 +242,15 @@ class RowTypeInfo(_Composite):
         self._make = Row(*self._fields)
 
     def get_field_names(self) -> list[str]:
-        """Return the names."""
+        """Return the field names."""
         return list(self._fields)
 
     def get_field_index(self, field_name: str) -> int:
-        """Return where a field stands; ValueError if there is none of this name."""
+        """Return the position of a field; ValueError if the row has no such field."""
         return self._fields.index(field_name)
 
     def convert(self, value: Any) -> Row:
-        """Return a Row of a row, a tuple, a list, a dict, or of an object's attributes."""
+        """Convert a row, a tuple, a list, a dict, or an object's attributes to a Row."""
         values: Iterable[Any]
         if isinstance(value, Row):
             named = value.field_names()
@@ -275,7 +281,7 @@ class TupleTypeInfo(_Composite):
         self.is_unchanging = all(one.is_unchanging for one in self._types)
 
     def convert(self, value: Any) -> tuple[Any, ...]:
-        """Return a tuple of a tuple, a list or a row."""
+        """Convert a tuple, a list or a row to a tuple."""
         if not isinstance(value, tuple | list | Row):
             raise self._refuse(value)
         return tuple(self._converted(value))
@@ -294,7 +300,7 @@ class ListTypeInfo(TypeInformation):
         self.element_type = _checked(element_type)
 
     def convert(self, value: Any) -> Any:
-        """Return a list of a list or a tuple."""
+        """Convert a list or a tuple to a list."""
         if not isinstance(value, list | tuple):
             raise self._refuse(value)
         one = self.element_type.convert
@@ -307,7 +313,7 @@ class ListTypeInfo(TypeInformation):
 
 
 class PrimitiveArrayTypeInfo(ListTypeInfo):
-    """Lists of numbers, none of which is None; of bytes it is ``bytes``."""
+    """Lists of numbers without None; an array of bytes is ``bytes``."""
 
     elements_may_be_none = False
 
@@ -321,7 +327,7 @@ class PrimitiveArrayTypeInfo(ListTypeInfo):
         self.is_unchanging = self._is_bytes
 
     def convert(self, value: Any) -> Any:
-        """Return a list, or bytes."""
+        """Return a list, or bytes for an array of bytes."""
         if self._is_bytes:
             if not isinstance(value, bytes | bytearray):
                 raise self._refuse(value)
@@ -330,7 +336,7 @@ class PrimitiveArrayTypeInfo(ListTypeInfo):
 
 
 class BasicArrayTypeInfo(ListTypeInfo):
-    """Lists of numbers or texts."""
+    """Lists of numbers or strings."""
 
     def __init__(self, element_type: TypeInformation) -> None:
         super().__init__(element_type)
@@ -339,7 +345,7 @@ class BasicArrayTypeInfo(ListTypeInfo):
 
 
 class ObjectArrayTypeInfo(ListTypeInfo):
-    """Lists of anything."""
+    """Lists of any objects."""
 
 
 class MapTypeInfo(TypeInformation):
@@ -350,7 +356,7 @@ class MapTypeInfo(TypeInformation):
         self.has_lists = self._value.has_lists
 
     def convert(self, value: Any) -> dict[Any, Any]:
-        """Return a dict of a dict."""
+        """Convert the keys and values of a dict."""
         if not isinstance(value, dict):
             raise self._refuse(value)
         key, one = self._key.convert, self._value.convert
@@ -361,7 +367,7 @@ class MapTypeInfo(TypeInformation):
 
 
 class Types:
-    """Makes types, in PyFlink's names."""
+    """Constructors of types, with PyFlink's names."""
 
     STRING = staticmethod(lambda: BasicTypeInfo("String"))
     BYTE = staticmethod(lambda: BasicTypeInfo("Byte"))
@@ -382,48 +388,48 @@ class Types:
 
     @staticmethod
     def ROW(field_types: list[TypeInformation]) -> RowTypeInfo:  # noqa: N802 - PyFlink's name
-        """Rows whose fields are called f0, f1, ..."""
+        """Return a type of rows with the field names f0, f1, ..."""
         return RowTypeInfo(field_types)
 
     @staticmethod
     def ROW_NAMED(  # noqa: N802 - PyFlink's name
         field_names: list[str], field_types: list[TypeInformation]
     ) -> RowTypeInfo:
-        """Rows with named fields."""
+        """Return a type of rows with given field names."""
         return RowTypeInfo(field_types, field_names)
 
     @staticmethod
     def TUPLE(field_types: list[TypeInformation]) -> TupleTypeInfo:  # noqa: N802 - PyFlink's name
-        """Tuples."""
+        """Return a type of tuples."""
         return TupleTypeInfo(field_types)
 
     @staticmethod
     def PRIMITIVE_ARRAY(  # noqa: N802 - PyFlink's name
         element_type: TypeInformation,
     ) -> PrimitiveArrayTypeInfo:
-        """Lists of numbers, none of which is None; bytes, if that is what they are of."""
+        """Return a type of lists of numbers without None; ``bytes`` for an array of bytes."""
         return PrimitiveArrayTypeInfo(element_type)
 
     @staticmethod
     def BASIC_ARRAY(element_type: TypeInformation) -> BasicArrayTypeInfo:  # noqa: N802 - PyFlink's
-        """Lists of numbers or texts."""
+        """Return a type of lists of numbers or strings."""
         return BasicArrayTypeInfo(element_type)
 
     @staticmethod
     def OBJECT_ARRAY(element_type: TypeInformation) -> ObjectArrayTypeInfo:  # noqa: N802 - PyFlink's
-        """Lists of anything."""
+        """Return a type of lists of any objects."""
         return ObjectArrayTypeInfo(element_type)
 
     @staticmethod
     def MAP(  # noqa: N802 - PyFlink's name
         key_type_info: TypeInformation, value_type_info: TypeInformation
     ) -> MapTypeInfo:
-        """Dicts."""
+        """Return a type of dicts."""
         return MapTypeInfo(key_type_info, value_type_info)
 
     @staticmethod
     def LIST(element_type_info: TypeInformation) -> ListTypeInfo:  # noqa: N802 - PyFlink's name
-        """Lists."""
+        """Return a type of lists."""
         return ListTypeInfo(element_type_info)
 
 
@@ -473,12 +479,14 @@ _CONVERSIONS: dict[type, Callable[[Any], Conversion]] = {
     ObjectArrayTypeInfo: _list_conversion,
     MapTypeInfo: _map_conversion,
 }
-"""By class: a class that is derived from one of these may convert otherwise."""
+"""Keyed by exact class, because a derived class may convert differently."""
 
 
 def converter(type_info: TypeInformation | None) -> Conversion | None:
-    """Return what makes records what a type says; None if there is nothing to do. Raises
-    ConfigurationError for what is no type."""
+    """Return the conversion for a declared type; None if there is nothing to convert.
+
+    Raises ConfigurationError if ``type_info`` is not a type.
+    """
     if type_info is None or isinstance(_checked(type_info), PickledBytesTypeInfo):
         return None
     return type_info.conversion()

@@ -1,7 +1,7 @@
-"""How a stream gets its event time: which time a record has, and what that says of the others.
+"""Watermark strategies: the event time of records, and their expected order.
 
-A strategy is a description that travels with the job; ``WatermarkGenerator`` is what one subtask
-keeps of it. It knows no clock: who asks says what time it is, in milliseconds.
+A strategy is a description that travels with the job. ``WatermarkGenerator`` holds the state of one
+subtask. It reads no clock: callers pass the current time in milliseconds.
 """
 
 from __future__ import annotations
@@ -20,31 +20,37 @@ __all__ = ["TimestampAssigner", "WatermarkGenerator", "WatermarkStrategy"]
 
 
 class TimestampAssigner(ABC):
-    """Says when a record happened."""
+    """Assigns event times to records."""
 
     @abstractmethod
     def extract_timestamp(self, value: Any, record_timestamp: int | None) -> int:
-        """Return the record's time in milliseconds since 1970; ``record_timestamp`` is what it had
-        before, None on a stream without timestamps."""
+        """Return the record's event time in milliseconds since 1970.
+
+        ``record_timestamp`` is the record's previous timestamp; None on a stream without
+        timestamps.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkStrategy(PyFlinkNames):
-    """PyFlink's WatermarkStrategy; begin with one of the class methods."""
+    """PyFlink's WatermarkStrategy; start with one of the class methods."""
 
     out_of_orderness_ms: int | None
-    """How much later than another a record may come that is earlier; None for no watermarks."""
+    """Maximum delay of a record behind a later one, in milliseconds; None for no watermarks."""
     timestamp_assigner: Any = None
     idleness_ms: int | None = None
 
     @classmethod
     def for_monotonous_timestamps(cls) -> WatermarkStrategy:
-        """Timestamps rise, in every subtask for itself."""
+        """Return a strategy for timestamps that increase within each subtask."""
         return cls(0)
 
     @classmethod
     def for_bounded_out_of_orderness(cls, max_out_of_orderness: Duration) -> WatermarkStrategy:
-        """A record comes before any that is so much later; if not, it is late."""
+        """Return a strategy for records that are at most ``max_out_of_orderness`` out of order.
+
+        A record that arrives later than this is late.
+        """
         bound_ms = _milliseconds("max_out_of_orderness", max_out_of_orderness)
         if bound_ms < 0:
             raise ConfigurationError(f"max_out_of_orderness is {bound_ms} ms: choose 0 or more")
@@ -52,12 +58,14 @@ class WatermarkStrategy(PyFlinkNames):
 
     @classmethod
     def no_watermarks(cls) -> WatermarkStrategy:
-        """Nothing is known of the order: event time stands still until the input has ended."""
+        """Return a strategy without watermarks: event time stands still until the input ends."""
         return cls(None)
 
     def with_timestamp_assigner(self, timestamp_assigner: Any) -> WatermarkStrategy:
-        """Take a record's time from a TimestampAssigner, or a function of the record and of the
-        timestamp it had before."""
+        """Return a copy of the strategy that takes timestamps from an assigner.
+
+        The assigner is a TimestampAssigner, or a function of the record and its previous timestamp.
+        """
         if is_awaiting(bound_function(timestamp_assigner, "extract_timestamp")):
             raise ConfigurationError(
                 "a timestamp assigner runs for every record: it cannot be a coroutine"
@@ -65,7 +73,11 @@ class WatermarkStrategy(PyFlinkNames):
         return replace(self, timestamp_assigner=timestamp_assigner)
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
-        """Do not let the others wait for a subtask that has had no record for so long."""
+        """Return a copy of the strategy that marks subtasks without records as idle.
+
+        A subtask becomes idle after ``idle_timeout`` without records. Other subtasks do not wait
+        for the watermark of an idle subtask.
+        """
         idleness_ms = _milliseconds("idle_timeout", idle_timeout)
         if idleness_ms <= 0:
             raise ConfigurationError(f"idle_timeout is {idleness_ms} ms: choose more than 0")
@@ -79,10 +91,10 @@ def _milliseconds(name: str, duration: Duration) -> int:
 
 
 class WatermarkGenerator:
-    """The watermark of one subtask's share of a stream.
+    """The watermark of one subtask's part of a stream.
 
-    A watermark says that no record at or before it will come: it is one millisecond before what
-    may still come (Flink's BoundedOutOfOrdernessWatermarks).
+    A watermark asserts that no record at or before it will arrive. It is therefore one millisecond
+    below the earliest record that may still arrive (Flink's BoundedOutOfOrdernessWatermarks).
     """
 
     def __init__(self, strategy: WatermarkStrategy, now_ms: int) -> None:
@@ -91,18 +103,18 @@ class WatermarkGenerator:
         self._active_ms = now_ms
 
     def on_batch(self, highest_ms: int, now_ms: int) -> None:
-        """Records were seen, the latest of them at ``highest_ms``; they are processed now."""
+        """Account for records that are processed now; the latest of them is at ``highest_ms``."""
         self._highest_ms = max(self._highest_ms, highest_ms)
         self._active_ms = now_ms
 
     def watermark(self) -> int:
-        """Return the watermark after what was seen; MIN_WATERMARK if it says nothing."""
+        """Return the current watermark; MIN_WATERMARK if there is none yet."""
         bound_ms = self._strategy.out_of_orderness_ms
         if bound_ms is None or self._highest_ms == MIN_WATERMARK:
             return MIN_WATERMARK
         return max(MIN_WATERMARK, self._highest_ms - bound_ms - 1)
 
     def is_idle(self, now_ms: int) -> bool:
-        """Whether nothing has come for as long as the strategy says."""
+        """Return whether no records arrived for the strategy's idle timeout."""
         idleness_ms = self._strategy.idleness_ms
         return idleness_ms is not None and now_ms - self._active_ms >= idleness_ms

@@ -1,4 +1,4 @@
-"""What a window keeps of its records, and what it says of them."""
+"""Window functions, and the contents that a window keeps for them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class WindowContext(Subscripted):
-    """What a window function sees beside the records; valid during the call."""
+    """The context of a window function; valid during the call."""
 
     def __init__(
         self,
@@ -44,28 +44,28 @@ class WindowContext(Subscripted):
         self._global_state = global_state
 
     def window(self) -> Window:
-        """Return the window that speaks."""
+        """Return the window that fires."""
         return self._window
 
     def current_watermark(self) -> int:
-        """Return how far event time has come."""
+        """Return the current watermark, in milliseconds since 1970."""
         return self._watermark
 
     def current_processing_time(self) -> int:
-        """Return milliseconds since 1970."""
+        """Return the current processing time, in milliseconds since 1970."""
         return self._processing_time
 
     def window_state(self) -> WindowStateStore:
-        """Return what state of the key in this window is asked for; it goes with the window."""
+        """Return the store of the key's state in this window; it is removed with the window."""
         return self._window_state
 
     def global_state(self) -> GlobalStateStore:
-        """Return what state of the key in all windows is asked for; it stays."""
+        """Return the store of the key's state over all windows; it outlives them."""
         return self._global_state
 
 
 class ProcessWindowFunction(Function, ABC):
-    """The records of a key in a window in, any number out."""
+    """Turns the records of a key in a window into any number of records."""
 
     Context: TypeAlias = WindowContext
 
@@ -75,16 +75,16 @@ class ProcessWindowFunction(Function, ABC):
     ) -> Iterable[Any] | None:
         """Yield, or return an iterable of, records; None means none.
 
-        Called whenever the window speaks, with all that it holds then; of one that reduces or
-        aggregates, that is the one result.
+        Called whenever the window fires, with all its records. If the window reduces or aggregates,
+        ``elements`` holds the one result.
         """
 
     def clear(self, context: WindowContext) -> Any:
-        """The window goes: its state can be read for the last time, and is removed behind this."""
+        """Read the window's state for the last time before it is removed."""
 
 
 class WindowFunction(Function, ABC):
-    """The same, with nothing but the window beside the records."""
+    """A ProcessWindowFunction that receives only the window, without a context."""
 
     @abstractmethod
     def apply(self, key: Any, window: Window, inputs: list[Any]) -> Iterable[Any] | None:
@@ -92,7 +92,7 @@ class WindowFunction(Function, ABC):
 
 
 class ProcessAllWindowFunction(Function, ABC):
-    """The records of a window in, any number out, on a stream without keys."""
+    """Turns the records of a window into any number of records, on a stream without keys."""
 
     Context: TypeAlias = WindowContext
 
@@ -101,11 +101,11 @@ class ProcessAllWindowFunction(Function, ABC):
         """Yield, or return an iterable of, records; None means none."""
 
     def clear(self, context: WindowContext) -> Any:
-        """The window goes: its state can be read for the last time, and is removed behind this."""
+        """Read the window's state for the last time before it is removed."""
 
 
 class AllWindowFunction(Function, ABC):
-    """The same, with nothing but the window beside the records."""
+    """A ProcessAllWindowFunction that receives only the window, without a context."""
 
     @abstractmethod
     def apply(self, window: Window, inputs: list[Any]) -> Iterable[Any] | None:
@@ -113,37 +113,39 @@ class AllWindowFunction(Function, ABC):
 
 
 class WindowContents(ABC):
-    """What a window keeps; ``function`` is the user's, None if there is none."""
+    """The contents of a window; ``function`` is the user's function, or None."""
 
     function: Any = None
 
     keeps_timestamps = False
-    """Whether a record comes as a tuple, behind its timestamp."""
+    """Whether records are passed as tuples ``(timestamp, record)``."""
 
     @abstractmethod
     def first(self, value: Any) -> Any:
-        """Return what is kept of the first record."""
+        """Return the contents after the first record."""
 
     @abstractmethod
     def add(self, kept: Any, value: Any) -> Any:
-        """Return what is kept when one more has come; it may be ``kept``, changed."""
+        """Return the contents after one more record; ``kept`` may be changed in place."""
 
     @abstractmethod
     def merge(self, one: Any, other: Any) -> Any:
-        """Return what is kept of two windows that become one."""
+        """Return the contents of two windows that are merged."""
 
     @abstractmethod
     def elements(self, kept: Any) -> list[Any]:
-        """Return what a window function gets."""
+        """Return the window function's input."""
 
     def fire(self, kept: list[Any], window: Window, context: Any) -> list[Any] | None:
-        """The window speaks: return what its function gets, None if it is not to be called;
-        ``kept`` has what is kept, and may be changed or emptied."""
+        """Return the window function's input when the window fires; None for no call.
+
+        ``kept`` is a list with the window's contents; ``fire`` may change or empty it.
+        """
         return self.elements(kept[0])
 
 
 class ElementContents(WindowContents):
-    """All records, in the order in which they came."""
+    """All records, in order of arrival."""
 
     def first(self, value: Any) -> Any:
         return [value]
@@ -160,7 +162,7 @@ class ElementContents(WindowContents):
 
 
 class ReducedContents(WindowContents):
-    """What a reduce function makes of them."""
+    """The result of a reduce function."""
 
     def __init__(self, function: Any) -> None:
         self.function = function
@@ -180,7 +182,7 @@ class ReducedContents(WindowContents):
 
 
 class AggregatedContents(WindowContents):
-    """An accumulator; windows that merge need the function's ``merge``."""
+    """An accumulator; merging windows need the function's ``merge``."""
 
     def __init__(
         self,

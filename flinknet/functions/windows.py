@@ -1,8 +1,8 @@
-"""Windows, and which of them a record belongs to (Flink's WindowAssigner and its kinds).
+"""Windows, and the assignment of records to them (Flink's WindowAssigner and its kinds).
 
-A window is the time from ``start`` to before ``end``, in milliseconds, or, the global one, all of
-it. Session windows *merge*: each record opens a window up to the gap behind it, and windows that
-touch become one.
+A time window covers the time from ``start`` up to but not including ``end``, in milliseconds. The
+global window covers all time. Session windows *merge*: each record opens a window that lasts for
+the gap after it, and windows that touch are merged.
 """
 
 from __future__ import annotations
@@ -42,40 +42,40 @@ __all__ = [
 
 
 class TimeWindow(NamedTuple):
-    """The time from ``start`` to before ``end``."""
+    """The time from ``start`` up to but not including ``end``."""
 
     start: int
     end: int
 
     def max_timestamp(self) -> int:
-        """Return the last millisecond that belongs to it."""
+        """Return the last millisecond that belongs to the window."""
         return self.end - 1
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Whether they overlap, or one begins where the other ends."""
+        """Return whether the windows overlap, or one begins where the other ends."""
         return self.start <= other.end and other.start <= self.end
 
     def cover(self, other: TimeWindow) -> TimeWindow:
-        """Return the smallest window that holds both."""
+        """Return the smallest window that covers both."""
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
 
 
 class GlobalWindow(NamedTuple):
-    """The one window that holds everything."""
+    """The single window that covers all records."""
 
     def max_timestamp(self) -> int:
-        """Return the end of time."""
+        """Return the largest timestamp."""
         return MAX_WATERMARK
 
 
 class CountWindow(NamedTuple):
-    """One of the windows of so many records into which ``count_window`` cuts those of a key."""
+    """A window of a fixed number of records of one key, made by ``count_window``."""
 
     id: int
-    """The number of windows of the key that came before it."""
+    """The number of earlier windows of the key."""
 
     def max_timestamp(self) -> int:
-        """Return the end of time."""
+        """Return the largest timestamp."""
         return MAX_WATERMARK
 
 
@@ -83,7 +83,7 @@ Window = TimeWindow | GlobalWindow | CountWindow
 
 
 def span_ms(name: str, span: Time | Duration | int) -> int:
-    """Return a span in milliseconds; ConfigurationError for anything else."""
+    """Return a span in milliseconds; ConfigurationError if it is not a span."""
     if isinstance(span, Time | Duration):
         return span.milliseconds_count
     if isinstance(span, bool) or not isinstance(span, int):
@@ -99,21 +99,24 @@ def _positive_ms(name: str, span: Time | Duration | int) -> int:
 
 
 class WindowAssigner(Subscripted, ABC):
-    """Says which windows a record belongs to."""
+    """Assigns windows to records."""
 
     is_event_time = True
-    """Whether it goes by the records' timestamps; else by the clock."""
+    """Whether windows use the records' timestamps; otherwise they use processing time."""
     counts = False
-    """Whether functions are given a CountWindow, which numbers the firings of a key's window."""
+    """Whether functions receive a CountWindow, which numbers the firings of a key's window."""
     merges = False
-    """Whether windows of one key that touch become one."""
+    """Whether windows of one key that touch are merged."""
 
     @abstractmethod
     def assign_windows(self, element: Any, timestamp_ms: int) -> list[Window]:
-        """Return the windows of a record with this timestamp, or that is processed at this time."""
+        """Return the windows of a record with this timestamp.
+
+        For windows by processing time, ``timestamp_ms`` is the current processing time.
+        """
 
     def get_default_trigger(self) -> Trigger:
-        """Return when the windows speak if the program does not say so."""
+        """Return the trigger of windows for which the program sets none."""
         return EventTimeTrigger() if self.is_event_time else ProcessingTimeTrigger()
 
 
@@ -128,7 +131,7 @@ class _TumblingWindows(WindowAssigner):
 
 
 class TumblingEventTimeWindows(_TumblingWindows):
-    """Windows of one size, one behind the other."""
+    """Consecutive windows of one size, by event time."""
 
     @classmethod
     def of(cls, size: Time, offset: Time | None = None) -> TumblingEventTimeWindows:
@@ -137,7 +140,7 @@ class TumblingEventTimeWindows(_TumblingWindows):
 
 
 class TumblingProcessingTimeWindows(_TumblingWindows):
-    """The same by the clock."""
+    """Consecutive windows of one size, by processing time."""
 
     is_event_time = False
 
@@ -160,7 +163,10 @@ class _SlidingWindows(WindowAssigner):
 
 
 class SlidingEventTimeWindows(_SlidingWindows):
-    """Windows of one size, one every ``slide``; they overlap if that is less."""
+    """Windows of one size that begin every ``slide``, by event time.
+
+    They overlap if ``slide`` is less than the size.
+    """
 
     @classmethod
     def of(cls, size: Time, slide: Time, offset: Time | None = None) -> SlidingEventTimeWindows:
@@ -169,7 +175,7 @@ class SlidingEventTimeWindows(_SlidingWindows):
 
 
 class SlidingProcessingTimeWindows(_SlidingWindows):
-    """The same by the clock."""
+    """Windows of one size that begin every ``slide``, by processing time."""
 
     is_event_time = False
 
@@ -182,7 +188,7 @@ class SlidingProcessingTimeWindows(_SlidingWindows):
 
 
 class SessionWindowTimeGapExtractor(ABC):
-    """Says after which gap behind a record its session ends."""
+    """Gives the gap after a record that ends its session."""
 
     @abstractmethod
     def extract(self, element: Any) -> int:
@@ -206,47 +212,47 @@ class _SessionWindows(WindowAssigner):
 
 
 class EventTimeSessionWindows(_SessionWindows):
-    """What comes with less than a gap between two records of a key."""
+    """Sessions: records of a key with gaps below a limit between them, by event time."""
 
     @classmethod
     def with_gap(cls, size: Time) -> EventTimeSessionWindows:
-        """Return sessions with one gap."""
+        """Return sessions with a constant gap."""
         return cls(size)
 
     @classmethod
     def with_dynamic_gap(
         cls, extractor: Callable[[Any], int] | SessionWindowTimeGapExtractor
     ) -> EventTimeSessionWindows:
-        """Return sessions whose gap a function says of each record, in milliseconds."""
+        """Return sessions with a gap that a function computes for each record, in milliseconds."""
         return cls(extractor)
 
 
 class ProcessingTimeSessionWindows(_SessionWindows):
-    """The same by the clock."""
+    """Sessions: records of a key with gaps below a limit between them, by processing time."""
 
     is_event_time = False
 
     @classmethod
     def with_gap(cls, size: Time) -> ProcessingTimeSessionWindows:
-        """Return sessions with one gap."""
+        """Return sessions with a constant gap."""
         return cls(size)
 
     @classmethod
     def with_dynamic_gap(
         cls, extractor: Callable[[Any], int] | SessionWindowTimeGapExtractor
     ) -> ProcessingTimeSessionWindows:
-        """Return sessions whose gap a function says of each record, in milliseconds."""
+        """Return sessions with a gap that a function computes for each record, in milliseconds."""
         return cls(extractor)
 
 
 class GlobalWindows(WindowAssigner):
-    """One window for everything; it speaks when a trigger of the program's says so."""
+    """One window for all records; it fires only if the program sets a trigger."""
 
     is_event_time = False
 
     @classmethod
     def create(cls) -> GlobalWindows:
-        """Return them."""
+        """Return the window assigner."""
         return cls()
 
     def assign_windows(self, element: Any, timestamp_ms: int) -> list[Window]:
@@ -257,6 +263,6 @@ class GlobalWindows(WindowAssigner):
 
 
 class CountWindows(GlobalWindows):
-    """One window for everything, each of whose firings is a window to the program's functions."""
+    """One window for all records; functions see each firing as a window of its own."""
 
     counts = True
