@@ -1,7 +1,8 @@
-"""The DataStream API: what a job is written with, in PyFlink's names.
+"""The DataStream API for programs, with PyFlink's names.
 
-It stands above the rooms that run a job (``runtime``, ``operators``) and hands on the names that
-programs need from ``functions``, ``state`` and ``operators``."""
+It stands above the packages that run a job (``runtime``, ``operators``). It re-exports the names
+that programs need from ``functions``, ``state`` and ``operators``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to others for the records of a stream: PyFlink's AsyncDataStream."""
+"""Asynchronous requests for the records of a stream: PyFlink's AsyncDataStream."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ from flinknet.operators.async_wait_operator import AsyncWaitOperator
 __all__ = ["AsyncDataStream"]
 
 ASYNC_CAPACITY = 100
-"""Requests of a subtask at a time, as in PyFlink."""
+"""Default number of concurrent requests of a subtask, as in PyFlink."""
 
 
 class AsyncDataStream:
-    """Replaces each record of a stream by the results of a request, many at a time.
+    """Replaces each record of a stream by the results of a request, with many requests at a time.
 
-    In all four methods ``async_function`` is an ``AsyncFunction``, or a coroutine function in its
-    place; ``timeout`` is for one record, with all attempts, and 0 means never; ``capacity`` is the
-    most records of a subtask whose results have not been emitted yet, and a stream that brings more
-    waits. With ``in_thread`` the function is a plain one that blocks, and is called in one of
-    ``capacity`` threads; one that takes longer than ``timeout`` keeps its thread.
+    The four methods share these arguments:
 
-    Event time stays behind the records that it came behind, and results have the timestamp of their
-    record. A checkpoint has the records whose results have not been emitted; after a failure they
-    are requested again, so a request may be made more than once and its results count once.
+    - ``async_function`` is an ``AsyncFunction`` or a coroutine function.
+    - ``timeout`` limits the time for one record, including all attempts; 0 means no limit.
+    - ``capacity`` limits the number of a subtask's records with pending results. At the limit, the
+      subtask stops reading its input.
+    - ``in_thread`` is for a plain, blocking function, which then runs in one of ``capacity``
+      threads. A call that exceeds ``timeout`` keeps its thread until it returns.
+
+    Watermarks do not overtake the records before them, and results have the timestamp of their
+    record. A checkpoint contains the records with pending results. After a failure these are
+    requested again, so a request may be made more than once, but its results count once.
     """
 
     @staticmethod
@@ -44,7 +47,7 @@ class AsyncDataStream:
         *,
         in_thread: bool = False,
     ) -> DataStream:
-        """Emit results as they come."""
+        """Emit results in order of completion."""
         return _replaced(
             data_stream,
             async_function,
@@ -66,7 +69,7 @@ class AsyncDataStream:
         *,
         in_thread: bool = False,
     ) -> DataStream:
-        """Emit results as they come, and make requests again as the strategy says."""
+        """Emit results in order of completion, and retry requests by the strategy."""
         return _replaced(
             data_stream,
             async_function,
@@ -110,8 +113,7 @@ class AsyncDataStream:
         *,
         in_thread: bool = False,
     ) -> DataStream:
-        """Emit results in the order of their records, and make requests again as the strategy
-        says."""
+        """Emit results in the order of their records, and retry requests by the strategy."""
         return _replaced(
             data_stream,
             async_function,
@@ -131,7 +133,10 @@ def _operator(
     strategy: AsyncRetryStrategy,
     in_thread: bool,
 ) -> partial[AsyncWaitOperator]:
-    """Return what makes the operator, but for the order; ConfigurationError if it cannot be."""
+    """Return a factory of the operator that lacks only the order argument.
+
+    Raises ConfigurationError for a wrong argument.
+    """
     if not isinstance(timeout, Time | Duration) or timeout.milliseconds_count < 0:
         raise ConfigurationError(
             f"the timeout of a request is {timeout!r}: choose a Time, as in Time.seconds(10), of 0 "
@@ -171,7 +176,7 @@ def _replaced(
     method: _Method,
     in_thread: bool,
 ) -> DataStream:
-    """Return the stream of results. Raises ConfigurationError for a wrong argument."""
+    """Return the stream of results; ConfigurationError for a wrong argument."""
     retries = method.endswith("_with_retry")
     _check_order(
         method,
@@ -196,13 +201,13 @@ _KINDS: tuple[tuple[str, Any], ...] = (
     ("output_type", TypeInformation),
     ("async_function", AsyncFunction | Callable),
 )
-"""Each parameter with the type of value that is for it alone; the first one that fits counts."""
+"""Parameters, each with the type of value that only it accepts; the first match counts."""
 
 
 def _check_order(method: str, arguments: dict[str, Any]) -> None:
-    """Refuse a value that stands at the place of another parameter.
+    """Reject an argument that was passed in the position of another parameter.
 
-    The order is easily mixed up, as Flink's Java has another one.
+    The order is easy to mix up, because Flink's Java API has a different one.
     """
     for parameter, value in arguments.items():
         fitting = next((name for name, kind in _KINDS if isinstance(value, kind)), "")

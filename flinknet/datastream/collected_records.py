@@ -1,15 +1,19 @@
-"""The records of a stream, in the program, while the job that makes them runs.
+"""An iterator over the records of a stream while the job runs, in the program's process.
 
-Theory of operation. Every subtask of the job's ``ProgramSink`` has a connection, and a thread here
-that reads it to its end. Records without checkpoints are *visible* when they come. Otherwise they
-are held, in front of the mark of the checkpoint that they are in, and visible when that is
-complete. A mark is answered when it is held with all in front of it, and only then the checkpoint
-can be complete. So when a subtask begins again from a checkpoint, after a failure, its mark is here
-unless the checkpoint was complete before: the records in front of it become visible, and those
-behind it are dropped, because they come again, as is all that the connection before still has. When
-the job has finished, all records are visible. A reader that is slow lets ``READ_AHEAD_RECORDS``
-become visible; then its threads stop reading, and the sinks wait. Once the program has closed the
-iterator, what still comes is dropped, until the job is cancelled: no sink fails because of that.
+Each subtask of the job's ``ProgramSink`` has one connection, and a thread here reads it to its end.
+A record becomes *visible* when the iterator may return it. Without checkpoints, records are visible
+on arrival. With checkpoints, they are held, followed by the mark of their checkpoint, and become
+visible when that checkpoint is complete. When the job has finished, all records become visible.
+
+The reader acknowledges a mark only when it holds the mark and everything before it. The checkpoint
+can complete only after that. When a subtask restarts from a checkpoint after a failure, the mark is
+therefore held here, unless the checkpoint completed earlier. The records before the mark become
+visible. The records after it are dropped because they will be sent again, and so is the remaining
+data of the old connection.
+
+If the program reads slowly, ``READ_AHEAD_RECORDS`` records become visible. Then the threads stop
+reading and the sinks wait. After the program has closed the iterator, the threads drop all further
+records until the job is cancelled, so that no sink fails.
 """
 
 from __future__ import annotations
@@ -40,34 +44,37 @@ __all__ = ["READ_AHEAD_RECORDS", "CollectedRecords"]
 _ANSWER = b"\0"
 
 READ_AHEAD_RECORDS = 10_000
-"""Visible records that wait for the program before its sinks do: some batches of each of them."""
+"""Number of visible records at which the sinks must wait for the program.
+
+It allows for a few batches from each sink.
+"""
 
 
 @dataclass(slots=True)
 class _Sender:
-    """A subtask under one number."""
+    """One attempt of a subtask of the sink."""
 
     subtask: int
     attempt: int
     is_checkpointed: bool
     held: list[tuple[int | None, list[Any]]] = field(default_factory=list)
-    """Records, and marks, a checkpoint's id in front of no records."""
+    """Held entries: (None, records) or (checkpoint id, []) for the mark of a checkpoint."""
     was_given_out: bool = False
-    """Whether the program has had a record of it."""
+    """Whether the iterator has returned a record of this sender."""
 
 
 class CollectedRecords(Iterator[Any]):
     """An iterator over records (PyFlink's CloseableIterator), to be used with ``with``.
 
-    It raises the JobError that the job ends with. Closing it cancels a job that still runs, and
-    waits for its end.
+    It raises the JobError that the job ends with. Closing it cancels a running job and waits for
+    its end.
     """
 
     def __init__(self) -> None:
         self._changed = machine.Condition()
         self._visible: deque[tuple[_Sender, Any]] = deque()
         self._senders: dict[int, _Sender] = {}
-        """The last one of each subtask."""
+        """The latest sender of each subtask, by subtask index."""
         self._error: JobFailedError | None = None
         self._is_closed = False
         self._has_ended = False
@@ -77,7 +84,7 @@ class CollectedRecords(Iterator[Any]):
         records = self
 
         class Connection(socketserver.StreamRequestHandler):
-            """One subtask of the sink."""
+            """The connection of one subtask of the sink."""
 
             def handle(self) -> None:
                 records.read(self.rfile, self.wfile)
@@ -89,10 +96,10 @@ class CollectedRecords(Iterator[Any]):
         self._thread.start()
         atexit.register(self.close)
         self.sink = ProgramSink(path)
-        """What the job has to write to."""
+        """The sink to add to the job."""
 
     def follow(self, job: JobClient) -> None:
-        """Iterate over what this job writes."""
+        """Iterate over the records of this job."""
         self._job = job
         job.get_job_execution_result().add_done_callback(self._end)
 
@@ -135,7 +142,7 @@ class CollectedRecords(Iterator[Any]):
         self.close()
 
     def close(self) -> None:
-        """Have no more records: the job is cancelled unless it has ended. Idempotent."""
+        """Close the iterator, and cancel the job unless it has ended. Idempotent."""
         with self._changed:
             if self._is_closed:
                 return
@@ -154,7 +161,7 @@ class CollectedRecords(Iterator[Any]):
         self._directory.close()
 
     def read(self, frames: BufferedIOBase, answers: BufferedIOBase) -> None:
-        """Take what a subtask sends, until it hangs up or begins again on another connection."""
+        """Read the messages of a subtask until it hangs up or restarts on another connection."""
         sender: _Sender | None = None
         try:
             while (message := read_frame(frames)) is not None:
@@ -169,12 +176,12 @@ class CollectedRecords(Iterator[Any]):
                 if kind in ("mark", "end"):
                     answers.write(_ANSWER)
         except OSError:
-            return  # The end of a worker, of which the job itself tells more.
+            return  # A worker ended; the job itself reports more.
         except Exception as error:
             self._fail(f"a record cannot be read in the program: {type(error).__name__}: {error}")
 
     def _take(self, sender: _Sender, kind: str, *rest: Any) -> bool:
-        """Take one message; whether it came from the last one of its subtask."""
+        """Process one message; return whether its sender is still the latest of its subtask."""
         if self._is_closed or self._has_ended:
             return True
         match kind:
@@ -196,11 +203,14 @@ class CollectedRecords(Iterator[Any]):
         return len(self._visible) < READ_AHEAD_RECORDS or is_over
 
     def _is_late(self, sender: _Sender) -> bool:
-        """Whether the subtask has begun again meanwhile."""
+        """Return whether the subtask has restarted in the meantime."""
         return self._senders.get(sender.subtask, sender) is not sender
 
     def _open(self, sender: _Sender, checkpoint: int | None) -> _Sender | None:
-        """A subtask begins, or begins again; None if that comes from a worker that was given up."""
+        """Register a subtask that starts or restarts.
+
+        Returns None if the message comes from a worker that was given up.
+        """
         before = self._senders.get(sender.subtask)
         if before is not None:
             if before.attempt > sender.attempt:
@@ -214,7 +224,11 @@ class CollectedRecords(Iterator[Any]):
         return sender
 
     def _begin_again(self, before: _Sender) -> None:
-        """Without checkpoints a subtask sends all of its records once more."""
+        """Drop the visible records of the previous attempt.
+
+        Without checkpoints a restarted subtask sends all of its records again. If the iterator has
+        already returned some of them, it fails instead.
+        """
         if before.was_given_out:
             self._fail(
                 "the job has begun again after a failure, and would give out the same records "
@@ -249,14 +263,14 @@ class CollectedRecords(Iterator[Any]):
 
 
 class _Server(socketserver.ThreadingUnixStreamServer):
-    """Has a thread for each connection, none of which keeps the program from ending."""
+    """A server with a daemon thread per connection, so that no connection delays program exit."""
 
     def __init__(self, path: str, handler: type[socketserver.BaseRequestHandler]) -> None:
         super().__init__(path, handler)
         self._connections: list[tuple[machine.Thread, socket.socket]] = []
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Read it in a thread of its own."""
+        """Read the connection in a thread of its own."""
         thread = machine.Thread(
             target=self.process_request_thread, args=(request, client_address), daemon=True
         )
@@ -264,11 +278,11 @@ class _Server(socketserver.ThreadingUnixStreamServer):
         thread.start()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that breaks is the end of a worker, of which the job itself tells more."""
+        """Ignore a broken connection: a worker ended, and the job itself reports more."""
 
     def hang_up(self) -> None:
-        """Cut all connections off, and wait for their threads."""
+        """Shut down all connections, and wait for their threads."""
         for thread, connection in self._connections:
-            with suppress(OSError):  # It has ended.
+            with suppress(OSError):  # already disconnected
                 connection.shutdown(socket.SHUT_RDWR)
             thread.join()

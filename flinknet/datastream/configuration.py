@@ -1,8 +1,8 @@
-"""A job's settings by Flink's names: PyFlink's Configuration, and the options that it may have.
+"""Job settings with Flink's option names: PyFlink's Configuration and its valid options.
 
-Options of a job have their line in ``_OPTIONS``, those of a cluster in
-``flinknet/config/flink_options.py``. One of Flink's that does nothing here is taken with a warning,
-as a setting that does nothing would be taken for one that works. Any other name is refused.
+Options of a job are in ``_OPTIONS``, options of a cluster in ``flinknet/config/flink_options.py``.
+An option of Flink that has no effect here is accepted with a warning, so that it is not mistaken
+for one that works. Any other name is rejected.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ __all__ = ["Configuration", "RuntimeExecutionMode", "configure"]
 
 
 class RuntimeExecutionMode(Enum):
-    """When a job says what it has found out: always, or once its input has ended."""
+    """Whether a job emits its results continuously or when its input has ended."""
 
     STREAMING = 0
     BATCH = 1
     AUTOMATIC = 2
-    """BATCH if every source ends, else STREAMING."""
+    """BATCH if every source is bounded, else STREAMING."""
 
 
 class Configuration(PyFlinkNames):
-    """Options by key, each of them text (PyFlink's Configuration)."""
+    """Options by key; all values are strings (PyFlink's Configuration)."""
 
     def __init__(self, other: Configuration | None = None) -> None:
         self._values: dict[str, str] = {} if other is None else dict(other._values)
 
     @classmethod
     def from_dict(cls, map: dict[str, str]) -> Configuration:
-        """Return these options."""
+        """Return a configuration with these options."""
         made = cls()
         made._values.update({key: str(value) for key, value in map.items()})
         return made
@@ -64,7 +64,7 @@ class Configuration(PyFlinkNames):
         return self
 
     def get_integer(self, key: str, default_value: int) -> int:
-        """Return an option as a whole number, or the default."""
+        """Return an option as an integer, or the default."""
         return int(self._values[key]) if key in self._values else default_value
 
     def set_integer(self, key: str, value: int) -> Configuration:
@@ -72,7 +72,7 @@ class Configuration(PyFlinkNames):
         return self.set_string(key, str(int(value)))
 
     def get_boolean(self, key: str, default_value: bool) -> bool:
-        """Return an option as a truth value, or the default."""
+        """Return an option as a boolean, or the default."""
         return truth_value(self._values[key]) if key in self._values else default_value
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
@@ -80,7 +80,7 @@ class Configuration(PyFlinkNames):
         return self.set_string(key, str(bool(value)).lower())
 
     def get_float(self, key: str, default_value: float) -> float:
-        """Return an option as a number, or the default."""
+        """Return an option as a float, or the default."""
         return float(self._values[key]) if key in self._values else default_value
 
     def set_float(self, key: str, value: float) -> Configuration:
@@ -92,11 +92,11 @@ class Configuration(PyFlinkNames):
         return set(self._values)
 
     def contains_key(self, key: str) -> bool:
-        """Whether the option is set."""
+        """Return whether the option is set."""
         return key in self._values
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
-        """Set all options of another configuration, their keys behind ``prefix``."""
+        """Set all options of another configuration, with ``prefix`` before their keys."""
         self._values.update({(prefix or "") + key: one for key, one in other._values.items()})
         return self
 
@@ -125,7 +125,7 @@ class Configuration(PyFlinkNames):
 T = TypeVar("T")
 
 Environment: TypeAlias = Any
-"""A StreamExecutionEnvironment, which imports this module."""
+"""A StreamExecutionEnvironment; that module imports this one."""
 
 Set = Callable[[Environment, str], Any]
 
@@ -184,10 +184,10 @@ def _buffer_timeout_enabled(environment: Environment, text: str) -> None:
 
 
 _LAST = ("execution.buffer-timeout.enabled",)
-"""Options that overrule others, and are set after them."""
+"""Options that override others, so they are set last."""
 
 _PROGRAM = 3
-"""Number of frames from a warning of ``configure`` up to the program, which it is about."""
+"""Number of frames from a warning in ``configure`` up to the program that it concerns."""
 
 _CHECKPOINTING = "execution.checkpointing."
 
@@ -274,10 +274,10 @@ _OF_RESTART = {
 
 
 def configure(environment: Environment, configuration: Configuration) -> None:
-    """Set options of a job and of its cluster, and warn of those that do nothing here.
+    """Set options of a job and of its cluster, and warn about options without effect here.
 
-    Raises ConfigurationError for a name that Flink does not have, or a value that the option cannot
-    have; the options before it are set then.
+    Raises ConfigurationError for a name unknown to Flink, or for an invalid value. Options that
+    come earlier are then already set.
     """
     values = configuration.to_dict()
     cluster = _take_remote(values)
@@ -300,7 +300,7 @@ def configure(environment: Environment, configuration: Configuration) -> None:
 
 
 def _take_remote(values: dict[str, str]) -> str | None:
-    """Take the options that name a cluster which runs already; None if there are none."""
+    """Remove and return the address of a running cluster; None if the options name none."""
     if values.get("execution.target") != "remote":
         return None
     del values["execution.target"]
@@ -352,7 +352,7 @@ def _configure_restart(environment: Environment, values: dict[str, str]) -> None
 
 
 def _read(key: str, text: str, read: Callable[[str], T]) -> T:
-    """Return the value of an option. Raises ConfigurationError if ``text`` is none."""
+    """Return the value of an option; ConfigurationError if ``text`` is invalid."""
     try:
         return read(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Two streams that are processed by one operator, in PyFlink's names."""
+"""Two streams that one operator processes, with PyFlink's names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KeyOf = Callable[[Any], Any]
 
 
 class AddTwoInputs(Protocol[S_co]):
-    """Adds the operator to the program, and returns its stream."""
+    """Adds the operator to the program, and returns its output stream."""
 
     def __call__(
         self,
@@ -45,7 +45,7 @@ class AddTwoInputs(Protocol[S_co]):
 
 
 class ConnectedStreams(Generic[S]):
-    """Two streams, each with its own records; functions have a method for each."""
+    """Two streams of different records; functions have one method for each stream."""
 
     def __init__(
         self,
@@ -63,28 +63,28 @@ class ConnectedStreams(Generic[S]):
         key_selector2: Any,
         key_type: TypeInformation | None = None,
     ) -> ConnectedStreams[S]:
-        """Let records of one key, from either stream, meet in one subtask."""
+        """Partition both streams by key, so that records with equal keys reach the same subtask."""
         return self._key_by(key_selector1, key_selector2, key_type)
 
     def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> S:
-        """Replace every record by what ``map1`` or ``map2`` returns for it."""
+        """Replace each record by the result of ``map1`` or ``map2``."""
         factory = partial(CoMapOperator, _checked(func, CoMapFunction), self._keys)
         return self._add("Co-Map", factory, output_type, side_outputs=False)
 
     def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> S:
-        """Replace every record by those that ``flat_map1`` or ``flat_map2`` yields for it."""
+        """Replace each record by the results of ``flat_map1`` or ``flat_map2``."""
         factory = partial(CoFlatMapOperator, _checked(func, CoFlatMapFunction), self._keys)
         return self._add("Co-Flat Map", factory, output_type, side_outputs=False)
 
     def process(self, func: CoProcessFunction, output_type: TypeInformation | None = None) -> S:
-        """As ``flat_map``; the methods take the record and a ``ProcessContext``."""
+        """Process records as in ``flat_map``; the methods also take a ``ProcessContext``."""
         _check_keys(func, KeyedCoProcessFunction, self._keys)
         factory = partial(CoProcessOperator, _checked(func, CoProcessFunction), self._keys)
         return self._add("Co-Process", factory, output_type, side_outputs=True)
 
 
 class BroadcastConnectedStream(Generic[S]):
-    """A stream and a broadcast one, with the state that every subtask keeps of that."""
+    """A stream and a broadcast stream, with the broadcast state of every subtask."""
 
     def __init__(
         self,
@@ -97,7 +97,10 @@ class BroadcastConnectedStream(Generic[S]):
         self._descriptors = descriptors
 
     def process(self, func: Any, output_type: TypeInformation | None = None) -> S:
-        """Call a BroadcastProcessFunction, or a KeyedBroadcastProcessFunction on a keyed stream."""
+        """Process records with a BroadcastProcessFunction.
+
+        A keyed stream also takes a KeyedBroadcastProcessFunction.
+        """
         if isinstance(func, KeyedBroadcastProcessFunction) and self._keys[0] is None:
             raise ConfigurationError(
                 f"{type(func).__name__} is a KeyedBroadcastProcessFunction, but the stream has no "

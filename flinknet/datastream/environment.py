@@ -1,4 +1,4 @@
-"""The execution environment: where a program begins and where it is executed (PyFlink's)."""
+"""PyFlink's execution environment: the start of a program, and the execution of its jobs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _PACTS = {
 
 
 def execution_plan(transformations: Sequence[Transformation], defaults: GraphDefaults) -> str:
-    """Return the operators, inputs first, and how the records come from one to the next."""
+    """Return a JSON plan of the operators, inputs first, and of the partitioning between them."""
     program = all_transformations(transformations)
     ids = {one: number for number, one in enumerate(program, 1)}
 
@@ -89,14 +89,16 @@ def _same(read: StreamInput, one: Transformation, defaults: GraphDefaults) -> bo
 
 
 class ExecutionConfig(PyFlinkNames):
-    """Settings of the whole job (PyFlink's ExecutionConfig)."""
+    """Settings for the whole job (PyFlink's ExecutionConfig)."""
 
     def __init__(self, defaults: GraphDefaults) -> None:
         self._defaults = defaults
 
     def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
-        """Set after how many milliseconds a stream says again how far event time has come; 0 for
-        only at its end. The default is 200."""
+        """Set the interval between watermarks in milliseconds; the default is 200.
+
+        With 0, a stream emits a watermark only at its end.
+        """
         if isinstance(interval, bool) or not isinstance(interval, int) or interval < 0:
             raise ConfigurationError(
                 f"the auto watermark interval is {interval!r}: choose 0 or more milliseconds"
@@ -109,9 +111,11 @@ class ExecutionConfig(PyFlinkNames):
         return self._defaults.auto_watermark_interval_ms
 
     def set_latency_tracking_interval(self, interval: int) -> ExecutionConfig:
-        """Have sources emit a latency marker every ``interval`` milliseconds, 0 for never; by
-        default the workers' configuration decides (``metrics.latency_interval_ms``). How long they
-        take to come to each operator is a metric."""
+        """Set the interval between latency markers from sources, in milliseconds; 0 for no markers.
+
+        By default the workers' configuration decides (``metrics.latency_interval_ms``). The
+        markers' latency at each operator is a metric.
+        """
         if isinstance(interval, bool) or not isinstance(interval, int) or interval < 0:
             raise ConfigurationError(
                 f"the latency tracking interval is {interval!r}: choose 0 or more milliseconds"
@@ -124,63 +128,73 @@ class ExecutionConfig(PyFlinkNames):
         return self._defaults.latency_interval_ms or 0
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Let operators of a task share records: no function changes a record that it got, or one
-        that it gave away. Otherwise a record that can be changed is copied when a function gives
-        it away and anything else refers to it, and where several operators take it."""
+        """Let the operators of a task share records instead of copying them.
+
+        Functions must then not change records that they received or emitted. Otherwise, a mutable
+        record is copied when a function emits it while it is referenced elsewhere, and when several
+        operators receive it.
+        """
         self._defaults.object_reuse = True
         return self
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Have each record stay what it was when it was given away, which is the default."""
+        """Keep each record as it was when it was emitted; this is the default."""
         self._defaults.object_reuse = False
         return self
 
     def enable_task_threads(self) -> ExecutionConfig:
-        """Run the functions of each task in a thread of its own, which is the default: they may
-        block, and no other task waits for them. A chain that has a coroutine function for records
-        is run by the event loop all the same."""
+        """Run the functions of each task in a thread of its own; this is the default.
+
+        Functions may then block without delaying other tasks. A chain with a coroutine function for
+        records still runs on the event loop.
+        """
         self._defaults.task_threads = True
         return self
 
     def disable_task_threads(self) -> ExecutionConfig:
-        """Run the functions of all tasks on the event loop of their worker: a record is there
-        some 100 microseconds sooner, and a function that blocks holds up the whole worker."""
+        """Run the functions of all tasks on the event loop of their worker.
+
+        A record arrives about 100 microseconds sooner, but a blocking function delays the whole
+        worker.
+        """
         self._defaults.task_threads = False
         return self
 
     def is_task_threads_enabled(self) -> bool:
-        """Whether each task has a thread of its own."""
+        """Return whether each task has a thread of its own."""
         return self._defaults.task_threads
 
     def is_object_reuse_enabled(self) -> bool:
-        """Whether operators share records."""
+        """Return whether operators share records."""
         return self._defaults.object_reuse
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
-        """As the environment's."""
+        """Set the parallelism, as in the environment."""
         self._defaults.parallelism = checked_parallelism(parallelism)
         return self
 
     def get_parallelism(self) -> int:
-        """Return the parallelism of operators that do not say otherwise."""
+        """Return the parallelism of operators that do not set their own."""
         return self._defaults.parallelism
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
-        """As the environment's."""
+        """Set the maximum parallelism, as in the environment."""
         self._defaults.max_parallelism = checked_parallelism(max_parallelism)
         return self
 
     def get_max_parallelism(self) -> int:
-        """Return the number of key groups of operators that do not say otherwise; -1 if it follows
-        from their parallelism."""
+        """Return the number of key groups of operators that do not set their own.
+
+        -1 if it follows from their parallelism.
+        """
         return self._defaults.max_parallelism or -1
 
 
 class StreamExecutionEnvironment(PyFlinkNames):
     """Collects the operators of a program and executes them as a job.
 
-    ``config`` is that of the embedded cluster; it is not used when ``flinknet run`` has
-    loaded the program, which brings its own.
+    ``config`` configures the embedded cluster. It is ignored if ``flinknet run`` has loaded the
+    program, because that command has its own configuration.
     """
 
     def __init__(self, config: FlinknetConfig | None = None) -> None:
@@ -191,20 +205,23 @@ class StreamExecutionEnvironment(PyFlinkNames):
         self._checkpoint_config = CheckpointConfig()
         self._state_backend: StateBackend | None = None
         self.cluster_options: dict[str, str] = {}
-        """Options of the cluster by Flink's names, for clusters that are started for the
-        program's jobs."""
+        """Cluster options by Flink's names, for clusters started for the program's jobs."""
         self._python_files: list[str] = []
         self._archives: list[str] = []
         self.cluster: str | None = None
-        """The cluster that runs already and gets the jobs: its name, or HOST:PORT. The options
-        ``execution.target``, ``rest.address`` and ``rest.port`` say it."""
+        """The running cluster that executes the jobs: its name, or HOST:PORT.
+
+        Set by the options ``execution.target``, ``rest.address`` and ``rest.port``.
+        """
 
     @classmethod
     def get_execution_environment(
         cls, configuration: Configuration | FlinknetConfig | None = None
     ) -> StreamExecutionEnvironment:
-        """Return a new environment, with the options of a Configuration, if it is one; PyFlink's
-        way to call the constructor."""
+        """Return a new environment (PyFlink's way to call the constructor).
+
+        If ``configuration`` is a Configuration, its options are set.
+        """
         if isinstance(configuration, Configuration):
             environment = cls()
             configure(environment, configuration)
@@ -212,19 +229,24 @@ class StreamExecutionEnvironment(PyFlinkNames):
         return cls(configuration)
 
     def configure(self, configuration: Configuration) -> None:
-        """Set options by Flink's names, those of the job and those of its cluster.
+        """Set options of the job and of its cluster by Flink's names.
 
-        An option that means nothing here is taken with a warning that says why. Raises
-        ConfigurationError for a name that Flink does not have, and for a wrong value.
+        An option without meaning here is accepted with a warning that gives the reason. Raises
+        ConfigurationError for a name unknown to Flink, and for an invalid value.
         """
         configure(self, configuration)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """Say when results are: STREAMING, the default, gives them while the input comes; BATCH
-        gives one reduced record per key, and all event time, when it has ended, and takes no
-        checkpoints. The order of records is the same in both, and no stage waits for another. A
-        job in mode BATCH warns, with all that differs from Flink's; so does one in mode AUTOMATIC
-        whose sources all end, as that is the same."""
+        """Set whether results are emitted while the input arrives or at its end.
+
+        - STREAMING, the default, emits results while the input arrives.
+        - BATCH emits one reduced record per key, and fires event time, when the input has ended. It
+          takes no checkpoints.
+        - AUTOMATIC is BATCH if all sources are bounded, otherwise STREAMING.
+
+        The order of records is the same in all modes, and no stage waits for another. A job in
+        batch mode warns, with all differences from Flink's batch mode.
+        """
         if not isinstance(execution_mode, RuntimeExecutionMode):
             raise ConfigurationError(
                 f"the runtime mode is {execution_mode!r}: choose one of RuntimeExecutionMode"
@@ -238,50 +260,52 @@ class StreamExecutionEnvironment(PyFlinkNames):
         return self
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """Run operators that do not say otherwise in this many subtasks; the default is 1."""
+        """Set the parallelism of operators that do not set their own; the default is 1."""
         self._defaults.parallelism = checked_parallelism(parallelism)
         return self
 
     def get_parallelism(self) -> int:
-        """Return the parallelism of operators that do not say otherwise."""
+        """Return the parallelism of operators that do not set their own."""
         return self._defaults.parallelism
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
-        """Set the number of key groups of operators that do not say otherwise.
+        """Set the number of key groups of operators that do not set their own.
 
-        By default it follows from the parallelism, as Flink has it: 128 and up.
+        By default it follows from the parallelism as in Flink: 128 or more.
         """
         self._defaults.max_parallelism = checked_parallelism(max_parallelism)
         return self
 
     def get_max_parallelism(self) -> int:
-        """Return the number of key groups of operators that do not say otherwise; -1 if it follows
-        from their parallelism."""
+        """Return the number of key groups of operators that do not set their own.
+
+        -1 if it follows from their parallelism.
+        """
         return self._defaults.max_parallelism or -1
 
     def set_buffer_timeout(self, timeout_millis: BufferTimeout) -> StreamExecutionEnvironment:
-        """Set how long a record may wait in a network buffer that is not full.
+        """Set how long a record may wait in a partly filled network buffer.
 
-        -1 until it is full, 0 not at all, else milliseconds, or ``"adaptive"``; by default the
-        workers' configuration decides.
+        -1 waits until the buffer is full, and 0 does not wait. Other values are milliseconds, or
+        ``"adaptive"``. By default the workers' configuration decides.
         """
         check_buffer_timeout(timeout_millis)
         self._defaults.buffer_timeout_ms = timeout_millis
         return self
 
     def get_buffer_timeout(self) -> BufferTimeout:
-        """Return the buffer timeout that holds: the program's, or that of the configuration."""
+        """Return the effective buffer timeout: the program's, or else the configuration's."""
         if self._defaults.buffer_timeout_ms is not None:
             return self._defaults.buffer_timeout_ms
         return executor.effective_config(self._config).network.buffer_timeout_ms
 
     def register_type(self, *types: type) -> StreamExecutionEnvironment:
-        """Let objects of these classes be records, or stand in them: dataclasses, named tuples,
-        enumerations and msgspec Structs.
+        """Allow objects of these classes as records and inside of records.
 
-        They are numbered in the order of their registration, and only the number travels; every
-        subtask of the job knows the classes. Registering one again changes nothing. Raises
-        ConfigurationError for any other class.
+        The classes may be dataclasses, named tuples, enumerations and msgspec Structs. They are
+        numbered in order of registration, and only the number is sent; every subtask of the job
+        knows the classes. Registering a class again has no effect. Raises ConfigurationError for
+        any other class.
         """
         registered = tuple(dict.fromkeys((*self._defaults.types, *types)))
         record_types(registered)
@@ -289,39 +313,41 @@ class StreamExecutionEnvironment(PyFlinkNames):
         return self
 
     def get_config(self) -> ExecutionConfig:
-        """Return what else can be set for the whole job."""
+        """Return the other settings for the whole job."""
         return ExecutionConfig(self._defaults)
 
     def enable_checkpointing(
         self, interval: float, mode: CheckpointingMode | None = None
     ) -> StreamExecutionEnvironment:
-        """Take a checkpoint every ``interval`` milliseconds, from which the job goes on after a
-        failure."""
+        """Take a checkpoint every ``interval`` milliseconds, to resume the job after a failure."""
         self._checkpoint_config.set_checkpoint_interval(interval)
         if mode is not None:
             self._checkpoint_config.set_checkpointing_mode(mode)
         return self
 
     def get_checkpoint_interval(self) -> float:
-        """Return the interval of checkpoints in milliseconds; -1 if there are none."""
+        """Return the interval of checkpoints in milliseconds; -1 if checkpoints are disabled."""
         return self._checkpoint_config.get_checkpoint_interval()
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """Return what a failure may do."""
+        """Return the guarantee after a failure."""
         return self._checkpoint_config.get_checkpointing_mode()
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether barriers may overtake data."""
+        """Return whether barriers may overtake data."""
         return self._checkpoint_config.is_unaligned_checkpoints_enabled()
 
     def get_checkpoint_config(self) -> CheckpointConfig:
-        """Return what else can be set about checkpoints."""
+        """Return the other settings for checkpoints."""
         return self._checkpoint_config
 
     def set_state_backend(self, state_backend: StateBackend) -> StreamExecutionEnvironment:
-        """Keep the state of keyed operators in a ``HashMapStateBackend`` or an
-        ``EmbeddedRocksDBStateBackend``; by default the workers' configuration says where. A job may
-        go on from a checkpoint with another backend than the one before."""
+        """Set the backend for the state of keyed operators.
+
+        It is a ``HashMapStateBackend`` or an ``EmbeddedRocksDBStateBackend``. By default the
+        workers' configuration decides. A job may resume from a checkpoint with a different backend
+        than before.
+        """
         if not isinstance(state_backend, StateBackend):
             raise ConfigurationError(
                 f"the state backend is {state_backend!r}: choose a HashMapStateBackend or an "
@@ -331,22 +357,24 @@ class StreamExecutionEnvironment(PyFlinkNames):
         return self
 
     def get_state_backend(self) -> StateBackend | None:
-        """Return it; None if the workers' configuration says."""
+        """Return the state backend; None if the workers' configuration decides."""
         return self._state_backend
 
     def set_restart_strategy(self, strategy: RestartStrategy) -> StreamExecutionEnvironment:
-        """Set whether, and how soon, a job that failed is run again: one of
-        ``RestartStrategies``. By default it is if it has checkpoints, with exponential delays."""
+        """Set whether and how soon a failed job restarts: one of ``RestartStrategies``.
+
+        By default a job with checkpoints restarts, with exponential delays; other jobs do not.
+        """
         self._restart = strategy
         return self
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
-        """Give every operator a task of its own."""
+        """Run every operator in a task of its own."""
         self._defaults.chaining = False
         return self
 
     def is_chaining_enabled(self) -> bool:
-        """Whether operators share tasks."""
+        """Return whether operators share tasks."""
         return self._defaults.chaining
 
     def from_source(
@@ -358,11 +386,11 @@ class StreamExecutionEnvironment(PyFlinkNames):
         *,
         name: str = "",
     ) -> DataStream:
-        """Return the stream of a source's records; each subtask reads its share.
+        """Return the stream of a source's records; each subtask reads a part.
 
-        With a watermark strategy its records have the timestamps that this gives them: none, if it
-        has no timestamp assigner, because no source has some of its own. ``name`` is
-        ``source_name`` where there is no strategy to stand between.
+        A watermark strategy sets the records' timestamps. Without a timestamp assigner they have
+        none, because no source provides its own. ``name`` replaces ``source_name`` in calls without
+        a strategy.
         """
         if watermark_strategy is not None and not isinstance(watermark_strategy, WatermarkStrategy):
             raise ConfigurationError(
@@ -387,14 +415,17 @@ class StreamExecutionEnvironment(PyFlinkNames):
         source_name: str = "",
         type_info: TypeInformation | None = None,
     ) -> DataStream:
-        """As ``from_source``, in PyFlink's older shape."""
+        """Return the stream of a source's records, in PyFlink's older form of ``from_source``."""
         return self.from_source(source_func, None, source_name, type_info)
 
     def from_collection(
         self, collection: Iterable[Any], type_info: TypeInformation | None = None
     ) -> DataStream:
-        """Return the stream of the records of a collection, made what ``type_info`` says, read by
-        one subtask as in PyFlink. Raises ConfigurationError for a record that cannot be that."""
+        """Return the stream of a collection's records, converted to ``type_info``.
+
+        One subtask reads them, as in PyFlink. Raises ConfigurationError for a record that cannot be
+        converted.
+        """
         convert = converter(type_info)
         if convert is not None:
             collection = [_converted(convert, record) for record in collection]
@@ -404,22 +435,26 @@ class StreamExecutionEnvironment(PyFlinkNames):
         return stream
 
     def add_python_file(self, file_path: str) -> None:
-        """Have a module, a zip or a wheel go to the workers with the job, whose functions import
-        from it when they run."""
+        """Send a module, a zip file or a wheel to the workers with the job.
+
+        The job's functions can import from it when they run.
+        """
         self._python_files.append(file_path)
 
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
-        """Have an archive go to the workers with the job; ``job_archive`` finds its directory, by
-        ``target_dir`` or the archive's own name."""
+        """Send an archive to the workers with the job.
+
+        ``job_archive`` returns its directory, by ``target_dir`` or the archive's file name.
+        """
         name = "" if target_dir is None else f"#{target_dir}"
         self._archives.append(archive_path + name)
 
     def get_execution_plan(self) -> str:
-        """Return the program as JSON, in the shape of Flink's plan."""
+        """Return the program as JSON, in the format of Flink's plan."""
         return execution_plan(self._transformations, self._defaults)
 
     def execute(self, job_name: str | None = None) -> JobResult:
-        """Run everything that was defined since the last job, wait for its end, return its result.
+        """Run all operators defined since the last job, wait for the end, and return the result.
 
         Raises ConfigurationError for a job that cannot work, and the JobError that a job ended
         with.
@@ -427,22 +462,23 @@ class StreamExecutionEnvironment(PyFlinkNames):
         return executor.execute(self.job_graph(job_name, clear=True), self._config, self.cluster)
 
     def execute_async(self, job_name: str = "") -> JobClient:
-        """Run everything that was defined since the last job while the program goes on: in a
-        running event loop, as in a notebook, ``await env.execute_async()`` gives the job's result.
+        """Start a job of all operators defined since the last one, and return its client.
 
-        Raises ConfigurationError for a job that cannot work.
+        In a running event loop, as in a notebook, ``await env.execute_async()`` returns the job's
+        result. Raises ConfigurationError for a job that cannot work.
         """
         graph = self.job_graph(job_name, clear=True)
         return executor.execute_async(graph, self._config, self.cluster)
 
     def job_graph(self, job_name: str | None = None, *, clear: bool = False) -> JobGraph:
-        """Return the job that ``execute`` would run, and forget it if ``clear``."""
+        """Return the job that ``execute`` would run; ``clear`` removes it from the environment."""
         name = job_name or DEFAULT_JOB_NAME
         graph = generate_job_graph(name, self._transformations, self._defaults)
         checkpointing = self._checkpoint_config.job_checkpointing()
         if self._defaults.mode != "streaming" and is_batch(self._transformations, self._defaults):
             checkpointing = None
-            # Of execute(), which calls this; other callers are shown a line of flinknet's own.
+            # The warning points to the caller of execute(); for other callers to a line of
+            # flinknet.
             warnings.warn(f'job "{name}" runs in mode BATCH: {BATCH_DIFFERENCE}', stacklevel=3)
         default = NO_RESTART if checkpointing is None else ExponentialDelayRestart()
         graph = replace(
@@ -466,10 +502,8 @@ class StreamExecutionEnvironment(PyFlinkNames):
         factory: OperatorFactory,
         inputs: tuple[StreamInput, ...],
     ) -> Transformation:
-        """Add an operator to the program; the streams' methods call it.
-
-        The operator is made once here, so that a wrong argument is refused where it was given.
-        """
+        """Add an operator to the program; the methods of streams call this."""
+        # Create one operator now, so that a wrong argument fails where the program passes it.
         factory()
         transformation = Transformation(kind, name, factory, inputs)
         self._transformations.append(transformation)

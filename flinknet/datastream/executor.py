@@ -1,10 +1,10 @@
-"""Where ``execute`` sends a job: to an embedded cluster, or to the runner that loaded the program.
+"""Execution of jobs: in an embedded cluster, a running cluster, or the runner of the program.
 
-A program that is run by itself starts a cluster for each job, configured as ``flinknet run``
-configures it: by ``FLINKNET_*`` and the file that FLINKNET_CONFIG names; ``cluster.launcher`` names
-what starts its processes. One that names a cluster which runs already sends its jobs there. A
-runner (``flinknet run``) loads the same program with its own executor installed, and gets its jobs
-instead.
+A program that runs on its own starts a cluster for each job. Its configuration comes from
+``FLINKNET_*`` and the file that FLINKNET_CONFIG names, as for ``flinknet run``.
+``cluster.launcher`` names the launcher of its processes. If the program names a running cluster,
+its jobs go there. A runner (``flinknet run``) installs its own executor before it loads the
+program, and receives the program's jobs.
 """
 
 from __future__ import annotations
@@ -41,12 +41,15 @@ Executor: TypeAlias = "Callable[[JobGraph, JobControl | None], JobResult]"
 _installed: list[Executor] = []
 _installed_config: list[FlinknetConfig] = []
 _started: list[JobClient] = []
-"""What the installed executor has in threads."""
+"""Jobs that the installed executor runs in threads."""
 
 
 def set_executor(executor: Executor | None, config: FlinknetConfig | None = None) -> None:
-    """Send the jobs of this process to ``executor``, whose clusters are configured by ``config``;
-    None returns to embedded clusters, and cancels jobs that the executor has in threads."""
+    """Send the jobs of this process to ``executor``.
+
+    ``config`` is the configuration of the executor's clusters. None as the executor returns to
+    embedded clusters, and cancels the jobs that the executor runs in threads.
+    """
     for client in _started:
         client.cancel()
     for client in _started:
@@ -57,8 +60,10 @@ def set_executor(executor: Executor | None, config: FlinknetConfig | None = None
 
 
 def finish_started() -> None:
-    """Wait for the jobs that the executor has in threads; raises the error of one whose result
-    nobody has asked for."""
+    """Wait for the jobs that the executor runs in threads.
+
+    Raises the error of a failed job if the program never requested its result.
+    """
     for client in _started:
         if client.is_unasked:
             client.get_job_execution_result().result()
@@ -70,12 +75,12 @@ def execute(
 ) -> JobResult:
     """Run a job to its end and return its result; raises the JobError that it ended with.
 
-    ``config`` is that of the embedded cluster; ``embedded_config`` by default. ``cluster`` names
-    one that runs already instead. On a terminal the job's progress is shown, and how it ended.
+    ``config`` configures the embedded cluster; the default is ``embedded_config``. ``cluster``
+    names a running cluster to use instead. On a terminal, the job's progress and end are displayed.
     """
     if _installed:
         return _installed[0](graph, None)
-    # Now, because a worker that unpickles a function of a job needs no cluster for it.
+    # Imported here because a worker that unpickles a job's function needs no cluster code.
     from flinknet.cluster.launch.job_display import run_job_on_terminal
 
     return run_job_on_terminal(*_run_of(graph, config, cluster))
@@ -84,7 +89,7 @@ def execute(
 def execute_async(
     graph: JobGraph, config: FlinknetConfig | None = None, cluster: str | None = None
 ) -> JobClient:
-    """Start a job and return at once; also in a running event loop."""
+    """Start a job and return at once; works inside a running event loop, too."""
     from flinknet.cluster.launch.job_control import JobControl
 
     control = JobControl()
@@ -99,7 +104,7 @@ def execute_async(
 def _run_of(
     graph: JobGraph, config: FlinknetConfig | None, cluster: str | None
 ) -> tuple[Callable[..., JobResult], FlinknetConfig]:
-    """Return what runs the job where it is to run, and the configuration of that cluster."""
+    """Return a function that runs the job on its cluster, and that cluster's configuration."""
     if cluster is None:
         from flinknet.cluster.launch.run import run_job
 
@@ -115,15 +120,17 @@ def _run_of(
 
 
 def effective_config(config: FlinknetConfig | None) -> FlinknetConfig:
-    """Return the configuration of the clusters that jobs get; ``config`` is the program's own."""
+    """Return the configuration of the clusters for jobs; ``config`` is the program's own."""
     if _installed_config:
         return _installed_config[0]
     return config or load_settings(None, os.environ, {}).config
 
 
 def embedded_config(graph: JobGraph) -> FlinknetConfig:
-    """Return the configuration of the environment, with more slots per worker if the job needs them
-    and nobody has said how many there are."""
+    """Return the configuration from the environment, with enough slots per worker for the job.
+
+    The number of slots is raised only if neither the configuration nor the job sets it.
+    """
     settings = load_settings(None, os.environ, {})
     config = settings.config
     slots = -(-graph.slots_required() // max(1, config.cluster.workers))

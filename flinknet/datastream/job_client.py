@@ -1,4 +1,7 @@
-"""A job that runs while the program goes on (PyFlink's JobClient), in an event loop or without."""
+"""A job that runs while the program continues (PyFlink's JobClient).
+
+It works with and without a running event loop.
+"""
 
 from __future__ import annotations
 
@@ -22,45 +25,45 @@ T = TypeVar("T")
 
 
 class CompletableFuture(PyFlinkNames, Generic[T]):
-    """What will be known (PyFlink's): ``await`` it in an event loop, or call ``result()``."""
+    """A pending result (PyFlink's): ``await`` it in an event loop, or call ``result()``."""
 
     def __init__(self, future: Future[T]) -> None:
         self._future = future
 
     def __await__(self) -> Generator[Any, None, T]:
-        # Shielded: who waits may give up, and others may wait for the same.
+        # Shielded: a cancelled waiter must not cancel the future for other waiters.
         return asyncio.shield(asyncio.wrap_future(self._future)).__await__()
 
     def result(self) -> T:
-        """Wait for it and return it, or raise its error; blocks the thread."""
+        """Wait for the result and return it, or raise its error; blocks the thread."""
         return self._future.result()
 
     def exception(self) -> BaseException | None:
-        """Wait for it and return its error, if it has one."""
+        """Wait for the result and return its error, or None."""
         return self._future.exception()
 
     def add_done_callback(self, call: Callable[[BaseException | None], None]) -> None:
-        """Have ``call`` called with its error, or None, when it is known, in any thread."""
+        """Call ``call`` when the future is done, with its error or None; the thread may be any."""
         self._future.add_done_callback(lambda future: call(future.exception()))
 
     def done(self) -> bool:
-        """Whether it is known, or failed."""
+        """Return whether the result, or its error, is available."""
         return self._future.done()
 
 
 class JobClient(PyFlinkNames):
-    """One job that ``execute_async`` has started.
+    """A job that ``execute_async`` has started.
 
-    ``await`` it for its result: whoever is cancelled while waiting leaves the job running. A
-    program that ends takes its jobs with it: wait for those that shall finish.
+    ``await`` it for its result; cancelling the await leaves the job running. A program that ends
+    cancels its jobs, so it must await those that are to finish.
     """
 
     def __init__(self, run: Callable[[], JobResult], control: JobControl) -> None:
-        """``run`` runs the job to its end, in a thread of its own."""
+        """Start ``run`` in a thread of its own; it runs the job to its end."""
         self._control = control
         self._result: Future[JobResult] = Future()
         self.is_unasked = True
-        """Nobody has asked for the result yet."""
+        """Whether the program has not requested the result yet."""
         self._thread = machine.Thread(
             target=self._run, args=(run,), name=f"flinknet job {control.job_id}", daemon=True
         )
@@ -75,8 +78,10 @@ class JobClient(PyFlinkNames):
         return self._control.job_id
 
     def get_job_status(self) -> CompletableFuture[str]:
-        """Return how the job has ended, or how it stood when it last reported: Flink's names,
-        ``"RUNNING"``."""
+        """Return the job's final state, or the state that it last reported.
+
+        States have Flink's names, such as ``"RUNNING"``.
+        """
         status: Future[str] = Future()
         status.set_result(self._status())
         return CompletableFuture(status)
@@ -91,20 +96,25 @@ class JobClient(PyFlinkNames):
         return "INITIALIZING" if progress is None else progress.state
 
     def get_job_execution_result(self) -> CompletableFuture[JobResult]:
-        """Return the result that the job will have, or the JobError that it will end with."""
+        """Return a future of the job's result, or of the JobError that it ends with."""
         self.is_unasked = False
         return CompletableFuture(self._result)
 
     def cancel(self) -> CompletableFuture[None]:
-        """Cancel the job; what is returned is done when it has ended. Its result is a
-        JobCancelledError then, unless it had one before."""
+        """Cancel the job, and return a future that is done when the job has ended.
+
+        The job's result is then a JobCancelledError, unless the job ended before.
+        """
         ended: Future[None] = Future()
         self._result.add_done_callback(lambda _: ended.set_result(None))
         self._control.cancel()
         return CompletableFuture(ended)
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Have a savepoint written while the job goes on; gives its place, or a CheckpointError."""
+        """Trigger a savepoint of the running job.
+
+        The future holds the savepoint's location, or a CheckpointError.
+        """
         job_id = self._control.job_id
         return CompletableFuture(
             self._control.call(lambda cluster: cluster.savepoint(job_id, savepoint_directory))
@@ -113,8 +123,10 @@ class JobClient(PyFlinkNames):
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool = False, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
-        """End the job with a savepoint, of which the place is given; with
-        ``advance_to_end_of_event_time`` all that is held back is emitted first."""
+        """Stop the job with a savepoint; the future holds its location.
+
+        With ``advance_to_end_of_event_time``, all pending results are emitted first.
+        """
         job_id = self._control.job_id
         return CompletableFuture(
             self._control.call(
@@ -125,7 +137,7 @@ class JobClient(PyFlinkNames):
         )
 
     def join(self) -> None:
-        """Wait until the job has ended and nothing of it is left; its error is not raised."""
+        """Wait until the job has ended and is cleaned up; does not raise its error."""
         self._thread.join()
 
     def _run(self, run: Callable[[], JobResult]) -> None:

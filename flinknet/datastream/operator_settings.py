@@ -1,4 +1,4 @@
-"""What can be set of one operator, in PyFlink's names: on its stream, or on a sink."""
+"""Settings of one operator, on its stream or on a sink, with PyFlink's names."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ __all__ = ["OperatorSettings", "checked_parallelism"]
 
 
 class OperatorSettings(PyFlinkNames, ABC):
-    """The settings of the operator that made a stream, or of a sink. Each method returns self."""
+    """The settings of the operator that made a stream, or of a sink; each setter returns self."""
 
     @abstractmethod
     def _operator(self, method: str) -> Transformation:
-        """Return the operator that ``method`` is about; ConfigurationError if there is not one."""
+        """Return the operator that ``method`` applies to.
+
+        Raises ConfigurationError if there is no single one.
+        """
 
     def get_name(self) -> str:
         """Return the operator's name."""
@@ -31,17 +34,17 @@ class OperatorSettings(PyFlinkNames, ABC):
         return self
 
     def uid(self, uid: str) -> Self:
-        """Give the operator an id that finds its state in another version of the job."""
+        """Set an id that identifies the operator's state in other versions of the job."""
         self._operator("uid").uid = uid
         return self
 
     def set_description(self, description: str) -> Self:
-        """Describe the operator at more length than its name does, in plans."""
+        """Set a description for plans, longer than the name."""
         self._operator("set_description").description = description
         return self
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """Run the operator in this many subtasks, instead of the environment's parallelism."""
+        """Set the number of subtasks, instead of the environment's parallelism."""
         operator = self._operator("set_parallelism")
         if operator.max_parallelism == 1 and checked_parallelism(parallelism) > 1:
             raise ConfigurationError(
@@ -51,18 +54,18 @@ class OperatorSettings(PyFlinkNames, ABC):
         return self
 
     def force_non_parallel(self) -> Self:
-        """Run the operator in one subtask, now and in any other version of the job."""
+        """Run the operator in one subtask, in every version of the job."""
         operator = self._operator("force_non_parallel")
         operator.parallelism = operator.max_parallelism = 1
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Set the number of key groups, so the most subtasks that the operator can ever have."""
+        """Set the number of key groups, which limits the number of subtasks of the operator."""
         self._operator("set_max_parallelism").max_parallelism = checked_parallelism(max_parallelism)
         return self
 
     def slot_sharing_group(self, slot_sharing_group: str) -> Self:
-        """Share slots with operators of this group only; by default the group of the inputs."""
+        """Share slots only with operators of this group; by default the group of the inputs."""
         if not isinstance(slot_sharing_group, str):
             raise ConfigurationError(
                 f"a slot sharing group is a name, not {slot_sharing_group!r}: slots have no "
@@ -72,24 +75,24 @@ class OperatorSettings(PyFlinkNames, ABC):
         return self
 
     def disable_chaining(self) -> Self:
-        """Give the operator a task of its own."""
+        """Run the operator in a task of its own."""
         self._operator("disable_chaining").chaining = ChainingStrategy.NEVER
         return self
 
     def start_new_chain(self) -> Self:
-        """Do not put the operator into the task of the one before it."""
+        """Start a new task at this operator, instead of chaining it to the one before."""
         self._operator("start_new_chain").chaining = ChainingStrategy.HEAD
         return self
 
     def set_buffer_timeout(self, timeout_millis: BufferTimeout) -> Self:
-        """Set how long the operator's records may wait in a network buffer that is not full."""
+        """Set how long the operator's records may wait in a partly filled network buffer."""
         check_buffer_timeout(timeout_millis)
         self._operator("set_buffer_timeout").buffer_timeout_ms = timeout_millis
         return self
 
 
 def checked_parallelism(parallelism: int) -> int:
-    """Return it if it can be a parallelism or a max parallelism."""
+    """Return the parallelism if it is valid; ConfigurationError otherwise."""
     if isinstance(parallelism, bool) or not isinstance(parallelism, int):
         raise ConfigurationError(f"the parallelism is {parallelism!r}: choose a whole number")
     if not 1 <= parallelism <= MAX_PARALLELISM:

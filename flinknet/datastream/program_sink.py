@@ -1,24 +1,24 @@
-"""The sink that brings records to the program while the job runs.
+"""The sink that sends records to the program while the job runs.
 
-Theory of operation. Each subtask connects to the program's socket, a Unix one in a directory that
-only its user may enter, and sends frames (``graph/record_frames.py``)::
+Each subtask connects to the program's Unix socket, in a directory that only its user may enter. It
+sends frames (``graph/record_frames.py``)::
 
     ("open", subtask, attempt, checkpoint, checkpointed)
-                                    which checkpoint it goes on from, or None, and whether there
-                                    are some
+                                    the checkpoint that the job resumes from, or None, and
+                                    whether the job has checkpoints
     ("records", [...])
-    ("mark", checkpoint)            the records in front of it are in that checkpoint; answered
-    ("complete", checkpoint)        those will not come again
+    ("mark", checkpoint)            ends the records of that checkpoint; answered
+    ("complete", checkpoint)        those records will not be sent again
     ("end",)                        there are no more records; answered
 
-The program answers with one byte when it has taken all that came before. A checkpoint is
-acknowledged behind the answer to its mark: what is in a checkpoint that is complete, the program
-has, whatever becomes of the subtask and of its connection. The connection lasts until the subtask
-is closed; checkpoints go on behind the end of the input.
+The program answers with one byte when it has received everything before. A checkpoint is
+acknowledged only after the answer to its mark. The program thus has all records of a complete
+checkpoint, even if the subtask or its connection fails later. The connection lasts until the
+subtask is closed, because checkpoints continue after the end of the input.
 
-Where the job has no checkpoints all that comes is the program's at once; otherwise the records of a
-checkpoint are when it is complete (``collected_records.py``). A program that does not read holds
-the sink back, by the socket.
+Without checkpoints the program uses records at once. With checkpoints it uses them when their
+checkpoint is complete (``collected_records.py``). A program that does not read blocks the sink
+through the socket.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["ProgramSink"]
 
 
 class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
-    """Writes to the program's socket at ``path``."""
+    """Sends records to the program's socket at ``path``."""
 
     takes_whole_batches = False
 
@@ -50,25 +50,25 @@ class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
         self._restored: int | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._asked = 0
-        """Marks and ends that the program answers."""
+        """Number of marks and ends sent, which the program answers."""
         self._answered = 0
         self._has_finished = False
         self._is_over = False
-        """Its records are the program's: nothing comes again."""
+        """Whether the program has all records for good, so that none is sent again."""
         self._is_given_up = False
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Remember which checkpoint the job goes on from."""
+        """Store the id of the checkpoint that the job resumes from."""
         self._restored = context.get_restored_checkpoint_id()
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Mark the place of the checkpoint among the records."""
+        """Send the mark of the checkpoint."""
         self._send("mark", context.get_checkpoint_id())
         self._asked += 1
         self._unmarked = 0
 
     async def confirm(self) -> None:
-        """Return when the program has taken what came before the last mark, or the end."""
+        """Wait until the program has received everything up to the last mark or end."""
         asked = self._asked
         async with self._answers:
             while self._answered < asked:
@@ -76,7 +76,7 @@ class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
                     await self._reader.readexactly(1)
                 except (asyncio.IncompleteReadError, ConnectionError) as error:
                     if self._is_given_up:
-                        # The checkpoint ends with the subtask, and is not why that has failed.
+                        # The checkpoint ends with the subtask; it is not the cause of the failure.
                         raise asyncio.CancelledError from error
                     raise self._hung_up() from error
                 self._answered += 1
@@ -97,7 +97,7 @@ class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
         )
 
     async def write(self, records: list[Any]) -> None:
-        """Send records, as soon as the program takes them."""
+        """Send records, and wait while the socket is full."""
         if self._is_checkpointed:
             self._unmarked += len(records)
             if self._records_max is not None and self._unmarked > self._records_max:
@@ -111,12 +111,12 @@ class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
         await self._writer.drain()
 
     async def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Let the program have what is in the checkpoint."""
+        """Tell the program that the records of the checkpoint are complete."""
         self._send("complete", checkpoint_id)
         self._is_over = self._has_finished
 
     async def finish(self) -> None:
-        """Wait until the program has taken all of it."""
+        """Wait until the program has received all records."""
         self._send("end")
         self._asked += 1
         await self.confirm()
@@ -124,22 +124,22 @@ class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
         self._is_over = not self._is_checkpointed
 
     async def close(self) -> None:
-        """Hang up: what a subtask that has failed did not get rid of, comes again."""
+        """Disconnect; the records that a failed subtask did not deliver are sent again later."""
         if self._writer is None:
             return
         if self._is_over:
-            # A checkpoint may be under way behind the one with which the subtask ends.
+            # A later checkpoint than the one with which the subtask ends may be under way.
             await self.confirm()
             self._writer.close()
         else:
             self._is_given_up = True
-            # A program that reads slowly would take it after what comes again.
+            # Abort, because a slow program would otherwise read this data after its repetition.
             self._writer.transport.abort()
 
     def _send(self, *message: Any) -> None:
         assert self._writer is not None, "it was opened"
         if self._writer.is_closing():
-            # uvloop would raise an error of its own, and asyncio drop the message.
+            # uvloop would raise an error of its own, and asyncio would drop the message.
             raise self._hung_up()
         self._writer.write(frame(*message))
 

@@ -1,4 +1,4 @@
-"""Restart strategies in PyFlink's names: what ``set_restart_strategy`` takes."""
+"""Restart strategies for ``set_restart_strategy``, with PyFlink's names."""
 
 from __future__ import annotations
 
@@ -15,26 +15,29 @@ __all__ = ["RestartStrategies"]
 
 
 class RestartStrategies:
-    """Makes restart strategies; all times are in milliseconds."""
+    """Constructors of restart strategies; all times are in milliseconds."""
 
     @staticmethod
     def no_restart() -> RestartStrategy:
-        """The job fails with its first failure."""
+        """Return a strategy that lets the job fail at its first failure."""
         return NO_RESTART
 
     @staticmethod
     def fixed_delay_restart(
         restart_attempts: int, delay_between_attempts: float
     ) -> RestartStrategy:
-        """So many restarts, each after the same delay."""
+        """Return a strategy with a limited number of restarts, each after the same delay."""
         return FixedDelayRestart(restart_attempts, delay_between_attempts)
 
     @staticmethod
     def failure_rate_restart(
         failure_rate: int, failure_interval: float, delay_interval: float
     ) -> RestartStrategy:
-        """Restarts after a delay, as long as no more than ``failure_rate`` failures come in an
-        interval."""
+        """Return a strategy that restarts the job while failures are rare enough.
+
+        The job fails after more than ``failure_rate`` failures within ``failure_interval``. Each
+        restart comes after ``delay_interval``.
+        """
         return FailureRateRestart(failure_rate, failure_interval, delay_interval)
 
     @staticmethod
@@ -45,8 +48,11 @@ class RestartStrategies:
         reset_backoff_threshold: float,
         attempts_before_reset: int = ATTEMPTS_UNLIMITED,
     ) -> RestartStrategy:
-        """Restarts after delays that grow; a job that has run for the threshold has its failures
-        behind it."""
+        """Return a strategy with growing delays between restarts.
+
+        After the job has run for ``reset_backoff_threshold``, the delay and the number of attempts
+        start again.
+        """
         return ExponentialDelayRestart(
             initial_backoff,
             max_backoff,

@@ -1,4 +1,4 @@
-"""Sinks that every job may use: records brought back to the program, or printed."""
+"""Sinks that collect records for the program, or print them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["CollectSink", "PrintSink"]
 
 
 class CollectSink(Sink, CheckpointedFunction):
-    """Brings the records back to the program that runs the job, under the sink's name.
+    """Returns the records to the program that runs the job, under the sink's name.
 
-    All of them are kept in memory until the job ends. A subtask keeps the first ``limit`` records
-    and leaves out the rest; without a limit it keeps all. If that is more than
-    ``cluster.collect_records_max``, the job fails with a JobFailedError, rather than return less
-    than was asked for.
+    The sink keeps its records in memory until the job ends. With a ``limit``, each subtask keeps
+    its first ``limit`` records and ignores the rest. Without a limit, it keeps all. If a subtask
+    keeps more than ``cluster.collect_records_max`` records, the job fails with a JobFailedError
+    instead of returning an incomplete result.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -49,7 +49,7 @@ class CollectSink(Sink, CheckpointedFunction):
         self._records_max = runtime_context.collect_records_max
         self._collected = runtime_context.collected.setdefault(name, [])
         if self._saved is not None:
-            # At a lower parallelism it is what several subtasks have kept.
+            # At a lower parallelism the state combines the records of several subtasks.
             self._collected += list(self._saved.get())[: self._limit]
 
     def write(self, records: list[Any]) -> None:
@@ -68,7 +68,7 @@ class CollectSink(Sink, CheckpointedFunction):
 class PrintSink(Sink):
     """Prints records on the worker's standard output, with PyFlink's prefix ``identifier:2> ``.
 
-    What would rule a terminal, or cannot be encoded, is written out: ``\\x1b``.
+    Control characters and characters that cannot be encoded are escaped, as in ``\\x1b``.
     """
 
     takes_whole_batches = False

@@ -1,11 +1,10 @@
-"""Sources that every job may use: collections, generated records, and an open-loop schedule.
+"""Sources for collections and generated records, and an open-loop schedule for any source.
 
-Theory of operation. A rate-limited source has an open-loop schedule: over all subtasks together,
-record i is *intended* at ``start + i / rate``, where subtask k of p sends the records k, k + p, k +
-2p, ... The schedule never slows down. A source that was held back (by backpressure, or by a busy
-worker) sends at once everything that has become due, each with the time it was intended for. So
-latencies measured from intended times contain the waiting that a closed loop would hide (no
-coordinated omission).
+A rate-limited source has an open-loop schedule. Over all subtasks together, record i is *intended*
+at ``start + i / rate``; subtask k of p sends records k, k + p, k + 2p and so on. The schedule never
+slows down. After a delay, by backpressure or a busy worker, the source sends everything that has
+become due at once, each record with its intended time. Latencies measured from intended times thus
+include waiting that a closed loop would hide (no coordinated omission).
 """
 
 from __future__ import annotations
@@ -37,15 +36,17 @@ __all__ = [
 NANOSECONDS = 1_000_000_000
 
 STEP_NS = 1_000_000
-"""The least time between two batches that a source which is not precise releases, unless full."""
+"""Minimum time between two batches of a source that is not precise, unless a batch is full."""
 
 TIMER_RESOLUTION_NS = 2_000_000
-"""Event loops wake up late by up to this much; a precise source turns the loop instead of
-sleeping."""
+"""Maximum delay of an event loop's timer.
+
+A precise source does not sleep for the last part of a wait; it keeps yielding to the loop instead.
+"""
 
 
 class CollectionSource(Source):
-    """A collection that travels with the job, dealt out round robin; one subtask by default."""
+    """A collection that travels with the job, distributed round robin; one subtask by default."""
 
     parallelism = 1
     replayable = True
@@ -64,11 +65,11 @@ class CollectionSource(Source):
 
 
 class GeneratorSource(Source):
-    """Records made by a function of their number: ``function(0)``, ``function(1)``, ...
+    """Generates records with a function of their number: ``function(0)``, ``function(1)``, ...
 
-    ``count`` is the number of records over all subtasks; None never ends. Numbers are dealt out
-    round robin. The function is called when its record is due, so it may look at the clock; after a
-    failure it is called again for the numbers behind the last checkpoint.
+    ``count`` is the number of records over all subtasks; None means unlimited. Numbers are
+    distributed round robin. The function is called when its record is due, so it may read the
+    clock. After a failure it is called again for the numbers since the last checkpoint.
     """
 
     replayable = True
@@ -95,7 +96,7 @@ class GeneratorSource(Source):
 
 
 class NumberSequenceSource(GeneratorSource):
-    """The whole numbers from ``start`` to ``end``, both included (PyFlink's)."""
+    """The integers from ``start`` to ``end``, both included (PyFlink's)."""
 
     def __init__(self, start: int, end: int) -> None:
         if start > end:
@@ -104,7 +105,7 @@ class NumberSequenceSource(GeneratorSource):
 
 
 class _GeneratedBatch:
-    """A batch whose records are made when they are asked for."""
+    """A batch that makes its records on iteration."""
 
     def __init__(self, function: Callable[[int], Any], numbers: range) -> None:
         self._function = function
@@ -121,16 +122,16 @@ class _GeneratedBatch:
 class RateLimitedSource(Source):
     """Another source, on an open-loop schedule of ``records_per_s`` over all subtasks.
 
-    Every subtask has an equal part of the rate, whatever its share of the records is, and an Arrow
-    record batch counts as one record. ``stamp(record, intended_ns)`` returns the record to send in
-    place of the source's, where ``intended_ns`` is the time it was intended for on the monotonic
-    clock, in nanoseconds; ``append_time`` is one for tuples. The clock is that of the machine, so
-    processes on one machine can compare times.
+    Each subtask has an equal part of the rate, regardless of its number of records. An Arrow record
+    batch counts as one record. ``stamp(record, intended_ns)`` returns the record to send instead of
+    the source's; ``append_time`` is a stamp function for tuples. ``intended_ns`` is the intended
+    time in nanoseconds on the machine's monotonic clock, so processes on one machine can compare
+    times.
 
-    The schedule starts when the first records have been read. They are released in steps of about a
-    millisecond, because batches of one record would cost more than the records, and event loops'
-    timers are no finer. A ``precise`` source releases each record when it is due, and pays with a
-    busy processor whenever it waits for the next one.
+    The schedule starts when the first records have been read. Records are released in steps of
+    about a millisecond. Batches of one record would cost more than the records themselves, and
+    timers of event loops are no finer. A ``precise`` source releases each record when it is due,
+    and keeps the processor busy while it waits.
     """
 
     keeps_no_records = True
@@ -158,7 +159,7 @@ class RateLimitedSource(Source):
         return self._released(read(self._source, context), context)
 
     def batches_after(self, context: RuntimeContext, position: int) -> AsyncIterator[list[Any]]:
-        """The schedule starts anew with the first of them."""
+        """Start the schedule anew with the first record after ``position``."""
         return self._released(read(self._source, context, position), context)
 
     async def _released(
@@ -193,9 +194,9 @@ class RateLimitedSource(Source):
     async def _wait_until_due(
         self, start_ns: int, interval_ns: float, sent: int, not_before_ns: int
     ) -> int:
-        """Return how many records are due and not sent, at least 1.
+        """Wait until records are due, and return their number, at least 1.
 
-        Before ``not_before_ns`` only a whole batch is worth returning for.
+        Before ``not_before_ns``, return only for a full batch.
         """
         while True:
             now_ns = machine.monotonic_ns()
@@ -209,5 +210,5 @@ class RateLimitedSource(Source):
 
 
 def append_time(record: tuple[Any, ...], intended_ns: int) -> tuple[Any, ...]:
-    """Stamp a tuple with its intended time, as a last element in nanoseconds."""
+    """Append the intended time to a tuple, in nanoseconds."""
     return (*record, intended_ns)

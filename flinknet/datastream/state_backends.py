@@ -1,4 +1,4 @@
-"""State backends in PyFlink's names: what ``set_state_backend`` takes."""
+"""State backends for ``set_state_backend``, with PyFlink's names."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ __all__ = ["EmbeddedRocksDBStateBackend", "HashMapStateBackend", "StateBackend"]
 
 
 class StateBackend:
-    """Where the keyed state of a running job is kept; the base of the others."""
+    """Base of the state backends: where a running job keeps keyed state."""
 
     name: ClassVar[StateBackendName]
 
 
 class HashMapStateBackend(StateBackend):
-    """As objects in memory."""
+    """Keeps keyed state as objects in memory."""
 
     name = "hashmap"
 
 
 class EmbeddedRocksDBStateBackend(StateBackend):
-    """The entries in use as objects in memory, the others on the workers' disks: for state that is
-    larger than memory. Workers need flinknet[rocksdb]; ``[state]`` in their configuration has the
-    sizes, and the directory. A value that a function changes in place is to be given to ``update``
-    then, as in Flink: the object itself may leave memory."""
+    """Keeps keyed state larger than memory: entries in use in memory, the others on disk.
+
+    The disks are the workers'. Workers need flinknet[rocksdb]; the ``[state]`` section of their
+    configuration sets sizes and the directory. A function that changes a value in place must pass
+    it to ``update``, as in Flink, because the object itself may leave memory.
+    """
 
     name = "rocksdb"
 

@@ -1,9 +1,9 @@
-"""Streams: the DataStream API, in PyFlink's names.
+"""Streams: the DataStream API, with PyFlink's names.
 
-A stream describes records that will flow once the job is executed; its methods build the program
+A stream describes records that will flow when the job is executed. Its methods build the program
 and return the next stream. Functions are plain callables, coroutine functions, or instances of the
-classes in ``functions.py``. What cannot work in any job is a ConfigurationError at once, what
-depends on the rest of the job when it is executed.
+classes in ``functions.py``. An error that no job could avoid raises ConfigurationError at once; an
+error that depends on the rest of the job raises it at execution.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ AnyCallable = Callable[..., Any]
 
 
 class Program(Protocol):
-    """The execution environment, as its streams see it: it takes their operators, and runs them."""
+    """The execution environment as its streams see it: it collects operators and runs them."""
 
     def add_operator(
         self,
@@ -109,11 +109,11 @@ class Program(Protocol):
         """Run the program to its end."""
 
     def execute_async(self, job_name: str = "") -> JobClient:
-        """Run the program while it goes on."""
+        """Start the program and return at once."""
 
 
 class DataStreamSink(OperatorSettings):
-    """The end of a stream."""
+    """The end of a stream in a sink."""
 
     def __init__(self, transformation: Transformation) -> None:
         self.transformation = transformation
@@ -123,7 +123,7 @@ class DataStreamSink(OperatorSettings):
 
 
 class DataStream(OperatorSettings):
-    """The records of an operator, or of several in a union, and how they are partitioned."""
+    """The records of one or more operators, and their partitioning."""
 
     def __init__(self, program: Program, inputs: tuple[StreamInput, ...]) -> None:
         self._program = program
@@ -150,27 +150,27 @@ class DataStream(OperatorSettings):
 
     @property
     def inputs(self) -> tuple[StreamInput, ...]:
-        """What an operator behind the stream reads."""
+        """The inputs of an operator that reads the stream."""
         return self._inputs
 
     def get_type(self) -> TypeInformation:
-        """Return what the records are declared to be."""
+        """Return the declared type of the records."""
         return common_type(self._inputs) or Types.PICKLED_BYTE_ARRAY()
 
     def map(
         self, func: MapFunction | AnyCallable, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Replace every record by what the function returns for it."""
+        """Replace each record by the function's result."""
         return self._one_input("Map", partial(MapOperator, func), output_type)
 
     def flat_map(
         self, func: FlatMapFunction | AnyCallable, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Replace every record by those that the function yields, or returns in an iterable."""
+        """Replace each record by the records that the function yields or returns in an iterable."""
         return self._one_input("Flat Map", partial(FlatMapOperator, func), output_type)
 
     def project(self, *field_indexes: int) -> DataStream:
-        """Replace every tuple by one of these fields of it, in this order."""
+        """Replace each tuple by a tuple of these fields, in this order."""
         projection, kind = Projection(field_indexes), common_type(self._inputs)
         if kind is None:
             return self._one_input("Projection", partial(MapOperator, projection))
@@ -182,20 +182,22 @@ class DataStream(OperatorSettings):
     def map_batch(self, func: MapBatchFunction | AnyCallable) -> DataStream:
         """Replace each batch by the records that the function yields, or returns in an iterable.
 
-        The function takes the list of the records that came in one network buffer, or at once from
-        a source or an operator of the same task. It must not change it.
+        The function takes the list of the records of one network buffer, or of the records that a
+        source or an operator of the same task emitted at once. It must not change the list.
         """
         return self._one_input("Map Batch", partial(MapBatchOperator, func))
 
     def filter(self, func: FilterFunction | AnyCallable) -> DataStream:
-        """Keep the records for which the function is true."""
+        """Keep the records for which the function returns true."""
         return self._unchanged("Filter", partial(FilterOperator, func))
 
     def process(
         self, func: ProcessFunction | AnyCallable, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """As flat_map; the function takes the record and a ``ProcessContext``, and may yield
-        ``tag, value`` for a side output."""
+        """Process records as in ``flat_map``, with a ``ProcessContext`` as second argument.
+
+        The function may yield ``tag, value`` for a side output.
+        """
         if isinstance(func, KeyedProcessFunction):
             raise ConfigurationError(
                 f"{type(func).__name__} is a KeyedProcessFunction, but the stream has no key: call "
@@ -205,9 +207,9 @@ class DataStream(OperatorSettings):
         return self._one_input("Process", factory, output_type, side_outputs=True)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """Give the records timestamps, and say how far event time has come.
+        """Assign timestamps to the records, and emit watermarks.
 
-        Functions see values as before; a process function asks ``ctx.timestamp()``.
+        Functions see the same values as before; process functions read ``ctx.timestamp()``.
         """
         factory = partial(AssignTimestampsOperator, watermark_strategy)
         stream = self._unchanged("Timestamps/Watermarks", factory)
@@ -217,8 +219,11 @@ class DataStream(OperatorSettings):
         return stream
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """Return the stream of the values that the operator's function yields with this tag:
-        ``yield tag, value``. What is yielded with a tag that nobody reads is dropped."""
+        """Return the stream of a side output of the operator.
+
+        It has the values that the operator's function yields with this tag: ``yield tag, value``.
+        Values for a tag without a reader are dropped.
+        """
         operator = self._operator("get_side_output")
         if not operator.side_outputs:
             raise ConfigurationError(
@@ -246,28 +251,28 @@ class DataStream(OperatorSettings):
     def key_by(
         self, key_selector: KeySelector | AnyCallable, key_type: TypeInformation | None = None
     ) -> KeyedStream:
-        """Send all records of a key to one subtask, where keyed operators keep its state.
+        """Partition by key: all records of a key go to one subtask, which keeps the key's state.
 
-        A key is None, a number of any kind, text, bytes, a date, a time, a datetime, a time span, a
-        UUID, a member of an enumeration, or a tuple, a list or a frozen dataclass of these. Keys
-        are one if Python says that they are equal; so are all NaN, and a list and the tuple of its
-        parts. Whatever else a record has for a key is refused, with SerializationError.
+        A key is None, a number, a string, bytes, a date, a time, a datetime, a time span, a UUID,
+        an enumeration member, or a tuple, a list or a frozen dataclass of these. Any other key
+        raises SerializationError. Two keys are the same if Python says that they are equal. All NaN
+        values are one key, and a list is the same key as the tuple of its elements.
         """
         key = bound_key_selector(key_selector, key_type)
         inputs = self._partitioned(hash_partitioning(key))
         return KeyedStream(self._program, inputs, key)
 
     def key_by_columns(self, *names: str) -> DataStream:
-        """Send all rows of a key, the values in these columns, to one subtask.
+        """Partition Arrow record batches by the values in these columns.
 
-        The records are Arrow record batches; of each, a subtask gets one with the rows of its keys
-        in their order, or nothing if there are none. Rows of a key go where ``key_by`` sends a
-        record with that key, or with the tuple of several columns' values. Needs
+        Each subtask receives, of each batch, a record batch with the rows of its keys in their
+        order, or nothing if it has none. The rows of a key go where ``key_by`` sends a record with
+        that key. The key of several columns is the tuple of their values. Needs
         ``flinknet[arrow]``.
 
-        The stream is no ``KeyedStream``: a record has rows of many keys, so there is no current key
-        for a function to have state of. Group the rows with Arrow, in ``map_batch`` or ``map``. As
-        after ``key_by`` the partitioning cannot be replaced by another.
+        The result is not a ``KeyedStream``: a record holds rows of many keys, so functions have no
+        current key and no keyed state. Group the rows with Arrow, in ``map_batch`` or ``map``. As
+        after ``key_by``, the partitioning cannot be replaced.
         """
         for name in names:
             if not isinstance(name, str):
@@ -282,17 +287,19 @@ class DataStream(OperatorSettings):
         return DataStream(self._program, self._partitioned(FORWARD))
 
     def rebalance(self, *, adaptive: bool = False) -> DataStream:
-        """Send records to all subtasks in turn; ``adaptive``: to the least loaded of the next four.
+        """Send records to all subtasks round robin.
 
-        Adaptive keeps a slow subtask from holding the others back, at some cost per record.
+        ``adaptive`` sends each record to the least loaded of the next four subtasks instead. A slow
+        subtask then does not hold back the others, at some cost per record.
         """
         partitioning = ADAPTIVE_REBALANCE if adaptive else REBALANCE
         return DataStream(self._program, self._partitioned(partitioning))
 
     def rescale(self, *, adaptive: bool = False) -> DataStream:
-        """Send records in turn to a few subtasks: between 2 and 4, each of the 2 has its own 2.
+        """Send records round robin to a local group of subtasks.
 
-        ``adaptive`` as for ``rebalance``.
+        With 2 producers and 4 consumers, each producer has 2 consumers of its own. ``adaptive``
+        works as in ``rebalance``.
         """
         partitioning = ADAPTIVE_RESCALE if adaptive else RESCALE
         return DataStream(self._program, self._partitioned(partitioning))
@@ -310,8 +317,11 @@ class DataStream(OperatorSettings):
     ) -> BroadcastStream: ...
 
     def broadcast(self, *descriptors: MapStateDescriptor) -> DataStream | BroadcastStream:
-        """Send every record to every subtask; with descriptors, to be connected with another stream
-        whose function keeps state of it."""
+        """Send every record to every subtask.
+
+        With descriptors, the result can be connected with another stream. The connecting function
+        keeps broadcast state under these descriptors.
+        """
         stream = DataStream(self._program, self._partitioned(BROADCAST))
         return BroadcastStream(stream, descriptors) if descriptors else stream
 
@@ -324,10 +334,10 @@ class DataStream(OperatorSettings):
     def connect(
         self, ds: DataStream | BroadcastStream
     ) -> ConnectedStreams[DataStream] | BroadcastConnectedStream[DataStream]:
-        """Process two streams by one operator, each record by the method that is for its stream.
+        """Process two streams with one operator that has a method for each stream.
 
-        A stream without timestamps holds back nothing but the end of event time: a timer that no
-        watermark fires has seen all of its records.
+        A stream without timestamps holds back only the end of event time. A timer that fires at the
+        end of event time has therefore seen all of the stream's records.
         """
         other = ds.stream if isinstance(ds, BroadcastStream) else ds
         if other._program is not self._program:
@@ -370,13 +380,13 @@ class DataStream(OperatorSettings):
         partitioner: Partitioner | Callable[[Any, int], int],
         key_selector: KeySelector | AnyCallable,
     ) -> DataStream:
-        """Send a record to subtask ``partitioner(key, number_of_subtasks)``."""
+        """Send each record to the subtask ``partitioner(key, number_of_subtasks)``."""
         function = bound_function(partitioner, "partition")
         custom = custom_partitioning(function, bound_key_selector(key_selector))
         return DataStream(self._program, self._partitioned(custom))
 
     def window_all(self, window_assigner: WindowAssigner) -> WindowedStream[DataStream]:
-        """Cut the whole stream into windows, in one subtask."""
+        """Divide the whole stream into windows, in one subtask."""
 
         def add(name: str, factory: OperatorFactory, **settings: Any) -> DataStream:
             return self._windows(name, factory, **settings).set_parallelism(1)
@@ -398,7 +408,7 @@ class DataStream(OperatorSettings):
         return stream
 
     def sink_to(self, sink: Sink | SinkFunction | AnyCallable) -> DataStreamSink:
-        """End the stream in a sink: a batch-wise ``Sink``, or a function that takes one record."""
+        """End the stream in a sink: a ``Sink`` for batches, or a function of one record."""
         if isinstance(sink, Sink):
             name = type(sink).__name__.removesuffix("Sink")
             transformation = self._add(OperatorKind.SINK, name, partial(SinkOperator, sink))
@@ -411,11 +421,11 @@ class DataStream(OperatorSettings):
         return DataStreamSink(transformation)
 
     def add_sink(self, sink_func: SinkFunction | Sink | AnyCallable) -> DataStreamSink:
-        """As ``sink_to``: PyFlink's name for it where the sink is a function."""
+        """End the stream in a sink, by PyFlink's name for function sinks; same as ``sink_to``."""
         return self.sink_to(sink_func)
 
     def print(self, sink_identifier: str = "") -> DataStreamSink:
-        """Print every record on the standard output of the worker that it ends in."""
+        """Print each record on the standard output of the worker that runs the sink."""
         return self.sink_to(PrintSink(sink_identifier))
 
     @overload
@@ -436,11 +446,13 @@ class DataStream(OperatorSettings):
     ) -> CollectedRecords | list[Any]:
         """Execute the job and return an iterator over the records of this stream, while it runs.
 
-        They come in the order in which each subtask makes them, and in no order across subtasks;
-        with checkpoints they come when one is complete, so that none comes twice after a failure.
-        The iterator is a context manager: leaving it cancels a job that still runs. With a
-        ``limit`` the first records are returned as a list instead, and the job is cancelled if it
-        has made so many. Raises the JobError that the job ends with.
+        Records keep the order of their subtask, and have no order across subtasks. With
+        checkpoints, records arrive when their checkpoint is complete, so that none arrives twice
+        after a failure.
+
+        The iterator is a context manager; leaving it cancels a running job. With ``limit``, the
+        first records are returned as a list instead, and the job is cancelled once it has produced
+        them. Raises the JobError that the job ends with.
         """
         if limit is not None and limit < 0:
             raise ConfigurationError(f"limit is {limit}: choose 0 or more records, or None")
@@ -467,15 +479,15 @@ class DataStream(OperatorSettings):
         factory: OperatorFactory,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Process the records by an operator that ``factory`` makes for each subtask."""
+        """Process the records with an operator that ``factory`` makes for each subtask."""
         return self._one_input(operator_name, factory, output_type)
 
     def get_execution_environment(self) -> Program:
-        """Return the environment that the stream is of."""
+        """Return the execution environment of the stream."""
         return self._program
 
     def _unchanged(self, name: str, factory: OperatorFactory) -> DataStream:
-        """Add an operator whose results are records that it got."""
+        """Add an operator that emits only records that it received."""
         stream = self._one_input(name, factory, common_type(self._inputs))
         stream._operator(name).converts = False
         return stream
@@ -509,9 +521,9 @@ class DataStream(OperatorSettings):
 
 
 class KeyedStream(DataStream):
-    """A stream whose records of one key meet in one subtask.
+    """A stream partitioned by key: records with equal keys reach one subtask.
 
-    The partitioning by key cannot be replaced by another. What operators return is a plain stream.
+    The partitioning by key cannot be replaced. Operators return plain streams.
     """
 
     def __init__(
@@ -529,7 +541,7 @@ class KeyedStream(DataStream):
     def map(
         self, func: MapFunction | AnyCallable, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """As of any stream; a MapFunction may ask for state of the key."""
+        """Replace each record by the function's result; a MapFunction may use keyed state."""
         if not isinstance(func, Function):
             return super().map(func, output_type)
         return self._one_input("Map", partial(KeyedMapOperator, func, self._key), output_type)
@@ -537,14 +549,14 @@ class KeyedStream(DataStream):
     def flat_map(
         self, func: FlatMapFunction | AnyCallable, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """As of any stream; a FlatMapFunction may ask for state of the key."""
+        """Replace each record by the function's results; a FlatMapFunction may use keyed state."""
         if not isinstance(func, Function):
             return super().flat_map(func, output_type)
         factory = partial(KeyedFlatMapOperator, func, self._key)
         return self._one_input("Flat Map", factory, output_type)
 
     def filter(self, func: FilterFunction | AnyCallable) -> DataStream:
-        """As of any stream; a FilterFunction may ask for state of the key."""
+        """Keep records if the function returns true; a FilterFunction may use keyed state."""
         if not isinstance(func, Function):
             return super().filter(func)
         return self._unchanged("Filter", partial(KeyedFilterOperator, func, self._key))
@@ -552,40 +564,43 @@ class KeyedStream(DataStream):
     def reduce(
         self, func: ReduceFunction | AnyCallable, *, emit: EmitMode | None = None
     ) -> DataStream:
-        """Combine the records of each key, two at a time, into one record.
+        """Reduce the records of each key pairwise to one record.
 
-        ``"every_record"`` emits what is reduced so far after each record, as a stream does;
-        ``"end_of_input"`` emits one record per key when the input has ended, as a batch job does.
-        By default it is what the environment's runtime mode says.
+        ``emit="every_record"`` emits the result so far after each record, as in streaming.
+        ``"end_of_input"`` emits one record per key when the input has ended, as in a batch job. The
+        default follows from the environment's runtime mode.
         """
         factory = partial(ReduceOperator, func, self._key, emit)
         return self._one_input("Reduce", factory, common_type(self._inputs))
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """Add up a field of the records of each key: a position, or the name of a row's field. The
-        other fields are those of the key's first record."""
+        """Sum a field over the records of each key.
+
+        The field is a position, or the name of a row's field. The other fields come from the key's
+        first record.
+        """
         return self.reduce(Sum(position_to_sum)).name("Sum")
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
-        """Keep the least value of a field of the records of each key, as ``sum`` does."""
+        """Compute the minimum of a field over the records of each key, as ``sum`` does."""
         return self.reduce(Minimum(position_to_min)).name("Min")
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
-        """Keep the greatest value of a field of the records of each key, as ``sum`` does."""
+        """Compute the maximum of a field over the records of each key, as ``sum`` does."""
         return self.reduce(Maximum(position_to_max)).name("Max")
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """Keep the record of each key that has the least value of a field, the first of several."""
+        """Keep each key's record with the least value of a field; the first of equal ones."""
         return self.reduce(ExtremeBy(position_to_min_by, greatest=False)).name("Min By")
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """Keep the record of each key that has the greatest value of a field."""
+        """Keep each key's record with the greatest value of a field; the first of equal ones."""
         return self.reduce(ExtremeBy(position_to_max_by, greatest=True)).name("Max By")
 
     def aggregate(self, func: AggregateFunction, *, emit: EmitMode | None = None) -> DataStream:
         """Fold the records of each key into an accumulator; results are tuples (key, result).
 
-        ``emit`` is that of ``reduce``.
+        ``emit`` has the same meaning as in ``reduce``.
         """
         return self._one_input("Aggregate", partial(AggregateOperator, func, self._key, emit))
 
@@ -594,34 +609,36 @@ class KeyedStream(DataStream):
         func: KeyedProcessFunction | ProcessFunction | AnyCallable,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """As flat_map; the function takes the record and a ``ProcessContext`` with its key."""
+        """Process records as in ``flat_map``, with a ``ProcessContext`` with the record's key."""
         factory = partial(KeyedProcessOperator, func, self._key)
         return self._one_input("KeyedProcess", factory, output_type, side_outputs=True)
 
     def window(self, window_assigner: WindowAssigner) -> WindowedStream[DataStream]:
-        """Cut the records of each key into windows."""
+        """Divide the records of each key into windows."""
         return WindowedStream(self._windows, window_assigner, self._key)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream[DataStream]:
-        """Cut the records of each key into windows of so many; with ``slide``, one after each so
-        many, of the last ``size``. Functions are given a CountWindow, with its number in the
-        key."""
+        """Divide the records of each key into windows of ``size`` records.
+
+        With ``slide``, a window of the last ``size`` records fires after every ``slide`` records.
+        Functions receive a CountWindow with the window's number within its key.
+        """
         if slide:
             last = self.window(CountWindows()).evictor(CountEvictor(size))
             return last.trigger(CountTrigger(slide))
         return self.window(CountWindows()).trigger(PurgingTrigger(CountTrigger(size)))
 
     def process_batch(self, func: ProcessBatchFunction | AnyCallable) -> DataStream:
-        """As flat_map, but the function takes a key and the list of its records in a batch.
+        """Process each key's records of a batch together, with a function of key and list.
 
-        It is called once for every key of the batch, in order of their first records. A batch is
-        what came in one network buffer.
+        The function is called once for every key of the batch, in order of their first records. A
+        batch is the contents of one network buffer.
         """
         return self._one_input("Process Batch", partial(ProcessBatchOperator, func, self._key))
 
 
 class BroadcastStream:
-    """A stream whose records go to every subtask, to be connected with another one."""
+    """A stream with all records sent to every subtask, to be connected with another stream."""
 
     def __init__(self, stream: DataStream, descriptors: tuple[MapStateDescriptor, ...]) -> None:
         for descriptor in descriptors:
@@ -636,8 +653,10 @@ class BroadcastStream:
 def bound_key_selector(
     key_selector: KeySelector | AnyCallable, key_type: TypeInformation | None = None
 ) -> Callable[[Any], Any]:
-    """Return what to call for a record's key, which is made what its type says; ConfigurationError
-    if it is no plain function."""
+    """Return a function from a record to its key, converted to the key's type.
+
+    Raises ConfigurationError if the selector is not a plain function.
+    """
     key = bound_function(key_selector, "get_key")
     if is_awaiting(key):
         raise ConfigurationError("a key selector runs for every record: it cannot be a coroutine")

@@ -1,4 +1,4 @@
-"""Streams cut into windows, in PyFlink's names."""
+"""Streams divided into windows, with PyFlink's names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ S_co = TypeVar("S_co", covariant=True)
 
 
 class AddWindows(Protocol[S_co]):
-    """Adds the operator to the program, and returns its stream."""
+    """Adds the operator to the program, and returns its output stream."""
 
     def __call__(
         self,
@@ -46,9 +46,10 @@ class AddWindows(Protocol[S_co]):
 
 
 class WindowedStream(PyFlinkNames, Generic[S_co]):
-    """A stream in windows: of each key, or, after ``window_all``, of all records.
+    """A stream divided into windows, per key or, after ``window_all``, over all records.
 
-    Functions of a stream without keys get no key. Results have the timestamp of the window's end.
+    Functions of a stream without keys receive no key. Results have the timestamp of the window's
+    end.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class WindowedStream(PyFlinkNames, Generic[S_co]):
         self._evictor: Evictor | None = None
 
     def trigger(self, trigger: Trigger) -> Self:
-        """Say when windows speak."""
+        """Set the trigger, which decides when windows fire."""
         if not isinstance(trigger, Trigger):
             raise ConfigurationError(f"trigger needs a Trigger, not {type(trigger).__name__}")
         if self._assigner.merges and not trigger.can_merge():
@@ -82,14 +83,17 @@ class WindowedStream(PyFlinkNames, Generic[S_co]):
         return self
 
     def evictor(self, evictor: Evictor) -> Self:
-        """Say which records leave a window when it speaks, which then keeps all of them."""
+        """Set the evictor, which removes records when a window fires.
+
+        A window with an evictor keeps all its records, even if it reduces or aggregates.
+        """
         if not isinstance(evictor, Evictor):
             raise ConfigurationError(f"evictor needs an Evictor, not {type(evictor).__name__}")
         self._evictor = evictor
         return self
 
     def allowed_lateness(self, time_ms: int | Time) -> Self:
-        """Keep windows of event time so long after their end; each late record fires them again."""
+        """Keep event-time windows this long after their end; each late record fires them again."""
         lateness_ms = span_ms("allowed_lateness", time_ms)
         if lateness_ms < 0:
             raise ConfigurationError(f"allowed_lateness is {lateness_ms} ms: choose 0 or more")
@@ -109,7 +113,10 @@ class WindowedStream(PyFlinkNames, Generic[S_co]):
         window_function: Any = None,
         output_type: TypeInformation | None = None,
     ) -> S_co:
-        """Combine the records of a window, two at a time; the window function gets the result."""
+        """Reduce the records of a window pairwise to one record.
+
+        The window function receives the result.
+        """
         contents = ReducedContents(reduce_function)
         return self._windows("Reduce", contents, window_function, output_type)
 
@@ -120,8 +127,11 @@ class WindowedStream(PyFlinkNames, Generic[S_co]):
         accumulator_type: TypeInformation | None = None,
         output_type: TypeInformation | None = None,
     ) -> S_co:
-        """Fold the records of a window; the window function gets the result, else it is emitted.
-        Accumulators are what ``accumulator_type`` says behind each record."""
+        """Fold the records of a window into an accumulator.
+
+        The window function receives the result; without one the result is emitted. Accumulators are
+        converted to ``accumulator_type`` after each record.
+        """
         contents = AggregatedContents(
             aggregate_function,
             merges=self._assigner.merges,
@@ -132,11 +142,11 @@ class WindowedStream(PyFlinkNames, Generic[S_co]):
     def process(
         self, process_window_function: Any, output_type: TypeInformation | None = None
     ) -> S_co:
-        """Call ``function(key, context, elements)``, or a ProcessWindowFunction, for a window."""
+        """Call ``function(key, context, elements)`` or a ProcessWindowFunction for each window."""
         return self._windows("Process", ElementContents(), process_window_function, output_type)
 
     def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> S_co:
-        """Call ``function(key, window, elements)``, or a WindowFunction, for a window."""
+        """Call ``function(key, window, elements)`` or a WindowFunction for each window."""
         return self._windows("Apply", ElementContents(), window_function, output_type, "apply")
 
     def _windows(
