@@ -1,8 +1,8 @@
 """Arrow and Parquet files as sources. Needs ``flinknet[arrow]``.
 
 A source's unit of work is a whole file, or a part of one: a row group of a Parquet file, a record
-batch of an Arrow IPC file. Units are dealt out round robin in the order of the sorted file names,
-so every subtask knows its share without asking anyone.
+batch of an Arrow IPC file. Units are distributed round robin in the order of the sorted file names,
+so every subtask computes its share on its own.
 """
 
 from __future__ import annotations
@@ -35,30 +35,32 @@ if TYPE_CHECKING:
 __all__ = ["FileSource", "require_pyarrow"]
 
 SOURCE_BATCH_ROWS = 4096
-"""Rows of which the columns are decoded at a time, where rows are wanted as tuples or dicts."""
+"""Number of rows decoded at a time for records that are tuples or dicts."""
 
 SOURCE_RECORD_BATCH_ROWS = 32_768
-"""Rows of a record batch: as long, because none becomes a Python object."""
+"""Maximum number of rows in a record batch; larger, because rows do not become Python objects."""
 
 
 class FileSource(Source):
-    """The rows of Parquet and Arrow IPC files; ``for_record_stream_format`` reads other ones.
+    """The rows of Parquet and Arrow IPC files; ``for_record_stream_format`` reads other formats.
 
-    ``path`` is a file, a directory (with everything below it that has a known suffix and in whose
-    path below it no name starts with "_" or "."), or a sequence of these; each of them may be a URL
-    (``locations.py``). It is looked up when the source is made, so that every subtask sees the same
-    files, and must be readable under the same path by every worker.
+    ``path`` is a file, a directory, or a sequence of these; each may be a URL (``locations.py``). A
+    directory stands for all files below it that have a known suffix, except paths in which a name
+    starts with "_" or ".". The path is resolved when the source is made, so that every subtask sees
+    the same files. Every worker must be able to read them under the same path.
 
     Records are tuples of ``columns`` in that order (None: all, as in the first file), dicts, or
-    with ``records="batch"`` Arrow record batches of at most ``SOURCE_RECORD_BATCH_ROWS`` rows, each
-    of which counts as one record. Columns are found by their names. A file that has other ones than
-    the first, or other types, is refused; whole numbers and floats of another size, and times of
-    another unit, are the same type if no value is lost. A value that Python has none for, such as a
-    date after the year 9999, is refused, too, but in a batch.
+    with ``records="batch"`` Arrow record batches. A record batch has at most
+    ``SOURCE_RECORD_BATCH_ROWS`` rows and counts as one record.
 
-    ``split`` names the units that are dealt out to the subtasks; by default files
-    if there are enough for all of them, else parts. The rows of a unit keep their order, and so do
-    the units of a subtask.
+    Columns are found by name. A file with other columns or types than the first is rejected.
+    Integers and floats of another size, and times in another unit, are the same type if no value is
+    lost. A value that Python cannot represent, such as a date after the year 9999, is also
+    rejected, except in record batches.
+
+    ``split`` sets the unit that is distributed to the subtasks. By default the units are files if
+    there are enough for all subtasks, otherwise parts. The rows of a unit keep their order, and so
+    do the units of a subtask.
     """
 
     replayable = True
@@ -90,7 +92,10 @@ class FileSource(Source):
 
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
-        """Return what builds a source of such files (PyFlink's way to say ``TextFileSource``)."""
+        """Return a builder for a source of files in this format.
+
+        This is PyFlink's way to make a ``TextFileSource``.
+        """
         return FileSourceBuilder(stream_format, paths)
 
     def batches(self, context: RuntimeContext) -> Batches:
@@ -99,8 +104,11 @@ class FileSource(Source):
     def read_share(
         self, context: RuntimeContext, *, stamp: Callable[[], Any] | None = None
     ) -> Reading:
-        """Read what is the subtask's, a batch at a time. The tuples of one end in what ``stamp``
-        returned for it."""
+        """Read the subtask's share in batches.
+
+        If ``stamp`` is given, each batch calls it once, and its result is appended to the batch's
+        tuples.
+        """
         require_pyarrow(context.operator_name)
         whole_files = self._split == "file" or (
             self._split is None and len(self.files) >= context.parallelism
@@ -130,7 +138,7 @@ class FileSource(Source):
     def _rows(
         self, batch: pyarrow.RecordBatch, stamp: Callable[[], Any] | None, place: _Place
     ) -> Iterator[list[Any]]:
-        """Yield a few rows at a time: by the next ones, the memory of the last is there again."""
+        """Yield a few rows at a time, so that the memory of one chunk is free again by the next."""
         has_fine = any(getattr(kind, "unit", None) == "ns" for kind in batch.schema.types)
         for start in range(0, batch.num_rows, BATCH_RECORDS):
             rows = batch.slice(start, BATCH_RECORDS)
@@ -152,7 +160,7 @@ class FileSource(Source):
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a batch of a unit begins."""
+    """The position where a batch of a unit begins."""
 
     file: Location
     part: int | None
@@ -161,7 +169,7 @@ class _Place:
     def unreadable(
         self, rows: pyarrow.RecordBatch, start: int, error: Exception
     ) -> UnreadableError:
-        """Return an error that names the value among these rows for which Python has none."""
+        """Return an error that names the value in these rows that Python cannot represent."""
         within = "" if self.part is None else f" of part {self.part + 1}"
         for number, name in enumerate(rows.schema.names):
             column = rows.column(number)
@@ -197,7 +205,7 @@ def require_pyarrow(operator: str) -> None:
 
 
 def _values(column: pyarrow.Array) -> Iterable[Any]:
-    """Return Python's values; those of a dictionary are made once."""
+    """Return the Python values of a column; a dictionary's values are converted once."""
     import pyarrow
 
     if not isinstance(column, pyarrow.DictionaryArray):
@@ -212,8 +220,11 @@ def _values(column: pyarrow.Array) -> Iterable[Any]:
 
 
 def _in_microseconds(rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
-    """Return the rows with times that Python has: those in nanoseconds would be of pandas' types,
-    where that is installed. pyarrow.ArrowInvalid if one has a part of a microsecond."""
+    """Return the rows with nanosecond times cast to microseconds.
+
+    Otherwise pyarrow would return nanosecond times as pandas types where pandas is installed.
+    Raises pyarrow.ArrowInvalid if a time has a fraction of a microsecond.
+    """
     import pyarrow
 
     fine = {

@@ -1,5 +1,4 @@
-"""Whole files of Arrow columns, and the parts of them: how they are read, and that they have the
-same columns."""
+"""Reading of files of Arrow columns, or parts of them, with consistent columns."""
 
 from __future__ import annotations
 
@@ -22,15 +21,17 @@ PARQUET = (".parquet",)
 ARROW = (".arrow", ".feather", ".ipc")
 
 DICTIONARY_BYTES_MAX = 16 * 1024
-"""In the file, of a column's texts: with so few of them, rows that have the same text share it."""
+"""Maximum size in the file of a string column's dictionary, for rows to share their strings."""
 
 _PROBE_BYTES = 64 * 1024
-"""Read at a time of a column of which the metadata is to be checked: pages are not larger as a
-rule, and a remote file is not read twice."""
+"""Read size for the check of a column's metadata.
+
+Pages are usually no larger, and a remote file is not read twice.
+"""
 
 
 def parts_of(file: Location) -> int:
-    """Return how many parts a file has: row groups, or record batches."""
+    """Return the number of a file's parts: row groups, or record batches."""
     import pyarrow
     import pyarrow.parquet
 
@@ -57,9 +58,12 @@ class UnitReader:
         same_types: bool,
         shares: bool,
     ) -> None:
-        """``columns`` are those that are read, None for all. ``unique_names`` is whether no two may
-        have the same; ``same_types`` whether batches have the types of the first file; ``shares``
-        whether columns with few texts may come as dictionaries."""
+        """Create a reader.
+
+        ``columns`` are the columns to read; None means all. ``unique_names`` rejects files with
+        equal column names. ``same_types`` casts batches to the types of the first file. ``shares``
+        allows string columns with few distinct values to be read as dictionaries.
+        """
         self._first = first
         self._columns = columns
         self._rows_max = rows_max
@@ -69,7 +73,7 @@ class UnitReader:
         self._expected: pyarrow.Schema | None = None
 
     def read(self, file: Location, part: int | None) -> Iterator[pyarrow.RecordBatch]:
-        """Read one unit: a part of the file, or all of it if ``part`` is None."""
+        """Read one unit: a part of the file, or the whole file if ``part`` is None."""
         with naming(file):
             if self._expected is None:
                 self._expected = self._schema_of(self._first)
@@ -81,7 +85,7 @@ class UnitReader:
                 row += batch.num_rows
 
     def _schema_of(self, file: Location) -> pyarrow.Schema:
-        """Return the first file's schema, of the columns that are read."""
+        """Return the first file's schema, limited to the columns to read."""
         import pyarrow
         import pyarrow.parquet
 
@@ -127,9 +131,9 @@ class UnitReader:
                     yield chosen.slice(start, self._rows_max)
 
     def _names_in(self, file: Location, schema: pyarrow.Schema) -> list[str] | None:
-        """Return the names of the columns to read, or None for all as they stand in the file.
+        """Return the names of the columns to read; None for all, in the order of the file.
 
-        UnreadableError names both files if this one has not the columns of the first one.
+        UnreadableError names both files if this one lacks columns of the first.
         """
         expected = self._expected
         assert expected is not None, "the first file has been looked at"
@@ -202,7 +206,7 @@ def _opened(file: Location) -> Any:
 def _columns_with_few_texts(
     opened: Any, metadata: pyarrow.parquet.FileMetaData, groups: list[int]
 ) -> list[str]:
-    """Return the columns of text of which each of the row groups has a small dictionary."""
+    """Return the string columns that have a small dictionary in each of the row groups."""
     import pyarrow.parquet
 
     columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
@@ -213,8 +217,8 @@ def _columns_with_few_texts(
     }
     if not texts:
         return []
-    # The metadata of a column that is damaged or encrypted aborts the process when pyarrow is asked
-    # for it. Its reader raises for such a column, so one row of each is read first.
+    # pyarrow aborts the process when asked for the metadata of a damaged or encrypted column. Its
+    # reader raises an exception for such a column, so one row of each column is read first.
     with pyarrow.parquet.ParquetFile(
         opened, metadata=metadata, buffer_size=_PROBE_BYTES
     ) as parquet:

@@ -1,6 +1,6 @@
-"""What a job may do with the files that are committed in its output: add to them, or remove them.
+"""Rules for the committed files of an output: which a job may add to, and which it removes.
 
-The same in a directory (``part_files.py``) and in a store (``remote_output.py``).
+The same rules apply to a directory (``part_files.py``) and a store (``remote_output.py``).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ WITHDRAWN = (
     "%s: removed %d files that subtask %d had committed with checkpoints behind checkpoint %d, "
     "from which the job goes on: their records come again"
 )
-"""The log line: the place, the number of files, the subtask and the checkpoint."""
+"""Log message: the location, the number of files, the subtask and the checkpoint."""
 
 
 def is_behind(part: CommittedPart, job_id: str, checkpoint_id: int, index: int) -> bool:
-    """Whether a subtask of a job has committed the file with a checkpoint later than this one."""
+    """Return whether this subtask committed the file with a later checkpoint than this one."""
     return (part.job_id, part.subtask) == (job_id, index) and part.checkpoint_id > checkpoint_id
 
 
@@ -34,11 +34,11 @@ def check_may_add(
     *,
     may_repeat: bool,
 ) -> None:
-    """Raise ConfigurationError if a job must not add its files to those that were ``found``.
+    """Raise ConfigurationError if a job must not add its files to the files in ``found``.
 
-    A job that begins wants a place without files of other jobs. One that continues another job
-    leaves the files of that one alone, and is refused if there are some of later checkpoints than
-    the ``restored`` one, unless it ``may_repeat`` their records.
+    A new job requires a location without files of other jobs. A job that continues another job
+    leaves that job's files alone. It is rejected if some of them belong to checkpoints later than
+    ``restored``, unless it ``may_repeat`` their records.
     """
     if restored is None:
         for name in found:

@@ -1,8 +1,9 @@
-"""Compressed files, read as the text that was compressed.
+"""Reading of compressed files as decompressed bytes.
 
-A compressed file may have several members, one behind the other (``cat a.gz b.gz``, pbzip2).
-Python's readers of bz2 and xz take a damaged member behind the first one for the end of the file,
-and leave out the rest; here each byte belongs to a member, or the file is refused.
+A compressed file may have several members, one after the other (``cat a.gz b.gz``, pbzip2).
+Python's readers of bz2 and xz treat a damaged member after the first as the end of the file and
+drop the rest. This module requires that each byte belongs to a member; otherwise it rejects the
+file.
 """
 
 from __future__ import annotations
@@ -25,17 +26,20 @@ if TYPE_CHECKING:
 __all__ = ["UNSUPPORTED", "kind_of", "open_decompressed", "suffix_of"]
 
 READ_BYTES = 64 * 1024
-"""Compressed bytes that are read at a time: a few of the disk's own reads."""
+"""Number of compressed bytes read at a time: a few of the disk's own reads."""
 
 UNSUPPORTED = (".zip", ".lz4", ".sz", ".snappy", ".br", ".lzo", ".z", ".7z", ".deflate")
 """Suffixes of compressed files that no source can read."""
 
 
 class _Members(io.RawIOBase):
-    """The content of all members of a compressed file, one after the other."""
+    """The contents of all members of a compressed file, one after the other."""
 
     def __init__(self, opened: BinaryIO, member: Callable[[], Any], padding: bytes = b"") -> None:
-        """``member`` makes a decompressor of one member; ``padding`` may stand between two."""
+        """Read members from ``opened``.
+
+        ``member`` makes a decompressor for one member. ``padding`` bytes may separate members.
+        """
         self._opened = opened
         self._new_member = member
         self._member = member()
@@ -51,7 +55,7 @@ class _Members(io.RawIOBase):
         return len(data)
 
     def _next(self, size: int) -> bytes:
-        """Return at most ``size`` bytes; none at the end of the last member."""
+        """Return at most ``size`` bytes; an empty string at the end of the last member."""
         while True:
             read = b""
             if self._member.eof:
@@ -98,12 +102,12 @@ DECOMPRESSED: dict[str, Callable[[BinaryIO], Any]] = {
 
 
 def suffix_of(name: str) -> str:
-    """Return a file's last suffix in small letters: ``.CSV`` is ``.csv``."""
+    """Return a file's last suffix in lower case: ``.CSV`` becomes ``.csv``."""
     return PurePosixPath(name).suffix.lower()
 
 
 def kind_of(file: Location) -> str:
-    """Return the suffix that stands for the content, before that of a compression."""
+    """Return the suffix for the content, which precedes the suffix of a compression."""
     suffix = suffix_of(file.name)
     if suffix in DECOMPRESSED or suffix in UNSUPPORTED:
         return suffix_of(PurePosixPath(file.name).stem)
@@ -112,9 +116,9 @@ def kind_of(file: Location) -> str:
 
 @contextmanager
 def open_decompressed(file: Location) -> Iterator[BinaryIO]:
-    """Open a file to be read, decompressed if its suffix says so.
+    """Open a file for reading, decompressed according to its suffix.
 
-    Reading it raises EOFError, OSError or an error of the decompressor if the file is damaged.
+    Reading raises EOFError, OSError or an error of the decompressor if the file is damaged.
     """
     suffix = suffix_of(file.name)
     if suffix in UNSUPPORTED:

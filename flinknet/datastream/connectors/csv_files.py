@@ -1,8 +1,8 @@
 """CSV files as a source.
 
-Rows are read and converted a batch at a time, column by column. The line of a value is looked up
-only when it cannot be converted: a batch begins behind a line that is known, and a row takes one
-line and as many more as its values have line breaks.
+Rows are read and converted in batches, column by column. The line number of a value is computed
+only if its conversion fails. The line where a batch begins is known, and a row takes one line plus
+the line breaks in its values.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ NUMBERS = (int, float, Decimal)
 class CsvSource(LineSource):
     """The rows of CSV files, as tuples or as dicts.
 
-    Without ``columns`` the first line of each file names them: the files may have them in any
-    order, and records have the order of the first file; a file with other names is refused. With
-    ``columns`` there is no such line. ``types`` names the functions that make values of the texts
-    of columns, ``{"delay": int}``; other columns stay text. A value that has no exact conversion is
-    refused, with file, line and column: ``int``, ``float`` and ``Decimal`` take digits as other
-    readers do, and ``bool`` takes true, false, 1 and 0. An empty line between rows is no row.
+    Without ``columns``, the first line of each file names its columns. Files may order them
+    differently, and records use the order of the first file. A file with other names is rejected.
+    With ``columns``, files have no such line.
+
+    ``types`` maps columns to functions that convert their strings, as in ``{"delay": int}``; other
+    columns stay strings. A value without an exact conversion is rejected, with its file, line and
+    column. ``int``, ``float`` and ``Decimal`` accept only the digits that other readers accept, and
+    ``bool`` accepts true, false, 1 and 0. Empty lines between rows are ignored.
     """
 
     suffixes = (".csv",)
@@ -59,7 +61,7 @@ class CsvSource(LineSource):
         self._records = records
         self._delimiter = delimiter
         self._reference: tuple[Location, list[str]] | None = None
-        """The first file with a header, and its columns, once they have been read."""
+        """The first file with a header, and its columns; None until it was read."""
         if self._columns is not None and (problem := self._problem_with(self._columns)):
             raise ConfigurationError(f"columns of a CSV source: {problem}")
 
@@ -101,7 +103,7 @@ class CsvSource(LineSource):
         return [dict(zip(ordered, row, strict=True)) for row in values]
 
     def _header_of(self, file: Location, rows: Iterator[list[str]]) -> list[str]:
-        """Return the columns that the file names, or none if there is nothing in it."""
+        """Return the column names in the file's header, or an empty list if the file is empty."""
         try:
             names = next((row for row in rows if row), [])
         except (csv.Error, ValueError) as error:
@@ -124,7 +126,7 @@ class CsvSource(LineSource):
         return None
 
     def _order_of(self, file: Location, names: list[str]) -> list[int] | None:
-        """Return where the first file's columns stand in this one, or None for the same places."""
+        """Return where the first file's columns are in this file; None for the same order."""
         if self._columns is not None:
             return None
         if self._reference is None:
@@ -150,7 +152,7 @@ class CsvSource(LineSource):
 
 
 class _Rows:
-    """Rows of a file that were read together, and where they stand."""
+    """A batch of rows of a file, and the line where it begins."""
 
     def __init__(
         self, file: Location, names: list[str], behind: int, batch: list[list[str]]
@@ -161,7 +163,7 @@ class _Rows:
         self._batch = batch
 
     def rows(self) -> list[list[str]]:
-        """Return the rows without empty lines; UnreadableError if one has too few values."""
+        """Return the rows without empty lines; UnreadableError for a wrong number of values."""
         width = len(self.names)
         widths = set(map(len, self._batch))
         if widths == {width}:
@@ -184,7 +186,7 @@ class _Rows:
     def converted(
         self, name: str, texts: Sequence[str], make: Callable[[str], Any]
     ) -> Sequence[Any]:
-        """Make values of the texts of a column; UnreadableError names the one that has none."""
+        """Convert the strings of a column; UnreadableError names a value that fails."""
         try:
             return _values_of(texts, make)
         except Exception as cause:
@@ -209,7 +211,7 @@ class _Rows:
 
 
 def _lines(row: list[str]) -> int:
-    """Return how many lines a row takes in its file."""
+    """Return the number of lines that a row takes in its file."""
     return 1 + sum(value.count("\n") + value.count("\r") - value.count("\r\n") for value in row)
 
 
@@ -236,7 +238,7 @@ def _truth(text: str) -> bool:
 
 
 def _require_finite(texts: Sequence[str], values: list[float]) -> None:
-    """Refuse a number that is too large for a float: only a text that says so is infinite."""
+    """Reject a number too large for a float; a text such as "inf" may be infinite."""
     for text, value in zip(texts, values, strict=True):
         if isinf(value) and any(map(str.isdigit, text)):
             raise ValueError(f"no float holds the number {text}")

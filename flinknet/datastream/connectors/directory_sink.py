@@ -1,5 +1,4 @@
-"""What sinks of files have in common: a file for each subtask, or for each of its checkpoints, and
-when readers see it."""
+"""Base of the file sinks: one file per subtask or per subtask and checkpoint."""
 
 from __future__ import annotations
 
@@ -25,22 +24,22 @@ __all__ = ["DirectorySink"]
 
 
 class DirectorySink(CheckpointedSink, WithdrawableOutput):
-    """Writes files below ``path``, ``part-00002-of-00004-JOB....``, which may be a URL.
+    """Writes files below ``path``, ``part-00002-of-00004-JOB....``; the path may be a URL.
 
-    When every subtask of the job has finished, the directory's content is replaced as a whole by
-    the new files: readers see the result before or the new one, and a job that failed, or was
-    killed at any moment, changes nothing (``output_directory.py``). In the directory there may be
-    nothing but such results, else it is a ConfigurationError; the directory above it must be
-    writable, as the new one is made beside it.
+    When every subtask of the job has finished, the new files replace the directory's content as a
+    whole. Readers see the previous result or the new one. A job that fails or is killed at any
+    moment changes nothing (``output_directory.py``). The directory may hold only such results;
+    otherwise opening it raises ConfigurationError. The parent directory must be writable, because
+    the new directory is created beside the old one.
 
-    In a job with checkpoints a subtask writes a file for each of them, if there is something in it,
-    and that becomes visible when the checkpoint is complete (``part_files.py``): readers see each
-    record once, whatever was killed. If the newest checkpoint is lost, the files of the checkpoints
-    behind the one that the job goes on from are removed, and written again. A new job wants an
-    empty directory then.
+    In a job with checkpoints, a subtask writes a file for each checkpoint that has records for it.
+    The file becomes visible when the checkpoint is complete (``part_files.py``). Readers see each
+    record once, even after failures. If the newest checkpoint is lost, the files of later
+    checkpoints than the resumed one are removed and written again. A new job requires an empty
+    directory in this mode.
 
-    What is otherwise at a URL stands in ``remote_output.py``. Each sink of a job has a directory of
-    its own: ``union`` the streams that shall be one result.
+    ``remote_output.py`` describes the differences for URLs. Each sink of a job needs a directory of
+    its own; use ``union`` for streams that form one result.
     """
 
     takes_whole_batches = False
@@ -52,34 +51,36 @@ class DirectorySink(CheckpointedSink, WithdrawableOutput):
         self._staged: StagedOutput | None = None
         self._parts: PartOutput | None = None
         self._number = 0
-        """Of the file that is written at present, or next."""
+        """Number of the current file, or of the next one."""
         self._is_begun = False
         self._ended: list[str] = []
-        """Files that are complete, and that nobody has been told of."""
+        """Complete files that have not been reported to the runtime yet."""
         self._is_prepared = False
 
     @abstractmethod
     def end_file(self, *, is_last: bool) -> None:
-        """Write what is left, and close the present file, if there is one, with ``file_ended``.
-        The last one of a job without checkpoints may be made for it."""
+        """Write buffered records, and close the current file, if any, with ``file_ended``.
+
+        If ``is_last``, in a job without checkpoints, the subclass may create an empty file.
+        """
 
     @abstractmethod
     def abandon_file(self) -> None:
-        """Close the present file, if there is one; it will be removed."""
+        """Close the current file, if any; it will be removed."""
 
     def begin_file(self) -> Path:
-        """Return where the subclass is to write the next file."""
+        """Return the path of the next file, for the subclass to write."""
         self._is_begun = True
         return self._output.writable(self._present_name())
 
     def file_ended(self) -> None:
-        """The present file is complete and closed."""
+        """Record that the current file is complete and closed."""
         self._ended.append(self._present_name())
         self._number += 1
         self._is_begun = False
 
     def exclusive_output(self) -> str:
-        """Return the directory: subtasks of two sinks would call their files the same."""
+        """Return the directory, since two sinks would use the same file names in it."""
         location = self._location
         return str(location if isinstance(location, RemoteLocation) else location.resolve())
 
@@ -99,42 +100,48 @@ class DirectorySink(CheckpointedSink, WithdrawableOutput):
             raise ConfigurationError(f'sink "{runtime_context.operator_name}": {error}') from error
 
     def finish(self) -> None:
-        if self._staged is not None:  # Otherwise what is gathered is for the last part.
+        # With checkpoints, the buffered records belong to the last part.
+        if self._staged is not None:
             self.end_file(is_last=True)
 
     async def prepare_commit(self) -> list[str]:
-        """Return the names of this subtask's files: none if it had nothing to write."""
+        """Return the names of this subtask's files; an empty list if it wrote none."""
         await asyncio.to_thread(self._output.persist, list(self._ended))
         self._is_prepared = True
         return self._ended
 
     def roll(self) -> list[str]:
-        """End the present file, if there is something in it, and return the names of all that were
-        ended since the last call."""
+        """End the current file, if it has records.
+
+        Returns the names of all files that ended since the last call.
+        """
         if self._parts is not None:
             self.end_file(is_last=False)
         ended, self._ended = self._ended, []
         return ended
 
     def persist(self, committables: list[str]) -> None:
-        """Have files survive a loss of power."""
+        """Flush files to disk, so that they survive a power failure."""
         self._part_output().persist(committables)
 
     def publish(self, checkpoint_id: int, committables: list[str]) -> None:
-        """Let readers see files."""
+        """Make files visible to readers."""
         self._part_output().publish(checkpoint_id, committables)
 
     def withdraw_after(self, checkpoint_id: int) -> None:
-        """Remove the files that readers have seen with later checkpoints."""
+        """Remove the files that became visible with later checkpoints."""
         self._part_output().withdraw_after(checkpoint_id, self._subtask[0])
 
     def discard(self, kept: Collection[str], is_own: Callable[[int], bool]) -> None:
-        """Remove what earlier attempts have prepared in vain."""
+        """Remove prepared files of earlier attempts that will not be committed."""
         self._part_output().discard(kept, is_own)
 
     def create_committer(self, context: CommitContext) -> Committer:
-        """Make what replaces the directory's content, or removes what was to replace it; with
-        checkpoints, what removes the files that were written in vain."""
+        """Create the committer of the job.
+
+        It replaces the directory's content, or removes the staged files. With checkpoints, it
+        removes the files that no checkpoint committed.
+        """
         if context.checkpointed:
             return PartCommitter(self._parts_of(context.job_id, context.attempt))
         return DirectoryCommitter(self._staged_of(context.job_id, context.attempt))
@@ -179,7 +186,7 @@ class DirectorySink(CheckpointedSink, WithdrawableOutput):
 
 
 class PartCommitter(Committer):
-    """Clears up after a job whose files were committed with its checkpoints."""
+    """Cleans up after a job that committed its files with its checkpoints."""
 
     def __init__(self, parts: PartOutput) -> None:
         self._parts = parts
@@ -189,7 +196,7 @@ class PartCommitter(Committer):
         self._parts.finish()
 
     def abort(self) -> None:
-        """What is prepared may be part of a checkpoint: who goes on from that decides."""
+        """Do nothing: prepared files may be part of a checkpoint, and a resumed job decides."""
 
 
 class DirectoryCommitter(Committer):
@@ -199,11 +206,11 @@ class DirectoryCommitter(Committer):
         self._output = output
 
     def commit(self, committables: list[list[str]]) -> None:
-        """Let the files become the content of the directory."""
+        """Make the files the content of the directory."""
         self._output.commit(_all_of(committables))
 
     def abort(self) -> None:
-        """Remove what the subtasks have written."""
+        """Remove the files that the subtasks have written."""
         self._output.abort()
 
 

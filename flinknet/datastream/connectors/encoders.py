@@ -1,4 +1,4 @@
-"""How records become the bytes of a file of lines: text, JSON, CSV."""
+"""Encoders from records to the bytes of a file of lines: text, JSON, CSV."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class Encoder(ABC):
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """Return the one that writes ``str(record)`` of each record, as a line."""
+        """Return an encoder that writes ``str(record)`` as a line."""
         return TextEncoder(charset_name)
 
     def header(self) -> bytes:
-        """Return what each file begins with."""
+        """Return the bytes at the beginning of each file."""
         return b""
 
     @abstractmethod
     def encode(self, records: list[Any]) -> bytes:
-        """Return the bytes of these records; ValueError or TypeError if one has none."""
+        """Return the bytes of the records; ValueError or TypeError if one cannot be encoded."""
 
 
 class _Characters:
-    """A character encoding whose byte-order mark, if it has one, stands once in a file."""
+    """A character encoding that writes its byte-order mark, if any, once per file."""
 
     def __init__(self, encoding: str) -> None:
         try:
@@ -47,40 +47,43 @@ class _Characters:
         self._encoding = encoding
 
     def encode(self, text: str) -> bytes:
-        """Return the bytes of a text behind the mark."""
+        """Return the bytes of a text, without the byte-order mark."""
         return text.encode(self._encoding)[len(self.mark) :]
 
 
 class TextEncoder(Encoder):
-    """A line for each record, as ``str`` says it: one with a line break in it becomes several."""
+    """Writes a line for each record, by ``str``; line breaks in it make several lines."""
 
     def __init__(self, encoding: str = "utf-8") -> None:
         self._characters = _Characters(encoding)
 
     def header(self) -> bytes:
-        """As ``Encoder.header``: the byte-order mark, if the encoding has one."""
+        """See ``Encoder.header``; returns the byte-order mark, if the encoding has one."""
         return self._characters.mark
 
     def encode(self, records: list[Any]) -> bytes:
-        """As ``Encoder.encode``."""
+        """See ``Encoder.encode``."""
         return self._characters.encode("".join(f"{record}\n" for record in records))
 
 
 class JsonLinesEncoder(Encoder):
-    """A JSON value in a line for each record. ``default`` returns something that JSON has for what
-    it does not have, as for ``json.dumps``; NaN and infinity are a ValueError."""
+    """Writes a line of JSON for each record.
+
+    ``default`` converts objects without a JSON form, as in ``json.dumps``. NaN and infinity raise
+    ValueError.
+    """
 
     def __init__(self, default: Callable[[Any], Any] | None = None) -> None:
         self._encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=default)
 
     def encode(self, records: list[Any]) -> bytes:
-        """As ``Encoder.encode``."""
+        """See ``Encoder.encode``."""
         encode = self._encoder.encode
         return "".join(f"{encode(record)}\n" for record in records).encode()
 
 
 class _Nothing:
-    """Is written without quotes where all texts are quoted, since it could be a number."""
+    """An empty field that csv takes for a number, so that it is not quoted among quoted texts."""
 
     def __str__(self) -> str:
         return ""
@@ -112,12 +115,12 @@ def _needs_quotes(text: str) -> bool:
 
 
 class CsvEncoder(Encoder):
-    """A row for each record, a tuple with one value per column or a dict with all of them. With
-    ``header`` each file begins with the names of the columns.
+    """Writes a CSV row for each record: a tuple with one value per column, or a dict.
 
-    Values are written as ``str`` says them, None as nothing and an empty text as ``""``, so that
-    readers that tell them apart can do so. A text that would be read back as another is quoted.
-    ValueError for bytes, which have no text, and for a text that is too long to be read.
+    With ``header``, each file begins with the names of the columns. Values are written by ``str``.
+    None is written as an empty field and an empty string as ``""``, so that readers can distinguish
+    them. A text is quoted if it would otherwise be read back differently. Raises ValueError for
+    bytes, which have no text, and for a text that is too long to be read.
     """
 
     def __init__(
@@ -141,12 +144,12 @@ class CsvEncoder(Encoder):
         self._characters = _Characters(encoding)
 
     def header(self) -> bytes:
-        """As ``Encoder.header``: with the byte-order mark, if the encoding has one."""
+        """See ``Encoder.header``; includes the byte-order mark, if the encoding has one."""
         names = self._rows([self._columns]) if self._has_header else ""
         return self._characters.mark + self._characters.encode(names)
 
     def encode(self, records: list[Any]) -> bytes:
-        """As ``Encoder.encode``."""
+        """See ``Encoder.encode``."""
         return self._characters.encode(self._rows([self._values_of(one) for one in records]))
 
     def _rows(self, rows: list[Sequence[Any]]) -> str:
@@ -154,11 +157,11 @@ class CsvEncoder(Encoder):
         return "".join(map(self._carefully, rows)) if self._is_doubtful(text) else text
 
     def _is_doubtful(self, text: str) -> bool:
-        """Whether rows may have a value that is not read back as it was.
+        """Return whether the rows may contain a value that would be read back differently.
 
-        They may if they have an empty value, which was None or "", a carriage return, which csv
-        quotes from Python 3.11.9 on, a byte-order mark, or what ``str`` makes of bytes. To look for
-        this in the text is quicker than to look at each value.
+        Such values are an empty field (None or ""), a carriage return (csv quotes it since Python
+        3.11.9), a byte-order mark, and the ``str`` of bytes. Searching the whole text is faster
+        than checking each value.
         """
         if "\r" in text or BYTE_ORDER_MARK in text or len(text) > FIELD_CHARACTERS_MAX:
             return True

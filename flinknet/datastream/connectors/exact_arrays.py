@@ -1,15 +1,16 @@
-"""Arrow arrays that hold exactly the values they are made of.
+"""Conversion of Python values to Arrow arrays without loss.
 
-Theory of operation. ``pyarrow.array(values, type)`` cuts a value that the type cannot hold: 1.9 to
-1, a date and time to a date, a dict to the members of a struct. So values become an array of the
-type that pyarrow finds in them, which holds them exactly unless it mixes kinds of times, or texts
-and bytes, or is nested. That array is cast, which Arrow checks, and cast back, which must give the
-same array again. All of this runs over whole columns, in C++. Only a column that fails, is nested,
-or holds unusual values is compared value by value with the values that Python reads back: this
-comparison decides, and finds the value to name.
+``pyarrow.array(values, type)`` truncates a value that the type cannot hold: 1.9 to 1, a date and
+time to a date, a dict to the fields of a struct. So the values first become an array of the type
+that pyarrow infers. That array is exact unless it mixes kinds of times, or strings and bytes, or is
+nested. Then it is cast, which Arrow checks, and cast back, which must give the same array again.
+All of this runs over whole columns, in C++.
+
+Only a column that fails, is nested, or holds unusual values is compared value by value with the
+values that Python reads back. This comparison decides, and finds the value to name in the error.
 
 A float may be rounded to ``float`` (32 bits) or ``halffloat``, because a program that declares the
-type asks for that; it may not become infinite.
+type asks for it. It must not become infinite.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ REMEDY = "convert the value first, or give the column another type"
 
 
 class InexactError(ValueError):
-    """A value that its type cannot hold; ``index`` is its place in the column."""
+    """A value that its type cannot hold; ``index`` is its position in the column."""
 
     def __init__(self, index: int, value: Any, kind: pyarrow.DataType, reason: str) -> None:
         shown = text_of(repr(value), 200)
@@ -40,8 +41,10 @@ class InexactError(ValueError):
 
 
 def exact_array(values: Sequence[Any], kind: pyarrow.DataType | None) -> pyarrow.Array:
-    """Return an array of the type, of that of the values if there is none; InexactError if a value
-    would be another one in it."""
+    """Return an exact array of a type; None stands for the type that pyarrow infers.
+
+    Raises InexactError if the type would change a value.
+    """
     import pyarrow
 
     try:
@@ -56,12 +59,12 @@ def exact_array(values: Sequence[Any], kind: pyarrow.DataType | None) -> pyarrow
         try:
             return cast_exactly(natural, kind)
         except InexactError:
-            pass  # compared below: a value is named as the program wrote it
+            pass  # compared below, to report the value as the program wrote it
     return _compared(values, kind)
 
 
 def cast_exactly(array: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
-    """Return the array in another type; InexactError if a value would be another one in it."""
+    """Return the array cast to another type; InexactError if the cast would change a value."""
     import pyarrow
 
     if array.type.equals(kind):
@@ -77,7 +80,7 @@ def cast_exactly(array: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
 
 
 def _cast_back(array: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array | None:
-    """Return the array cast to the type and back; None if it cannot be cast without loss."""
+    """Return the array cast to the type and back; None if the cast loses information."""
     import pyarrow
     import pyarrow.compute
 
@@ -113,7 +116,7 @@ def _is_same(back: pyarrow.Array, array: pyarrow.Array) -> bool:
 
 
 def _raise_first(array: pyarrow.Array, kind: pyarrow.DataType) -> None:
-    """Raise InexactError for the first value of the array that does not survive the cast."""
+    """Raise InexactError for the first value that the cast would change."""
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2
@@ -132,12 +135,12 @@ def _raise_first(array: pyarrow.Array, kind: pyarrow.DataType) -> None:
 def _shown(array: pyarrow.Array, index: int) -> Any:
     try:
         return array[index].as_py()
-    except Exception:  # a time that Python has no value for
+    except Exception:  # a time that Python cannot represent
         return array[index]
 
 
 def _kind_of_first(values: Sequence[Any]) -> pyarrow.DataType:
-    """Return the type of the first value, where the values have none in common."""
+    """Return the type of the first value, for values without a common type."""
     import pyarrow
 
     first = next((value for value in values if value is not None), None)
@@ -148,7 +151,7 @@ def _kind_of_first(values: Sequence[Any]) -> pyarrow.DataType:
 
 
 def _holds(natural: pyarrow.DataType, values: Sequence[Any]) -> bool:
-    """Whether an array of the type that was found in the values is certain to hold them."""
+    """Return whether an array of the inferred type is certain to hold the values exactly."""
     import pyarrow
 
     types = pyarrow.types
@@ -173,8 +176,11 @@ def _holds(natural: pyarrow.DataType, values: Sequence[Any]) -> bool:
 
 
 def are_alike(one: pyarrow.DataType, other: pyarrow.DataType) -> bool:
-    """Whether values of the two types have one type in Python: the types differ in how they are
-    stored, and a cast makes no numbers of texts, and no times of numbers."""
+    """Return whether values of the two types have the same Python type.
+
+    Such types differ only in storage. A cast between them never turns text into numbers, or numbers
+    into times.
+    """
     import pyarrow
 
     types = pyarrow.types
@@ -190,7 +196,7 @@ def are_alike(one: pyarrow.DataType, other: pyarrow.DataType) -> bool:
 
 
 def _alike() -> list[Callable[[pyarrow.DataType], bool]]:
-    """Return what tells whether a type is of a kind, for each kind."""
+    """Return one predicate on types for each kind of type."""
     from pyarrow import types
 
     def is_text(kind: pyarrow.DataType) -> bool:
@@ -220,14 +226,14 @@ def _are_numbers(*kinds: pyarrow.DataType) -> bool:
 
 
 def _compared(values: Sequence[Any], kind: pyarrow.DataType) -> pyarrow.Array:
-    """Make an array of the type, and compare what it holds with the values, one by one."""
+    """Convert the values to the type, and compare the result with them one by one."""
     import pyarrow
 
     try:
         array = pyarrow.array(values, type=kind)
         held = array.to_pylist()
     except Exception as error:
-        # The first record with which it fails: a value may be refused beside others only.
+        # Find the first prefix that fails, because a value may fail only together with others.
         index = bisect_left(
             range(len(values)), True, key=lambda end: not _is_taken(values[: end + 1], kind)
         )
@@ -249,7 +255,10 @@ def _is_taken(values: Sequence[Any], kind: pyarrow.DataType) -> bool:
 
 
 def _is_equal(value: Any, held: Any, kind: pyarrow.DataType) -> bool:
-    """Whether what a type holds is the value: ``1`` and ``1.0`` are, a list and a tuple, too."""
+    """Return whether the converted value equals the original.
+
+    ``1`` equals ``1.0``, and a list equals a tuple.
+    """
     import pyarrow
 
     types = pyarrow.types

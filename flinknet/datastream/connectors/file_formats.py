@@ -1,4 +1,4 @@
-"""PyFlink's way to say how files are read: a format, and what builds a source with it."""
+"""PyFlink's file formats, and the builder of sources for them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["FileSourceBuilder", "StreamFormat"]
 
 
 class StreamFormat:
-    """How the records of a file are read one after the other (PyFlink's StreamFormat)."""
+    """A format for reading the records of a file in sequence (PyFlink's StreamFormat)."""
 
     def __init__(self, source: Callable[[Sequence[str]], LineSource]) -> None:
-        """``source`` makes the source of the files at these paths."""
+        """Create a format; ``source`` makes a source for the files at given paths."""
         self.source = source
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
-        """Return that of files whose lines are the records."""
+        """Return the format of text files with one record per line."""
         return StreamFormat(lambda paths: TextFileSource(paths, encoding=charset_name))
 
 
 class FileSourceBuilder(PyFlinkNames):
-    """Builds a source of files, step by step."""
+    """Builds a source of files step by step."""
 
     def __init__(self, stream_format: StreamFormat, paths: Sequence[str]) -> None:
         if not paths:
@@ -34,7 +34,7 @@ class FileSourceBuilder(PyFlinkNames):
         self._paths = list(paths)
 
     def process_static_file_set(self) -> FileSourceBuilder:
-        """Read the files that are there, and end: what all sources of files do."""
+        """Read the present files, then end; all file sources do this."""
         return self
 
     def build(self) -> LineSource:

@@ -1,4 +1,4 @@
-"""Files of lines as sinks: text, JSON lines, CSV."""
+"""Sinks for files of lines: text, JSON lines, CSV."""
 
 from __future__ import annotations
 
@@ -28,50 +28,50 @@ __all__ = ["CsvSink", "FileSink", "JsonLinesSink", "OutputFileConfig", "TextFile
 
 @dataclass(frozen=True, slots=True)
 class OutputFileConfig:
-    """What the names of files begin and end with (PyFlink's OutputFileConfig)."""
+    """The prefix and suffix of file names (PyFlink's OutputFileConfig)."""
 
     part_prefix: str
     part_suffix: str
 
     @staticmethod
     def builder() -> OutputFileConfig.OutputFileConfigBuilder:
-        """Return what builds one."""
+        """Return a builder."""
         return OutputFileConfig.OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
-        """Return what the names begin with."""
+        """Return the prefix of file names."""
         return self.part_prefix
 
     def get_part_suffix(self) -> str:
-        """Return what the names end with."""
+        """Return the suffix of file names."""
         return self.part_suffix
 
     class OutputFileConfigBuilder:
-        """Builds one, step by step."""
+        """Builds an OutputFileConfig step by step."""
 
         def __init__(self) -> None:
             self._prefix, self._suffix = "part", ""
 
         def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """Have the names begin so."""
+            """Set the prefix of file names."""
             self._prefix = prefix
             return self
 
         def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """Have the names end so."""
+            """Set the suffix of file names."""
             self._suffix = suffix
             return self
 
         def build(self) -> OutputFileConfig:
-            """Return it."""
+            """Return the configuration."""
             return OutputFileConfig(self._prefix, self._suffix)
 
 
 class FileSink(DirectorySink):
-    """Writes records to files as ``encoder`` has them; when they are seen says ``DirectorySink``.
+    """Writes encoded records to files; ``DirectorySink`` tells when files become visible.
 
-    PyFlink's builder makes one, too: ``FileSink.for_row_format(path, encoder).build()``. All files
-    stand in the directory itself: there are no buckets.
+    PyFlink's builder works, too: ``FileSink.for_row_format(path, encoder).build()``. All files are
+    in the directory itself; there are no buckets.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class FileSink(DirectorySink):
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> FileSink.RowFormatBuilder:
-        """Return what builds a sink that writes records one by one."""
+        """Return a builder for a sink that writes records one by one."""
         return FileSink.RowFormatBuilder(base_path, encoder)
 
     class RowFormatBuilder:
-        """Builds a sink, step by step."""
+        """Builds a FileSink step by step."""
 
         def __init__(self, base_path: str, encoder: Encoder) -> None:
             self._path = base_path
@@ -104,14 +104,14 @@ class FileSink(DirectorySink):
             self._rolling_policy = RollingPolicy.default_rolling_policy()
 
         def with_rolling_policy(self, rolling_policy: RollingPolicy) -> FileSink.RowFormatBuilder:
-            """Have files ended when this says so."""
+            """Set the policy that decides when a file ends."""
             self._rolling_policy = rolling_policy
             return self
 
         def with_output_file_config(
             self, output_file_config: OutputFileConfig
         ) -> FileSink.RowFormatBuilder:
-            """Have files called so."""
+            """Set the prefix and suffix of file names."""
             self._config = output_file_config
             return self
 
@@ -136,13 +136,16 @@ class FileSink(DirectorySink):
         self._written_at = now
 
     def end_file(self, *, is_last: bool) -> None:
-        """Write what is buffered; the last file also if that is a header only."""
+        """Write buffered records and close the file.
+
+        The last file is written even if it holds only a header.
+        """
         if is_last and not self._number and self._encoder.header():
             self._open_file(machine.monotonic())
         self._end()
 
     def abandon_file(self) -> None:
-        """Close what is written at present."""
+        """Close the file that is being written."""
         if self._file is not None:
             self._file.close()
 
@@ -173,23 +176,27 @@ class FileSink(DirectorySink):
 
 
 class TextFileSink(FileSink):
-    """The records as lines of text, as ``str`` says them."""
+    """Writes each record as a line of text, by ``str``."""
 
     def __init__(self, path: str | Path, *, encoding: str = "utf-8") -> None:
         super().__init__(path, TextEncoder(encoding), suffix=".txt")
 
 
 class JsonLinesSink(FileSink):
-    """The records as JSON, one in a line; ``default`` says what is written for what JSON does not
-    have, as for ``json.dumps``."""
+    """Writes each record as a line of JSON.
+
+    ``default`` converts objects without a JSON form, as in ``json.dumps``.
+    """
 
     def __init__(self, path: str | Path, *, default: Callable[[Any], Any] | None = None) -> None:
         super().__init__(path, JsonLinesEncoder(default), suffix=".jsonl")
 
 
 class CsvSink(FileSink):
-    """The records as rows of CSV: tuples with a value for each of the columns, or dicts. Each file
-    begins with the names of the columns, unless ``header`` is False."""
+    """Writes records as CSV rows: tuples with one value per column, or dicts.
+
+    Each file begins with the names of the columns, unless ``header`` is False.
+    """
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Which files a source reads, and how they are opened.
+"""The files that a source reads, and how they are opened.
 
-They are looked up once, when the source is made, so that every subtask sees the same ones in the
-same order. Those of this machine are read on the worker's event loop, a batch at a time; those of a
-store in a thread, because nobody knows how long it takes to answer.
+Files are looked up once, when the source is made, so that every subtask sees the same files in the
+same order. Local files are read on the worker's event loop in batches. Files in a store are read in
+a thread, because the store's response time is unknown.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ __all__ = ["UnreadableError", "batches_of_files", "input_files", "naming"]
 Paths = str | Path | Sequence[str | Path]
 
 HIDDEN = ("_", ".")
-"""What Spark, Hadoop and flinknet itself keep beside results begins with one of these."""
+"""First characters of names that Spark, Hadoop and flinknet keep beside results."""
 
 
 class UnreadableError(ValueError):
-    """A file, or something in it, cannot be read as it is; the text names the file."""
+    """A file, or part of it, cannot be read; the message names the file."""
 
 
 @contextmanager
 def naming(file: Location, place: str = "") -> Iterator[None]:
-    """Give each error of reading a file the name of the file, and what ``place`` says."""
+    """Add the name of the file, and ``place``, to errors from reading it."""
     try:
         yield
     except (FlinknetError, UnreadableError):
@@ -43,13 +43,16 @@ def naming(file: Location, place: str = "") -> Iterator[None]:
 
 
 def input_files(paths: Paths, suffixes: Sequence[str], kind: str) -> tuple[Location, ...]:
-    """Return the files that are named, and those of directories that are: everything below them
-    with one of the suffixes (any, if there is none) and of which no name begins with "_" or ".".
+    """Return the named files, and the files in the named directories.
 
-    Suffixes may be in capital letters. Links are followed; a directory that several paths lead to
-    is read once. ConfigurationError if no path is named, if one has no such file, or if a file
-    below it cannot be read: it is compressed as no source can read it, or is a link to nothing.
-    ``kind`` is the name for such files in messages.
+    A directory stands for all files below it with one of the suffixes (any suffix if ``suffixes``
+    is empty), except paths in which a name begins with "_" or ".". Suffixes may be in capital
+    letters. Links are followed; a directory with several paths is read once. ``kind`` describes
+    such files in messages.
+
+    Raises ConfigurationError if ``paths`` is empty or one of them has no such file. Raises it as
+    well if a file below a path cannot be read: its compression is not supported, or it is a
+    dangling link.
     """
     named = [paths] if isinstance(paths, str | Path) else list(paths)
     if not named:
@@ -94,13 +97,13 @@ def _files_of(location: Location, suffixes: Sequence[str], kind: str) -> list[Lo
 
 
 def _below(directory: Path) -> dict[str, Location]:
-    """Return the files below a directory, by their paths from there."""
+    """Return the files below a directory, by their relative paths."""
     below: dict[str, Location] = {}
     seen: set[tuple[int, int]] = set()
 
     def walk(place: Path, prefix: str) -> None:
         status = place.stat()
-        if (status.st_dev, status.st_ino) in seen:  # a link to a directory that is read anyway
+        if (status.st_dev, status.st_ino) in seen:  # a link to a directory that was already read
             return
         seen.add((status.st_dev, status.st_ino))
         linked = []
@@ -117,7 +120,7 @@ def _below(directory: Path) -> dict[str, Location]:
                     walk(Path(entry.path), f"{prefix}{entry.name}/")
         links.extend((place / name, f"{prefix}{name}/") for name in linked)
 
-    # Links come last, so that a directory that is read under its own name is not read under a link.
+    # Links come last, so that a directory is read under its own name rather than under a link.
     links = [(directory, "")]
     try:
         for place, prefix in links:
@@ -143,14 +146,14 @@ Reading = Generator[list[Any], None, None]
 
 
 def batches_of_files(files: Sequence[Location], reading: Reading) -> Reading | AsyncIterator[Any]:
-    """Return what reads the files, in a thread if one of them is elsewhere."""
+    """Return an iterator that reads the files, in a thread if one of them is remote."""
     if any(isinstance(file, RemoteLocation) for file in files):
         return _in_thread(reading)
     return reading
 
 
 async def _in_thread(reading: Reading) -> AsyncIterator[list[Any]]:
-    """Read on; whoever ends early does not wait for what the thread waits for."""
+    """Read in a thread; a consumer that ends early does not wait for the thread's current read."""
     step: asyncio.Future[list[Any] | None] | None = None
 
     def close(ended: asyncio.Future[list[Any] | None]) -> None:

@@ -1,8 +1,9 @@
-"""Where files are: a path of this machine, or a URL that fsspec knows (``s3://bucket/in``), which
-needs ``flinknet[fsspec]`` and what fsspec wants for its kind.
+"""Locations of files: a path of this machine, or a URL that fsspec supports.
 
-Credentials, regions and endpoints are fsspec's: from its configuration files, from ``FSSPEC_...``
-in the environment, or where the store's own library looks for them. Each worker looks for itself.
+URLs such as ``s3://bucket/in`` need ``flinknet[fsspec]`` and the packages that fsspec requires for
+their kind. fsspec finds credentials, regions and endpoints: in its configuration files, in
+``FSSPEC_...`` variables of the environment, or where the store's own library looks for them. Each
+worker resolves them itself.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["Location", "RemoteLocation", "location_of"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class RemoteLocation:
-    """A URL of a file, or of what a store has for a directory. It can be pickled."""
+    """A URL of a file, or of a store's equivalent of a directory; can be pickled."""
 
     url: str
 
@@ -34,26 +35,28 @@ class RemoteLocation:
 
     @property
     def name(self) -> str:
-        """What stands behind the last ``/``."""
+        """The part after the last ``/``."""
         return self.url.rpartition("/")[2]
 
     @property
     def parent(self) -> RemoteLocation:
-        """What stands before it."""
+        """The location without its last part."""
         return RemoteLocation(self.url.rpartition("/")[0])
 
     @property
     def path(self) -> str:
-        """How its file system calls it."""
+        """The path in the location's file system."""
         return cast(str, self.filesystem()._strip_protocol(self.url))
 
     def open(self) -> BinaryIO:
-        """Open the file, to be read."""
+        """Open the file for reading."""
         return cast(BinaryIO, self.filesystem().open(self.path, "rb"))
 
     def filesystem(self) -> AbstractFileSystem:
-        """Return fsspec's file system for it, the same for all that it serves; ConfigurationError
-        if there is none."""
+        """Return fsspec's file system, shared by all locations that it serves.
+
+        Raises ConfigurationError if there is none.
+        """
         try:
             import fsspec
         except ImportError as cause:
@@ -71,6 +74,6 @@ Location = Path | RemoteLocation
 
 
 def location_of(path: str | Path) -> Location:
-    """Return where it is; a URL of the kind ``file://`` is a path."""
+    """Return the location of a path; a ``file://`` URL is a path of this machine."""
     local = path if isinstance(path, Path) else local_path(path)
     return RemoteLocation(str(path).rstrip("/")) if local is None else local

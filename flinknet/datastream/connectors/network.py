@@ -1,15 +1,15 @@
-"""Jobs that read what an embedded producer writes, and write for an embedded reader.
+"""A source for the output of embedded producers, and a sink for embedded readers.
 
-Theory of operation. Each subtask has a network environment of its own beside its worker's, because
-it takes part in another exchange: under the name of that one's job, with its secret, and with
-memory of its own (``CONNECTOR_MEMORY_BYTES``). Subtask k of a source reads subpartition k of a
-partition; each subtask of a sink produces a partition, all under one name. The waiting of the
-exchange is the backpressure: a slow job holds back the producer, a slow reader the job.
+Each subtask has a network environment of its own beside its worker's, because it takes part in a
+different exchange: under the name of the other program's job, with its secret, and with separate
+memory (``CONNECTOR_MEMORY_BYTES``). Subtask k of a source reads subpartition k of a partition. Each
+subtask of a sink produces a partition, all under one name. The exchange's flow control provides
+backpressure: a slow job holds back the producer, and a slow reader holds back the job.
 
-What is lost or comes twice. A stream arrives whole and in order, or both sides get an error: the
-program when the job fails, the job when the program does. Nobody sends it again, so no checkpoint
-can go on from it: a job with checkpoints is refused. One that is begun again without them finds the
-producer's stream spent, and fails unless its program writes it again.
+A stream arrives complete and in order, or both sides get an error: the program when the job fails,
+and the job when the program fails. The stream cannot be sent again, so no checkpoint can resume
+from it, and a job with checkpoints is rejected. A job that restarts without checkpoints finds the
+producer's stream consumed, and fails unless the producer's program writes it again.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from flinknet.records.writer import RecordWriter
 __all__ = ["NetworkSink", "NetworkSource"]
 
 CONNECTOR_MEMORY_BYTES = 16 << 20
-"""Network memory of one subtask: some hundred buffers, which are enough for one partition."""
+"""Network memory of one subtask: some hundred buffers, enough for one partition."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """In which exchange a connector takes part: what a program gives its NetworkEnvironment."""
+    """The exchange that a connector takes part in: the arguments of its NetworkEnvironment."""
 
     job: str
     secret: bytes | str | None = field(repr=False)
@@ -55,8 +55,11 @@ class Exchange:
         directory: str | os.PathLike[str] | None,
         config: NetworkConfig | None,
     ) -> Exchange:
-        """Return it; a directory is meant as this program names it, a coordinator with the token
-        that this program knows."""
+        """Return an exchange for a program's arguments.
+
+        A directory is resolved relative to this program, and a coordinator's address is completed
+        with the token that this program knows.
+        """
         place: str | Path | None = None
         if directory is not None:
             is_path = not is_coordinator(directory)
@@ -64,7 +67,7 @@ class Exchange:
         return cls(job, secret, place, config)
 
     def environment(self, port: int = 0) -> NetworkEnvironment:
-        """Return a network environment that takes part in it."""
+        """Return a network environment that takes part in the exchange."""
         return NetworkEnvironment(
             port=port,
             job=self.job,
@@ -77,10 +80,11 @@ class Exchange:
 class NetworkSource(Source):
     """The records of the partitions called ``name`` that embedded producers write.
 
-    ``addresses`` says where (``"127.0.0.1:7001"``, or several); without it ``directory`` knows, and
-    ``producers`` workers are waited for. As many subtasks read as the partitions have
-    ``subpartitions``, each its own. ``job``, ``secret`` and ``config`` are those of the producer's
-    ``NetworkEnvironment``, ``types`` those of its writer. It ends when all producers have ended.
+    ``addresses`` gives the producers' addresses (``"127.0.0.1:7001"``, or several). Without it, the
+    source looks them up in ``directory`` and waits for ``producers`` workers. The source has one
+    subtask for each of the partitions' ``subpartitions``. ``job``, ``secret`` and ``config`` are
+    the arguments of the producer's ``NetworkEnvironment``, and ``types`` is the argument of its
+    writer. The source ends when all producers have ended.
     """
 
     is_bounded = False
@@ -141,12 +145,12 @@ class NetworkSource(Source):
 
 
 class NetworkSink(Sink):
-    """Writes the partition called ``name`` for embedded readers; each subtask one of its own.
+    """Writes partitions called ``name`` for embedded readers; one per subtask.
 
-    A reader finds them by the directory, ``open_reader(name, producers=PARALLELISM)``, or at
-    ``port``, ``port + 1`` ... by subtask. ``subpartitions``, ``partitioner`` and ``types`` are
-    those of ``open_writer``, ``job``, ``secret`` and ``config`` those of a ``NetworkEnvironment``.
-    The job ends when the readers have processed everything.
+    A reader finds them through the directory, with ``open_reader(name, producers=PARALLELISM)``, or
+    at ``port``, ``port + 1`` and so on, by subtask. ``subpartitions``, ``partitioner`` and
+    ``types`` are arguments of ``open_writer``; ``job``, ``secret`` and ``config`` are arguments of
+    ``NetworkEnvironment``. The job ends when the readers have processed everything.
     """
 
     takes_whole_batches = False
@@ -208,7 +212,7 @@ class NetworkSink(Sink):
         if environment is None:
             return
         try:
-            # If the writer is still open, its readers have not been given everything.
+            # If the writer is still open, its readers have not received everything.
             error = JobFailedError(f'the job that writes "{self._name}" has ended before its input')
             await self._opened.__aexit__(type(error), error, None)
         finally:

@@ -1,4 +1,4 @@
-"""What a sink of files writes to, wherever that is: a directory, or a prefix in a store."""
+"""The interface of a file sink's output: a directory, or a prefix in a store."""
 
 from __future__ import annotations
 
@@ -12,53 +12,59 @@ __all__ = ["Output", "PartOutput", "StagedOutput"]
 
 
 class Output(Protocol):
-    """Files that are written one by one, and visible when they are committed."""
+    """Files that are written one by one and become visible when they are committed."""
 
     def name(self, index: int, parallelism: int, number: int) -> str:
-        """How a subtask's file with this number is called."""
+        """Return the name of a subtask's file with this number."""
 
     def writable(self, name: str) -> Path:
-        """Where on this machine the subtask writes it."""
+        """Return the path on this machine where the subtask writes the file."""
 
     def persist(self, names: Iterable[str]) -> None:
-        """Have files that are complete survive a loss of power; idempotent."""
+        """Make complete files survive a power failure; idempotent."""
 
     def close(self) -> None:
-        """Let go of what is held in this process, and remove what was written and not persisted
-        if nobody else could find it."""
+        """Release the resources of this process.
+
+        Also remove files that were written but not persisted, if no other process can find them.
+        """
 
 
 class StagedOutput(Output, Protocol):
-    """All files of a job are committed at its end, in the place of those of the job before."""
+    """An output that replaces the previous job's files by those of this job when the job ends."""
 
     def open(self) -> None:
-        """Be ready to write. ConfigurationError if what is there must not be replaced."""
+        """Prepare for writing; ConfigurationError if the present content must not be replaced."""
 
     def commit(self, files: Sequence[str]) -> None:
-        """Let these files, and nothing else, be the output; idempotent."""
+        """Make these files the whole content of the output; idempotent."""
 
     def abort(self) -> None:
-        """Remove what was written, unless it has been committed; idempotent."""
+        """Remove the files that were written, unless they were committed; idempotent."""
 
 
 class PartOutput(Output, Protocol):
-    """Files are committed with the checkpoint that they are part of."""
+    """An output that commits each file with its checkpoint."""
 
     def open(self, restored: RestoredCheckpoint | None, *, may_repeat: bool) -> None:
-        """Be ready to write. ConfigurationError if the job begins and others have written there, or
-        if the job continues another one, which has committed more than it continues from, and it
-        ``may_repeat`` nothing."""
+        """Prepare for writing.
+
+        Raises ConfigurationError if the job is new and other jobs have written there. Raises it as
+        well if the job continues another job that has committed files with later checkpoints,
+        unless the job ``may_repeat`` their records.
+        """
 
     def publish(self, checkpoint_id: int, names: Collection[str]) -> None:
-        """Commit files with a checkpoint; idempotent. JobFailedError if one is not there any
-        more."""
+        """Commit files with a checkpoint; idempotent. JobFailedError if a file is missing."""
 
     def withdraw_after(self, checkpoint_id: int, index: int) -> None:
-        """Remove what a subtask of the job has committed with later checkpoints; idempotent."""
+        """Remove the files that a subtask committed with later checkpoints; idempotent."""
 
     def discard(self, kept: Collection[str], is_own: Callable[[int], bool]) -> None:
-        """Remove what earlier attempts have prepared, but for what is kept, of the subtasks that
-        are meant."""
+        """Remove files that earlier attempts prepared, except the files in ``kept``.
+
+        Only files of subtasks for which ``is_own`` is true are removed.
+        """
 
     def finish(self) -> None:
-        """The job has finished: remove what it has prepared in vain."""
+        """Remove prepared files that no checkpoint committed, when the job has finished."""

@@ -1,31 +1,31 @@
-"""A directory whose content is replaced as a whole: the output of one job, or the one before.
+"""An output directory with atomic replacement: it holds the result of one job or of the previous.
 
-Theory of operation
--------------------
-Writers fill a *staging* directory beside the output, ``.NAME.TRANSACTION.staging``; readers pass
-over names that begin with a dot. The commit writes a *manifest* into it (``_flinknet.json``: the
-transaction and its files) and exchanges the two directories in one step (Linux: ``renameat2`` with
-RENAME_EXCHANGE); an output that is not there yet, or is empty, is replaced by a plain rename. Then
-what was there before is removed. Files of one transaction have names of their own, so that a reader
-which listed the directory before and opens a file after misses it, and never mixes two results.
+Writers fill a *staging* directory beside the output, ``.NAME.TRANSACTION.staging``. Readers ignore
+names that begin with a dot. The commit writes a *manifest* into the staging directory
+(``_flinknet.json``: the transaction and its files). Then it exchanges the two directories in one
+step (Linux: ``renameat2`` with RENAME_EXCHANGE), or renames the staging directory if the output is
+missing or empty. Finally it removes the previous result. File names contain the transaction. A
+reader that listed the directory before the exchange and opens a file after it finds the file
+missing; it never mixes two results.
 
-What a crash leaves, by the last step that was done:
+The state after a crash, by the last step completed:
 
-    staged               the result before; the staging directory is left over
+    staged               the previous result; the staging directory is left over
     manifest written     the same
-    exchanged            the new result; the one before is left over under the staging name
+    exchanged            the new result; the previous one is left over under the staging name
     (two renames)        see below
 
-The same commit may be called again, anywhere: the manifest of the output says whether it has been
-done. One that is called while another one runs waits for it (``flock`` on the directory around the
-output, where there is such a thing): done twice at once, the second would exchange the directories
-back. Leftovers of other transactions are removed by the next commit. So of two jobs that write to
-one output at the same time one commits and the other fails with that reason.
+A commit can be repeated, from anywhere: the manifest of the output tells whether it was done. A
+commit waits for one that is running (``flock`` on the parent directory, where the file system has
+locks), because two at once would exchange the directories twice. The next commit removes the
+leftovers of other transactions. If two jobs write to one output at the same time, one commits and
+the other fails with that reason.
 
-Where directories cannot be exchanged (other systems, some network file systems) the output is
-renamed to ``.NAME.TRANSACTION.replaced`` before the staging directory takes its place: readers find
-no directory for a moment, never a mixture. A crash just there leaves none; the next job that opens
-the output puts the result before back (``repair``), and the same commit, called again, goes on.
+Some systems and network file systems cannot exchange directories. There the output is renamed to
+``.NAME.TRANSACTION.replaced`` before the staging directory takes its place. For a moment readers
+find no directory, but never a mixture. A crash at this moment leaves no output. The next job that
+opens the output restores the previous result (``repair``), and a repeated commit continues from
+there.
 """
 
 from __future__ import annotations
@@ -59,26 +59,26 @@ _NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
 
 class OutputDirectory:
-    """One transaction's view of an output directory; every process that takes part has its own."""
+    """One transaction's view of an output directory; each process involved has its own."""
 
     def __init__(self, path: Path, transaction: str, names: PartNames = PARQUET_PARTS) -> None:
-        """``transaction`` is the same in all processes of a job attempt, and in no other one."""
+        """Create a view; all processes of a job attempt share ``transaction``, and only they."""
         self.path = path.resolve()
         self.transaction = transaction
         self._names = names
         self.staging = self._beside(transaction, _STAGING)
 
     def open(self) -> None:
-        """Make the staging directory, and put right what a crash has left.
+        """Create the staging directory, and repair the output after a crash.
 
-        ConfigurationError if the output must not be replaced.
+        Raises ConfigurationError if the output must not be replaced.
         """
         self.repair()
         self.check_replaceable()
         self.staging.mkdir(parents=True, exist_ok=True)
 
     def check_replaceable(self) -> None:
-        """Raise ConfigurationError if the output holds what no job has written."""
+        """Raise ConfigurationError if the output holds an entry that no job has written."""
         if not self.path.exists():
             return
         if not self.path.is_dir():
@@ -92,27 +92,27 @@ class OutputDirectory:
                 )
 
     def name(self, index: int, parallelism: int, number: int) -> str:
-        """How a subtask's file is called."""
+        """Return the name of a subtask's file."""
         return self._names.of_job(index, parallelism, self.transaction, number)
 
     def writable(self, name: str) -> Path:
-        """Where it is until it is committed."""
+        """Return the file's path until it is committed."""
         return self.staging / name
 
     def persist(self, names: Iterable[str]) -> None:
-        """Have staged files survive a loss of power."""
+        """Flush staged files to disk, so that they survive a power failure."""
         for name in names:
             with self.writable(name).open("rb") as opened:
                 os.fsync(opened.fileno())
 
     def close(self) -> None:
-        """It holds nothing of its own."""
+        """Do nothing: the view holds no resources."""
 
     def commit(self, files: Sequence[str]) -> None:
-        """Make the staged files, and nothing else, the content of the output; idempotent.
+        """Replace the content of the output by exactly the staged files; idempotent.
 
-        JobFailedError if they are not there any more, ConfigurationError if the output must not be
-        replaced, OSError if it cannot be.
+        Raises JobFailedError if the files are missing, ConfigurationError if the output must not be
+        replaced, and OSError if it cannot be.
         """
         with _alone_in(self.path.parent):
             if not self._is_committed():
@@ -123,19 +123,19 @@ class OutputDirectory:
             self._remove_leftovers()
 
     def abort(self) -> None:
-        """Remove what is staged, unless it has been committed; idempotent."""
+        """Remove the staging directory, unless it was committed; idempotent."""
         aborted = self._beside(self.transaction, _ABORTED)
-        # In one step first: a commit that still runs elsewhere finds all of it or nothing.
+        # Rename it first, in one step: a commit that runs elsewhere then finds all files or none.
         with suppress(FileNotFoundError):
             self.staging.rename(aborted)
         shutil.rmtree(aborted, ignore_errors=True)
 
     def repair(self) -> None:
-        """Put the result before back, if a crash between two renames has left none."""
+        """Restore the previous result if a crash between two renames has left no output."""
         if self.path.exists():
             return
         for replaced in sorted(self._all_beside(_REPLACED)):
-            # Another subtask may do the same at this moment.
+            # Another subtask may be doing the same.
             with suppress(OSError):
                 replaced.rename(self.path)
 
@@ -143,7 +143,7 @@ class OutputDirectory:
         return self._manifest().get("transaction") == self.transaction
 
     def _manifest(self) -> dict[str, Any]:
-        """Return that of the result that is there; an empty one if there is none."""
+        """Return the manifest of the present result; an empty dict if there is none."""
         try:
             manifest = json.loads((self.path / MANIFEST).read_text())
         except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -151,7 +151,7 @@ class OutputDirectory:
         return manifest if isinstance(manifest, dict) else {}
 
     def _require_staged(self, files: Sequence[str]) -> None:
-        """Require that the files are there, and remove what others left among them."""
+        """Check that the staged files exist, and remove all other staged files."""
         present = {entry.name for entry in self.staging.iterdir()} if self.staging.is_dir() else ()
         missing = sorted(set(files).difference(present))
         if missing or not self.staging.is_dir():
@@ -171,7 +171,7 @@ class OutputDirectory:
         _sync(self.staging)
 
     def _take_place(self) -> None:
-        """Let the staging directory become the output, and the output, if any, a leftover."""
+        """Move the staging directory to the output's place; the old output becomes a leftover."""
         if not self.path.exists() or not any(self.path.iterdir()):
             self.staging.rename(self.path)
         elif not _exchange(self.staging, self.path):
@@ -202,9 +202,12 @@ class OutputDirectory:
 
 @contextmanager
 def _alone_in(directory: Path) -> Iterator[None]:
-    """Let nobody else commit there meanwhile; the lock of a process that is killed is free."""
+    """Hold an exclusive lock on the directory during a commit.
+
+    The system releases the lock of a killed process.
+    """
     with ExitStack() as stack:
-        with suppress(OSError):  # it is gone, or on a file system without locks
+        with suppress(OSError):  # the directory is gone, or its file system has no locks
             descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -212,7 +215,7 @@ def _alone_in(directory: Path) -> Iterator[None]:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two directories change places in one step; say whether this system can do that."""
+    """Exchange two directories atomically; return whether this system can do that."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):
@@ -227,7 +230,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _sync(directory: Path) -> None:
-    """Have the names in a directory survive a loss of power."""
+    """Flush the entries of a directory to disk, so that they survive a power failure."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

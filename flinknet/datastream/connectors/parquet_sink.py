@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 __all__ = ["ParquetSink"]
 
 ROW_GROUP_ROWS = 65_536
-"""Rows that a sink gathers before it writes a row group."""
+"""Number of rows that a sink gathers before it writes a row group."""
 
 
 class ParquetSink(DirectorySink):
-    """Writes Parquet files below ``path``; when they are seen says ``DirectorySink``.
+    """Writes Parquet files below ``path``; ``DirectorySink`` tells when they become visible.
 
     ``columns`` maps column names to Arrow types, or their names (``{"origin": "string", "count":
-    "int64"}``). Records are tuples with one value per column, or dicts; or all of them are Arrow
-    record batches, of which the columns of these names are written. A value that the type of its
-    column cannot hold as it is fails the job, with the column and the record. A subtask without
-    records writes an empty file.
+    "int64"}``). Records are tuples with one value per column, or dicts. Alternatively all records
+    are Arrow record batches, and the sink writes their columns with these names. A value that its
+    column's type cannot hold exactly fails the job, with the column and the record. A subtask
+    without records writes an empty file.
 
-    ``columns`` may be a sequence of names where a job without checkpoints has one subtask for the
-    sink: the types are those of the first records then. Other jobs write several files, in which
-    they could differ, and must declare the types.
+    ``columns`` may be a sequence of names if the job has no checkpoints and the sink has one
+    subtask. The types are then inferred from the first records. Other jobs write several files with
+    possibly different types, so they must declare the types.
     """
 
     def __init__(
@@ -84,7 +84,10 @@ class ParquetSink(DirectorySink):
             self._write_row_group()
 
     def end_file(self, *, is_last: bool) -> None:
-        """Write the gathered rows; where types are known, the last file also without rows."""
+        """Write the gathered rows and close the file.
+
+        If the types are known, the last file is written even without rows.
+        """
         is_only = is_last and self._writer is None and self._schema is not None
         if self._gathered or is_only:
             self._write_row_group()
@@ -99,7 +102,7 @@ class ParquetSink(DirectorySink):
             self._writer.close()
 
     def _are_batches(self, records: list[Any]) -> bool:
-        """Whether they are Arrow record batches; ValueError if some are and some are not."""
+        """Return whether the records are Arrow record batches; ValueError for a mixture."""
         import pyarrow
 
         types = set(map(type, records))
@@ -114,7 +117,7 @@ class ParquetSink(DirectorySink):
         return are_batches
 
     def _conform(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
-        """Return the columns that are written, in the types of the file."""
+        """Return the columns to write, with the types of the file."""
         import pyarrow
 
         for name in self._columns:
@@ -137,7 +140,7 @@ class ParquetSink(DirectorySink):
         return pyarrow.record_batch(arrays, schema=self._schema)
 
     def _refuse_without_types(self, record: Any) -> None:
-        """Raise ConfigurationError with the types that the first record would have."""
+        """Raise ConfigurationError that shows the types inferred from the first record."""
         import pyarrow
 
         if isinstance(record, pyarrow.RecordBatch):
@@ -197,7 +200,7 @@ _DECLARE = (
 
 
 def _columns_of(rows: list[Any], names: list[str]) -> Iterable[Sequence[Any]]:
-    """Turn rows into columns; ValueError or KeyError if a row does not have them all."""
+    """Transpose rows into columns; ValueError or KeyError if a row lacks a column."""
     if not rows:
         return [()] * len(names)
     if isinstance(rows[0], dict):

@@ -1,20 +1,21 @@
-"""The files of a job with checkpoints: each becomes visible with the checkpoint that it is part of.
+"""Files of a job with checkpoints: each becomes visible with its checkpoint.
 
-Theory of operation. A subtask writes one file after the other, under names that readers pass over
-because they begin with a dot; a rename makes one visible, and cannot be done by halves. Names say
-whose a file is::
+A subtask writes one file after the other, under names that begin with a dot, which readers ignore.
+A rename makes a file visible, and it is atomic. The names tell which subtask and attempt wrote a
+file::
 
     .part-00001-of-00004-JOB-ATTEMPT-NUMBER.csv              written, or prepared
     part-00001-of-00004-JOB-ATTEMPT-NUMBER-CHECKPOINT.csv    committed, with that checkpoint
 
-An attempt of the job that goes on from a checkpoint removes the prepared files of earlier attempts
-which that has not, then the committed files of later checkpoints, whose records come again, and
-commits the prepared files which that checkpoint has. What a worker that was taken for dead still
-writes is left over, and never visible; the end of the job removes it.
+An attempt that resumes from a checkpoint does three things. It removes the prepared files of
+earlier attempts that are not in the checkpoint. It removes the committed files of later
+checkpoints, because their records will come again. It commits the prepared files that are in the
+checkpoint. A worker that was declared dead may still write files; these never become visible, and
+the end of the job removes them.
 
-In one directory there are files of one job, and of those that it continues. A new job does not add
-to the result of another one. Nor does it remove any of that: a job that continues another one from
-a checkpoint is refused if that one has committed files with later checkpoints.
+A directory holds files of one job, and of the jobs that it continues. A new job does not add to the
+result of another one. A job that continues another job from a checkpoint does not remove that job's
+files either: it is rejected if the other job has committed files with later checkpoints.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ log = logging.getLogger("flinknet.worker")
 
 
 class PartFiles:
-    """The files below ``path``, as one attempt of a job sees them."""
+    """The files below ``path``, as seen by one attempt of a job."""
 
     def __init__(
         self, path: Path, job_id: str, attempt: int, names: PartNames = PARQUET_PARTS
@@ -51,8 +52,11 @@ class PartFiles:
         self._attempt = attempt
 
     def open(self, restored: RestoredCheckpoint | None, *, may_repeat: bool) -> None:
-        """Make the directory. ConfigurationError if it cannot be one, or holds what the job must
-        not add to (``check_may_add``)."""
+        """Create the directory.
+
+        Raises ConfigurationError if ``path`` is a file, or holds files that the job must not add to
+        (``check_may_add``).
+        """
         if self.path.exists() and not self.path.is_dir():
             raise ConfigurationError(f"{self.path} is a file: choose a directory for the output")
         self.path.mkdir(parents=True, exist_ok=True)
@@ -62,15 +66,15 @@ class PartFiles:
         )
 
     def name(self, index: int, parallelism: int, number: int) -> str:
-        """How a subtask's file is called when it is committed."""
+        """Return the name of a subtask's file once it is committed."""
         return self._names.of_checkpoint(index, parallelism, self._job_id, self._attempt, number)
 
     def writable(self, name: str) -> Path:
-        """Where it is until then."""
+        """Return the file's path until it is committed."""
         return self.path / f"{HIDDEN}{name}"
 
     def persist(self, names: Iterable[str]) -> None:
-        """Have files survive a loss of power, committed or not."""
+        """Flush files to disk, committed or not, so that they survive a power failure."""
         for name in names:
             file = self.writable(name)
             with (self._committed_as(name) if not file.exists() else file).open("rb") as opened:
@@ -78,8 +82,7 @@ class PartFiles:
         self._sync()
 
     def publish(self, checkpoint_id: int, names: Collection[str]) -> None:
-        """Commit files with a checkpoint; idempotent. JobFailedError if one is not there any
-        more."""
+        """Commit files with a checkpoint; idempotent. JobFailedError if a file is missing."""
         for name in names:
             target = self.path / self._names.with_checkpoint(name, checkpoint_id)
             try:
@@ -90,7 +93,7 @@ class PartFiles:
             self._sync()
 
     def withdraw_after(self, checkpoint_id: int, index: int) -> None:
-        """Remove what a subtask of the job has committed with later checkpoints; idempotent."""
+        """Remove the files that a subtask committed with later checkpoints; idempotent."""
         withdrawn = 0
         for entry in self.path.iterdir():
             part = self._names.committed(entry.name)
@@ -102,8 +105,10 @@ class PartFiles:
             log.warning(WITHDRAWN, self.path, withdrawn, index, checkpoint_id)
 
     def discard(self, kept: Collection[str], is_own: Callable[[int], bool]) -> None:
-        """Remove what earlier attempts have prepared, but for what is kept, of the subtasks that
-        are meant."""
+        """Remove files that earlier attempts prepared, except the files in ``kept``.
+
+        Only files of subtasks for which ``is_own`` is true are removed.
+        """
         for entry, part in self._prepared():
             if (
                 part.attempt < self._attempt
@@ -113,21 +118,20 @@ class PartFiles:
                 entry.unlink(missing_ok=True)
 
     def finish(self) -> None:
-        """The job has finished: remove what it has prepared in vain."""
+        """Remove prepared files that no checkpoint committed, when the job has finished."""
         for entry, _ in self._prepared():
             entry.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """It holds nothing of its own."""
+        """Do nothing: the object holds no resources."""
 
     def _prepared(self) -> list[tuple[Path, PreparedPart]]:
-        """Return what the job has there that is not committed."""
+        """Return the job's files that are not committed."""
         found = [(entry, self._names.prepared(entry.name)) for entry in self.path.iterdir()]
         return [(entry, part) for entry, part in found if part and part.job_id == self._job_id]
 
     def _committed_as(self, name: str) -> Path:
-        """Return the committed file that was prepared under a name; JobFailedError if there is
-        none."""
+        """Return the committed file for a prepared name; JobFailedError if there is none."""
         for entry in self.path.iterdir():
             part = self._names.committed(entry.name)
             if part is not None and part.prepared_name == name:

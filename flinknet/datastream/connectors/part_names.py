@@ -1,11 +1,11 @@
-"""How the files of a sink are called: whose they are can be read from their names.
+"""Names of a sink's files, which tell the job and the subtask that wrote them.
 
 ::
 
     part-00001-of-00004-JOB-ATTEMPT.csv              of a job that commits at its end
-    part-00001-of-00004-JOB-ATTEMPT-NUMBER.csv       the same, of a subtask with several files
+    part-00001-of-00004-JOB-ATTEMPT-NUMBER.csv       the same, for a subtask with several files
     .part-00001-of-00004-JOB-ATTEMPT-NUMBER.csv      of a job with checkpoints, before the commit
-    part-00001-of-00004-JOB-ATTEMPT-NUMBER-CHECKPOINT.csv    and after it: with which checkpoint
+    part-00001-of-00004-JOB-ATTEMPT-NUMBER-CHECKPOINT.csv    the same, after the commit
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from flinknet.errors import ConfigurationError
 __all__ = ["PARQUET_PARTS", "CommittedPart", "PartNames", "PreparedPart"]
 
 HIDDEN = "."
-"""Readers pass over names that begin with it."""
+"""First character of names that readers ignore."""
 
 
 class PreparedPart(NamedTuple):
-    """What the name of a file that is not committed says."""
+    """The content of the name of an uncommitted file."""
 
     subtask: int
     job_id: str
@@ -31,13 +31,13 @@ class PreparedPart(NamedTuple):
 
 
 class CommittedPart(NamedTuple):
-    """What the name of a file says that was committed with a checkpoint."""
+    """The content of the name of a file that was committed with a checkpoint."""
 
     subtask: int
     job_id: str
     checkpoint_id: int
     prepared_name: str
-    """What it was called before, without the dot."""
+    """The name before the commit, without the dot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class PartNames:
     suffix: str = ""
 
     def __post_init__(self) -> None:
-        """ConfigurationError if readers would pass over the files, or find them elsewhere."""
+        """Raise ConfigurationError if readers would ignore the files or find them elsewhere."""
         if not self.prefix or self.prefix[0] in "._" or "/" in self.prefix + self.suffix:
             raise ConfigurationError(
                 f"files called {self.prefix!r}...{self.suffix!r} would not be found: choose a "
@@ -56,34 +56,36 @@ class PartNames:
             )
 
     def of_job(self, index: int, parallelism: int, transaction: str, number: int = 0) -> str:
-        """How a subtask's file is called that is committed when the job ends."""
+        """Return the name of a subtask's file that is committed when the job ends."""
         several = f"-{number}" if number else ""
         return f"{self._place(index, parallelism)}-{transaction}{several}{self.suffix}"
 
     def of_checkpoint(
         self, index: int, parallelism: int, job_id: str, attempt: int, number: int
     ) -> str:
-        """How a subtask's file of a job with checkpoints is called, behind a dot, until it is
-        committed."""
+        """Return the name of a subtask's file in a job with checkpoints.
+
+        Until the commit, the file has this name after a dot.
+        """
         return f"{self._place(index, parallelism)}-{job_id}-{attempt}-{number}{self.suffix}"
 
     def with_checkpoint(self, name: str, checkpoint_id: int) -> str:
-        """How that file is called once it is committed with a checkpoint."""
+        """Return the name of that file once it is committed with a checkpoint."""
         return f"{name.removesuffix(self.suffix)}-{checkpoint_id}{self.suffix}"
 
     def is_own(self, name: str) -> bool:
-        """Whether a sink like this one has written it, in whatever job."""
+        """Return whether a sink with these names wrote the file, in any job."""
         pattern = rf"\.?{self._places()}(-[0-9A-Za-z-]+)?{re.escape(self.suffix)}(\.unfinished)?"
         return re.fullmatch(pattern, name) is not None
 
     def prepared(self, name: str) -> PreparedPart | None:
-        """Return whose file of a job with checkpoints it is, if it is one that is hidden."""
+        """Return the content of the name of a hidden file of a job with checkpoints, or None."""
         pattern = rf"\.{self._places()}-([0-9A-Za-z]+)-(\d+)-\d+{re.escape(self.suffix)}"
         found = re.fullmatch(pattern, name)
         return found and PreparedPart(int(found[1]), found[2], int(found[3]))
 
     def committed(self, name: str) -> CommittedPart | None:
-        """Return whose file it is and with which checkpoint it was committed, if it is such one."""
+        """Return the content of the name of a committed file, or None."""
         pattern = rf"({self._places()}-([0-9A-Za-z]+)-\d+-\d+)-(\d+){re.escape(self.suffix)}"
         found = re.fullmatch(pattern, name)
         return found and CommittedPart(

@@ -1,17 +1,18 @@
-"""The files of a sink in a store that fsspec knows: whole objects, sent once they are complete.
+"""Output of file sinks in a store that fsspec supports: whole objects, uploaded when complete.
 
-Theory of operation. A subtask writes its file on its own machine, in a directory for temporary
-files, and sends it as a whole under a name that readers pass over; the commit gives it the name
-that they see. Where a store cannot rename, as S3, that is a copy within the store and a removal: an
-object is there whole or not at all, and a commit that is cut off is done to its end by the next
-call, on any machine. What is different from directories of a machine:
+A subtask writes its file on its own machine, in a temporary directory, and uploads it as a whole
+under a name that readers ignore. The commit renames it to its final name. In stores without rename,
+such as S3, this is a copy within the store and a removal. An object is present as a whole or not at
+all, and the next call on any machine completes an interrupted commit.
 
-- ``RemoteParts`` (with checkpoints): nothing. Each object appears with its checkpoint, once.
-- ``RemoteDirectory`` (without): the objects of a result appear one after the other, then a
-  manifest (``_flinknet.json``) with their names, and then those of the result before go. Readers
-  who list the prefix meanwhile find both; those who go by the manifest find one result or the next.
-  A job that fails before its commit changes nothing. There is no lock: of two jobs that write to
-  one output at the same time, the second to commit may remove what the first one has.
+Differences to local directories:
+
+- ``RemoteParts`` (with checkpoints): none. Each object appears once, with its checkpoint.
+- ``RemoteDirectory`` (without): the objects of a result appear one after the other, then a manifest
+  (``_flinknet.json``) with their names. After that, the objects of the previous result are removed.
+  Readers that list the prefix meanwhile find both results; readers that follow the manifest find
+  one or the other. A job that fails before its commit changes nothing. There is no lock: if two
+  jobs write to one output at the same time, the second commit may remove the objects of the first.
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ __all__ = ["RemoteDirectory", "RemoteParts"]
 log = logging.getLogger("flinknet.worker")
 
 _SCRATCH = "flinknet-output-"
-"""Prefix of the directories with files that are to be sent."""
+"""Prefix of the directories with files to upload."""
 
 
 class RemoteFolder:
-    """One folder of a store, and what this process is about to send there."""
+    """A folder of a store, and the files that this process uploads to it."""
 
     def __init__(self, location: RemoteLocation) -> None:
         self._location = location
         self._scratch: LockedDirectory | None = None
 
     def writable(self, name: str) -> Path:
-        """Where on this machine it is written, until it is sent."""
+        """Return the file's path on this machine, until it is uploaded."""
         if self._scratch is None:
             base = Path(temporary_directory())
             remove_leftovers(_SCRATCH, base)
@@ -59,7 +60,7 @@ class RemoteFolder:
         return self._scratch.path / name
 
     def close(self) -> None:
-        """Remove what was not sent."""
+        """Remove the files that were not uploaded."""
         if self._scratch is not None:
             self._scratch.close()
 
@@ -75,13 +76,15 @@ class RemoteFolder:
             written.unlink()
 
     def _has_moved(self, source: RemoteLocation, target: RemoteLocation) -> bool:
-        """Whether an object that is not there has its other name."""
+        """Return whether a missing object already has its other name."""
         has_moved: bool = self._filesystem.exists(target.path)
         return has_moved
 
     def _move(self, source: RemoteLocation, target: RemoteLocation) -> None:
-        """Give an object its other name, unless that has been done; JobFailedError if it is under
-        none."""
+        """Rename an object, unless that is already done.
+
+        Raises JobFailedError if the object exists under neither name.
+        """
         filesystem = self._filesystem
         filesystem.invalidate_cache()
         try:
@@ -95,7 +98,10 @@ class RemoteFolder:
                 ) from None
 
     def _names_in(self, location: RemoteLocation) -> list[str]:
-        """List a folder; empty if it is not there. ConfigurationError if it is a file."""
+        """Return the names in a folder; empty if it is missing.
+
+        Raises ConfigurationError if it is a file.
+        """
         filesystem, path = self._filesystem, location.path
         filesystem.invalidate_cache()
         try:
@@ -109,7 +115,7 @@ class RemoteFolder:
 
 
 class RemoteParts(RemoteFolder):
-    """``PartFiles``, in a store."""
+    """The counterpart of ``PartFiles`` for a store."""
 
     def __init__(
         self, location: RemoteLocation, job_id: str, attempt: int, names: PartNames
@@ -120,33 +126,33 @@ class RemoteParts(RemoteFolder):
         self._names = names
 
     def open(self, restored: RestoredCheckpoint | None, *, may_repeat: bool) -> None:
-        """As ``PartOutput.open``."""
+        """See ``PartOutput.open``."""
         found = self._names_in(self._location)
         check_may_add(
             str(self._location), found, self._names, self._job_id, restored, may_repeat=may_repeat
         )
 
     def name(self, index: int, parallelism: int, number: int) -> str:
-        """As ``Output.name``."""
+        """See ``Output.name``."""
         return self._names.of_checkpoint(index, parallelism, self._job_id, self._attempt, number)
 
     def persist(self, names: Iterable[str]) -> None:
-        """Send files, under names that readers pass over."""
+        """Upload files, under names that readers ignore."""
         for name in names:
             self._send(name, self._hidden(name))
 
     def publish(self, checkpoint_id: int, names: Collection[str]) -> None:
-        """As ``PartOutput.publish``."""
+        """See ``PartOutput.publish``."""
         for name in names:
             target = self._location / self._names.with_checkpoint(name, checkpoint_id)
             if not checkpoint_id and self._is_committed(name):
-                # The job that wrote it was cut off between a copy and a removal.
+                # The job that wrote the file was interrupted between a copy and a removal.
                 self._remove(f"{HIDDEN}{name}")
                 continue
             self._move(self._hidden(name), target)
 
     def withdraw_after(self, checkpoint_id: int, index: int) -> None:
-        """As ``PartOutput.withdraw_after``."""
+        """See ``PartOutput.withdraw_after``."""
         behind = [
             part_name
             for part_name in self._names_in(self._location)
@@ -159,7 +165,7 @@ class RemoteParts(RemoteFolder):
             log.warning(WITHDRAWN, self._location, len(behind), index, checkpoint_id)
 
     def discard(self, kept: Collection[str], is_own: Callable[[int], bool]) -> None:
-        """As ``PartOutput.discard``."""
+        """See ``PartOutput.discard``."""
         for name, part in self._prepared():
             if (
                 part.attempt < self._attempt
@@ -169,17 +175,17 @@ class RemoteParts(RemoteFolder):
                 self._remove(name)
 
     def finish(self) -> None:
-        """As ``PartOutput.finish``."""
+        """See ``PartOutput.finish``."""
         for name, _ in self._prepared():
             self._remove(name)
 
     def _is_committed(self, name: str) -> bool:
-        """Whether the object that was prepared under a name has another one now."""
+        """Return whether the object prepared under a name now has a committed name."""
         parts = map(self._names.committed, self._names_in(self._location))
         return any(part is not None and part.prepared_name == name for part in parts)
 
     def _has_moved(self, source: RemoteLocation, target: RemoteLocation) -> bool:
-        # The job that this one continues may have committed it with a checkpoint of its own.
+        # The job that this one continues may have committed it with another checkpoint.
         return self._is_committed(source.name.removeprefix(HIDDEN))
 
     def _hidden(self, name: str) -> RemoteLocation:
@@ -195,7 +201,7 @@ class RemoteParts(RemoteFolder):
 
 
 class RemoteDirectory(RemoteFolder):
-    """``OutputDirectory``, in a store."""
+    """The counterpart of ``OutputDirectory`` for a store."""
 
     def __init__(self, location: RemoteLocation, transaction: str, names: PartNames) -> None:
         super().__init__(location)
@@ -204,7 +210,7 @@ class RemoteDirectory(RemoteFolder):
         self._staging = location.parent / f"{HIDDEN}{location.name}.{transaction}.staging"
 
     def open(self) -> None:
-        """As ``StagedOutput.open``."""
+        """See ``StagedOutput.open``."""
         own = {MANIFEST, *self._manifest().get("files", ())}
         for name in self._names_in(self._location):
             if name not in own and not self._names.is_own(name):
@@ -214,16 +220,16 @@ class RemoteDirectory(RemoteFolder):
                 )
 
     def name(self, index: int, parallelism: int, number: int) -> str:
-        """As ``Output.name``."""
+        """See ``Output.name``."""
         return self._names.of_job(index, parallelism, self._transaction, number)
 
     def persist(self, names: Iterable[str]) -> None:
-        """Send files to where they wait for the commit."""
+        """Upload files to the staging folder, where they wait for the commit."""
         for name in names:
             self._send(name, self._staging / name)
 
     def commit(self, files: Sequence[str]) -> None:
-        """As ``StagedOutput.commit``, one object after the other."""
+        """See ``StagedOutput.commit``; objects move one after the other."""
         before = self._manifest()
         if before.get("transaction") != self._transaction:
             for name in files:
@@ -239,7 +245,7 @@ class RemoteDirectory(RemoteFolder):
         self._remove(self._staging)
 
     def abort(self) -> None:
-        """As ``StagedOutput.abort``: also what a commit that was cut off has shown."""
+        """See ``StagedOutput.abort``; it also removes the objects of an interrupted commit."""
         if self._manifest().get("transaction") != self._transaction:
             for name in self._names_in(self._location):
                 if f"-{self._transaction}" in name and self._names.is_own(name):
@@ -247,7 +253,7 @@ class RemoteDirectory(RemoteFolder):
         self._remove(self._staging)
 
     def _manifest(self) -> dict[str, Any]:
-        """Return that of the result that is there; an empty one if there is none."""
+        """Return the manifest of the present result; an empty dict if there is none."""
         self._filesystem.invalidate_cache()
         try:
             manifest = json.loads(self._filesystem.cat_file((self._location / MANIFEST).path))

@@ -1,4 +1,4 @@
-"""When a subtask ends a file and begins the next one, beside the ends that checkpoints bring."""
+"""Rolling policies: when a subtask starts a new file, apart from checkpoints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["DefaultRollingPolicy", "OnCheckpointRollingPolicy", "RollingPolicy"]
 
 
 class RollingPolicy(ABC):
-    """Says so before a batch is written (PyFlink's RollingPolicy)."""
+    """Decides before each batch whether to start a new file (PyFlink's RollingPolicy)."""
 
     @staticmethod
     def default_rolling_policy(
@@ -19,27 +19,31 @@ class RollingPolicy(ABC):
         rollover_interval: int = 60 * 1000,
         inactivity_interval: int = 60 * 1000,
     ) -> RollingPolicy:
-        """Return the one that ends a file of so many bytes, so many milliseconds after it was
-        begun, or after it was last written to."""
+        """Return a policy that ends a file by its size, age or idle time.
+
+        ``part_size`` is in bytes; the two intervals are in milliseconds.
+        """
         return DefaultRollingPolicy(part_size, rollover_interval, inactivity_interval)
 
     @staticmethod
     def on_checkpoint_rolling_policy() -> RollingPolicy:
-        """Return the one that ends files with checkpoints only."""
+        """Return a policy that ends files only with checkpoints."""
         return OnCheckpointRollingPolicy()
 
     @abstractmethod
     def should_roll(self, size_bytes: int, age_ms: float, idle_ms: float) -> bool:
-        """Whether a file that has this size, was begun so long ago, and was last written to so long
-        ago, is to be ended."""
+        """Return whether to end a file with this size and age.
+
+        ``idle_ms`` is the time since the last write to it.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultRollingPolicy(RollingPolicy):
-    """By size, by age and by inactivity.
+    """Ends files by size, age and idle time.
 
-    A file is seen with its checkpoint, or at the end of the job, whenever it was ended: so it is
-    enough to ask before something is written.
+    The time when a file ends does not affect its visibility, which comes with its checkpoint or at
+    the end of the job. It is therefore enough to check before each write.
     """
 
     part_size_bytes: int
@@ -51,7 +55,7 @@ class DefaultRollingPolicy(RollingPolicy):
             raise ConfigurationError(f"a file would have no time or no room: {self}")
 
     def should_roll(self, size_bytes: int, age_ms: float, idle_ms: float) -> bool:
-        """As ``RollingPolicy.should_roll``."""
+        """See ``RollingPolicy.should_roll``."""
         return (
             size_bytes >= self.part_size_bytes
             or age_ms >= self.rollover_interval_ms
@@ -61,8 +65,8 @@ class DefaultRollingPolicy(RollingPolicy):
 
 @dataclass(frozen=True, slots=True)
 class OnCheckpointRollingPolicy(RollingPolicy):
-    """Never but with a checkpoint, or at the end of the job."""
+    """Ends files only with checkpoints, or at the end of the job."""
 
     def should_roll(self, size_bytes: int, age_ms: float, idle_ms: float) -> bool:
-        """As ``RollingPolicy.should_roll``."""
+        """See ``RollingPolicy.should_roll``."""
         return False

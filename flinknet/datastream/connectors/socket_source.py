@@ -1,6 +1,6 @@
-"""Lines from a socket, for first tries: ``nc -lk 9999``, and type.
+"""Lines from a socket, for first experiments: run ``nc -lk 9999`` and type.
 
-Nobody sends them again, so a job with checkpoints cannot read them.
+The lines cannot be sent again, so a job with checkpoints cannot read them.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from flinknet.operators.source import Source
 __all__ = ["SocketSource"]
 
 SOCKET_READ_BYTES = 65_536
-"""Read at a time; what has come by then is one batch."""
+"""Maximum number of bytes per read; the lines received until then are one batch."""
 
 SOCKET_RECORD_BYTES_MAX = 1 << 20
-"""Bytes without a delimiter after which it is taken for something else than text."""
+"""Number of bytes without a delimiter after which the data is not treated as text."""
 
 
 class SocketSource(Source):
-    """The texts that somebody who listens at ``hostname:port`` sends, each ended by ``delimiter``.
+    """The texts that a server at ``hostname:port`` sends, each ended by ``delimiter``.
 
-    One subtask connects, and reads until the other side closes; what is there without a delimiter
-    then is the last record.
+    One subtask connects and reads until the server closes the connection. Remaining data without a
+    delimiter is the last record.
     """
 
     parallelism = 1

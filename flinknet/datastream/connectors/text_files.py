@@ -1,9 +1,9 @@
-"""Files of lines as sources: text, JSON lines, CSV.
+"""Sources for files of lines: text, JSON lines, CSV.
 
-A source's unit of work is a whole file. Files are dealt out round robin in the order of their
-sorted names, so every subtask knows its share without asking anyone, and reads the same records in
-the same order each time. A checkpoint has how many of them it has read; who goes on reads the file
-from its start, and drops as many.
+A source's unit of work is a whole file. Files are distributed round robin in the order of their
+sorted names. Every subtask thus computes its share on its own, and reads the same records in the
+same order each time. A checkpoint holds the number of records read. A resumed subtask reads the
+file from its start and drops that many records.
 """
 
 from __future__ import annotations
@@ -35,23 +35,25 @@ from flinknet.texts import text_of
 __all__ = ["JsonLinesSource", "LineSource", "TextFileSource", "take"]
 
 SOURCE_BATCH_LINES = 1024
-"""Lines read at a time: some milliseconds of work on the event loop."""
+"""Number of lines read at a time: some milliseconds of work on the event loop."""
 
 
 class LineSource(Source):
-    """What sources of lines have in common.
+    """Base of the sources of lines.
 
-    ``path`` is a file, a directory (with everything below it that has one of ``suffixes`` and in
-    whose path below it no name starts with "_" or "."), or a sequence of these; each of them may be
-    a URL (``locations.py``). It is looked up when the source is made, so that every subtask sees
-    the same files, and must be readable under the same path by every worker. Raises
-    ConfigurationError if there is nothing. Files called ``.gz``, ``.bz2``, ``.xz`` or ``.zst`` are
-    decompressed. A byte-order mark at the beginning of a file is no part of its text. A file that
-    cannot be read fails the job, with its name and the line.
+    ``path`` is a file, a directory, or a sequence of these; each may be a URL (``locations.py``). A
+    directory stands for all files below it with one of ``suffixes``, except paths in which a name
+    starts with "_" or ".". The path is resolved when the source is made, so that every subtask sees
+    the same files. Every worker must be able to read them under the same path. Raises
+    ConfigurationError if there are no files.
+
+    Files with the suffix ``.gz``, ``.bz2``, ``.xz`` or ``.zst`` are decompressed. A byte-order mark
+    at the beginning of a file is not part of its text. A file that cannot be read fails the job,
+    with its name and the line.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
-    """Which files of a directory are read; all if there is none."""
+    """Suffixes of the files to read in a directory; empty for all files."""
 
     replayable = True
     keeps_no_records = True
@@ -65,21 +67,21 @@ class LineSource(Source):
         return batches_of_files(self.files, self.read_share(context))
 
     def read_share(self, context: RuntimeContext) -> Reading:
-        """Read what is the subtask's, a batch at a time."""
+        """Read the subtask's share in batches."""
         for file in self.files[context.index :: context.parallelism]:
             with self.opened(file) as lines:
                 yield from self.batches_of(file, lines)
 
     @abstractmethod
     def batches_of(self, file: Location, lines: Iterator[str]) -> Reading:
-        """Generate the records of a file, a batch at a time.
+        """Generate the records of a file in batches.
 
-        UnreadableError names the file and the line of a record that is none.
+        Raises UnreadableError, with the file and the line, for an invalid record.
         """
 
     @contextmanager
     def opened(self, file: Location) -> Iterator[Iterator[str]]:
-        """Open a file for its lines; an error of reading it has its name."""
+        """Open a file for its lines; errors while reading include the file's name."""
         with (
             naming(file),
             open_decompressed(file) as content,
@@ -88,14 +90,17 @@ class LineSource(Source):
             yield self._without_mark(lines)
 
     def _without_mark(self, lines: Iterator[str]) -> Iterator[str]:
-        if "".encode(self._encoding):  # a codec that writes a mark also takes it away
+        if "".encode(self._encoding):  # a codec that writes a mark also removes it
             return lines
         first = (line.removeprefix(BYTE_ORDER_MARK) for line in islice(lines, 1))
         return chain(first, lines)
 
 
 def take(file: Location, lines: Iterator[Any], behind: int) -> list[Any]:
-    """Return the next lines of a file; UnreadableError says behind which of them it is damaged."""
+    """Return the next lines of a file, up to ``SOURCE_BATCH_LINES``.
+
+    Raises UnreadableError for a damaged file, with the number of the last line read.
+    """
     batch: list[Any] = []
     try:
         batch.extend(islice(lines, SOURCE_BATCH_LINES))
@@ -107,7 +112,7 @@ def take(file: Location, lines: Iterator[Any], behind: int) -> list[Any]:
 
 
 class TextFileSource(LineSource):
-    """The lines of text files, without their ends."""
+    """The lines of text files, without line endings."""
 
     def batches_of(self, file: Location, lines: Iterator[str]) -> Reading:
         number = 0
@@ -117,9 +122,9 @@ class TextFileSource(LineSource):
 
 
 class JsonLinesSource(LineSource):
-    """The values of files with one JSON value in a line; empty lines are left out.
+    """The values of files with one JSON value per line; empty lines are ignored.
 
-    An object with two members of one name, and a number that no float can hold, are refused.
+    An object with two members of one name, and a number that no float can hold, are rejected.
     """
 
     suffixes = (".jsonl", ".ndjson", ".json")
