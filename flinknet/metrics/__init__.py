@@ -1,1 +1,1 @@
-"""What is measured, and what leaves the worker."""
+"""Metrics and statistics of workers, and their export."""

@@ -1,4 +1,4 @@
-"""Which flinknet runs in a process, for dashboards that tell compiled workers from plain ones."""
+"""The flinknet build of a process, for dashboards that distinguish compiled workers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ BUILD: Catalogue[int] = Catalogue(
     ),
     labels=("host", "tm_id", *BUILD_LABELS),
 )
-"""Of a worker; the coordinator has no ``tm_id``."""
+"""The build of a worker; the coordinator has no ``tm_id``."""
 
 
 def build_info(labels: Labels) -> Family:
-    """Make a family whose one sample is 1: its labels have the information."""
+    """Return a family with one sample of value 1, with the build in its labels."""
     known = {
         "version": __version__,
         "implementation": IMPLEMENTATION,

@@ -1,9 +1,9 @@
-"""The channels of a worker in which most waits, picked while all of them are read.
+"""The busiest input channels of a worker, selected while all channels are read.
 
-Theory of operation. Channels come task after task, gate after gate, in parts (``turns.py``). Those
-with most buffers waiting for them, here and at their producers, stay; of as many the first. How
-long a channel takes depends on what the other channels of its task hold, and on how fast that is
-read, which are known when the task has been read: rows are made at the end.
+Channels arrive task by task and gate by gate, in parts (``turns.py``). The channels with the most
+waiting buffers, here and at their producers, are kept; among equals, the first ones. The time to
+consume a channel depends on the contents of the task's other channels and on the task's throughput.
+Both are known only when the whole task has been read, so rows are made at the end.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ __all__ = ["BusiestChannels", "ChannelRow"]
 
 
 class ChannelRow(NamedTuple):
-    """One input channel, whose it is, and what is on its way to its reader."""
+    """One input channel, its gate, and the data on its way to its reader."""
 
     gate: str
     channel: InputChannelStatistics
     buffered_bytes: int
     time_to_consume_ms: float | None
-    """How long that will take, with what the task reads of its other channels meanwhile; None if
-    that is not known."""
+    """Time until this data is consumed; None if it is unknown.
+
+    The task reads data from its other channels in the meantime; the time includes this.
+    """
 
 
 class _TaskInput:
-    """What the channels of one task hold, and how many bytes per busy second it takes of them."""
+    """Bytes in the channels of one task, and the bytes that it consumes per busy second."""
 
     def __init__(self) -> None:
         self.sizes = BufferedSizes()
@@ -39,7 +41,7 @@ class _TaskInput:
 
 
 class _Candidate(NamedTuple):
-    """Ordered by the first two, which no other one has."""
+    """A kept channel; candidates are ordered by the first two fields, which are unique."""
 
     waiting: int
     earliness: int
@@ -57,7 +59,7 @@ class _Candidate(NamedTuple):
 
 
 class BusiestChannels:
-    """Keeps at most ``channels_max`` of those that it is told of."""
+    """Selects the busiest channels, at most ``channels_max``."""
 
     def __init__(self, channels_max: int) -> None:
         self._channels_max = channels_max
@@ -66,7 +68,7 @@ class BusiestChannels:
         self._task = _TaskInput()
 
     def note(self, gate: str, channels: Sequence[InputChannelStatistics]) -> None:
-        """Take channels of the task that is read now."""
+        """Consider channels of the current task."""
         sizes = list(map(buffered_bytes, channels))
         self._task.sizes.add(sizes)
         kept = self._kept
@@ -79,13 +81,16 @@ class BusiestChannels:
             self._seen += 1
 
     def end_task(self, throughput: float | None) -> None:
-        """What comes from now on is of another task; this one takes so many bytes per busy second
-        from its channels together."""
+        """End the current task; later channels belong to another one.
+
+        ``throughput`` is the number of bytes per busy second that the task consumes from all its
+        channels.
+        """
         self._task.throughput = throughput
         self._task = _TaskInput()
 
     def reading(self, turns: Turns) -> Reading[tuple[ChannelRow, ...]]:
-        """Make the rows, the busiest first."""
+        """Make the rows, the busiest channel first."""
         rows: list[ChannelRow] = []
         for part in turns.parts(sorted(self._kept, reverse=True)):
             rows += [candidate.row() for candidate in part]

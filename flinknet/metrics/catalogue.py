@@ -1,4 +1,4 @@
-"""All catalogues of a worker, and the families that it exports of them."""
+"""The catalogues of a worker's metrics, and the families exported from them."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ WORKER_CATALOGUES: tuple[Catalogue[Any], ...] = (
     GENERATION,
     BUILD,
 )
-"""In the order of the documentation."""
+"""The catalogues, in the order of the documentation."""
 
 
 def worker_families(labels: Labels, worker: WorkerStatistics) -> Iterator[Family]:
-    """Make everything that a worker of a cluster exports, but for its process."""
+    """Make all families of a cluster's worker, except the families of its process."""
     yield from network_families(labels, worker, worker.connections)
     yield from EVENT_LOOP.families([(labels, worker)])
     yield from garbage_families(labels, worker.garbage)
@@ -77,7 +77,7 @@ def worker_families(labels: Labels, worker: WorkerStatistics) -> Iterator[Family
 
 
 def environment_families(labels: Labels, totals: EnvironmentTotals) -> Iterator[Family]:
-    """Make everything that a network environment exports that a program embeds."""
+    """Make all families of a network environment that a program embeds."""
     yield from network_families(labels, totals.network, totals.network.connections)
     yield from exchange_families(
         [(labels, gate) for gate in totals.gates],

@@ -1,7 +1,8 @@
-"""A connection as it leaves its worker: without its readers, and sums over these.
+"""Summary of a connection: sums over its readers instead of single readers.
 
-Thousands of readers are read over several turns of the event loop, those that are there when the
-reading begins; one that is cancelled meanwhile has nothing waiting for it any more.
+A connection may have thousands of readers. They are read over several iterations of the event loop,
+starting from the readers present at the beginning. A reader that is cancelled meanwhile has no
+waiting buffers any more.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ __all__ = ["ConnectionTotals"]
 
 
 class ConnectionTotals(NamedTuple):
-    """A connection, without its readers, and sums over these."""
+    """A connection with sums over its readers."""
 
     connection: ConnectionStatistics
     readers: int
     credit: int
-    """Buffers that the peer has free for what this side sends."""
+    """Free buffers at the peer for the data that this side sends."""
     backlog: int
 
     @classmethod
     def reading(cls, link: Link, turns: Turns) -> Reading[ConnectionTotals]:
-        """Read a connection, in parts."""
+        """Read a connection in parts."""
         connection = link.statistics(with_readers=False)
         readers = list(link.session.readers)
         credit = backlog = 0

@@ -1,14 +1,16 @@
-"""How long a task will take for what its inputs hold, without buffer debloating, too.
+"""Estimated time for a task to consume its buffered input, also without buffer debloating.
 
-Theory of operation. What is on its way to a channel's reader are the bytes that have arrived, and
-those that wait at the producer. A local channel's reader polls the producer's queue, which counts
-its bytes; a remote producer says how many buffers it has, which are taken to be as large as those
-that came before. The time is those bytes over the bytes that the task takes in each second in which
-it does not wait for input: Flink's throughput, over the last minute. Both come from accounts that
-are kept anyway, so that this costs nothing between two readings.
+The data on its way to a channel's reader consists of the bytes that have arrived and of the bytes
+that wait at the producer. A local channel's reader polls the producer's queue, which counts its
+bytes. A remote producer reports a number of buffers, which are assumed to be as large as earlier
+ones.
 
-Channels are read in turn. So by the time that a channel's last buffer is read, each other one has
-been read, too, up to as much: that is how long a barrier behind it waits.
+The estimated time is the number of these bytes divided by the task's throughput: the bytes per
+second in which it does not wait for input, over the last minute (Flink's throughput). Both figures
+come from existing counters, so the estimate costs nothing between two readings.
+
+Channels are read in turn. When the last buffer of a channel is read, each other channel has
+therefore been read up to the same amount. A barrier behind that buffer waits for all of this.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ __all__ = ["BufferedSizes", "buffered_bytes", "bytes_per_busy_s", "times_to_cons
 
 
 def buffered_bytes(channel: InputChannelStatistics) -> int:
-    """Bytes on their way to the reader of a channel."""
+    """Return the number of bytes on their way to the reader of a channel."""
     if channel.kind != "remote":
         return channel.queued_bytes
     arrived = channel.buffers_in + channel.queued_buffers
@@ -32,17 +34,19 @@ def buffered_bytes(channel: InputChannelStatistics) -> int:
 
 
 def bytes_per_busy_s(bytes_per_s: float, idle_share: float) -> float | None:
-    """What a task takes per second in which it does not wait for input; None while nothing was
-    taken, or it only waited."""
+    """Return the bytes that a task consumes per second in which it does not wait for input.
+
+    Returns None if it has consumed nothing, or only waited.
+    """
     busy_share = 1.0 - idle_share
     return bytes_per_s / busy_share if bytes_per_s > 0 and busy_share > 0 else None
 
 
 class BufferedSizes:
-    """What each of a task's inputs holds, in bytes, however many there are.
+    """The sizes in bytes of any number of a task's inputs.
 
-    They are kept in sorted runs, each at least twice as long as the next one: one that is added is
-    merged with those that it reaches, so that there are never many, and no call takes long.
+    Sizes are kept in sorted runs, each at least twice as long as the next. A new run is merged with
+    the shorter runs before it. This keeps the number of runs low, and each call short.
     """
 
     __slots__ = ("_runs", "_sums")
@@ -52,7 +56,7 @@ class BufferedSizes:
         self._sums: list[list[int]] = []
 
     def add(self, sizes: Sequence[int]) -> None:
-        """There are these inputs, too."""
+        """Add more inputs."""
         run = sorted(sizes)
         while self._runs and len(self._runs[-1]) < 2 * len(run):
             run = sorted(self._runs.pop() + run)
@@ -60,8 +64,10 @@ class BufferedSizes:
         self._sums.clear()
 
     def bytes_until(self, size: int) -> int:
-        """How much is read of all of them until one with so many bytes has been read: as much of
-        each other one, or all that it holds."""
+        """Return the bytes consumed across all inputs before an input of ``size`` drains.
+
+        Each other input contributes ``size`` bytes, or its whole size if that is less.
+        """
         if not self._sums:
             self._sums = [list(accumulate(run, initial=0)) for run in self._runs]
         total = 0
@@ -74,8 +80,11 @@ class BufferedSizes:
 def times_to_consume_ms(
     buffered: Sequence[int], throughput: float | None
 ) -> Sequence[float | None]:
-    """How long it takes until each of a task's inputs has been read up to what it holds now, if
-    they are read in turn at so many bytes per second together; None if that is not known."""
+    """Return the time in which each of a task's inputs is consumed up to its present end.
+
+    The inputs are read in turn, at ``throughput`` bytes per second together. Times are None if the
+    throughput is unknown.
+    """
     if throughput is None:
         return [None] * len(buffered)
     sizes = BufferedSizes()

@@ -1,4 +1,4 @@
-"""What can be seen of a network environment: everything that is buffered, and who holds it."""
+"""Statistics of a network environment: all buffered data, and its holders."""
 
 from __future__ import annotations
 
@@ -22,30 +22,32 @@ __all__ = [
 
 
 class RefusedPeers(NamedTuple):
-    """How many sockets were refused for one reason: a verdict of the handshake, or its other
-    end."""
+    """Number of sockets refused for one reason.
+
+    The reason is a verdict of the handshake, or another end of it.
+    """
 
     reason: str
     sockets: int
 
 
 class ProtocolViolations(NamedTuple):
-    """How many connections ended because the peer did what is forbidden: its kind."""
+    """Number of connections that ended by one kind of forbidden action of the peer."""
 
     kind: str
     connections: int
 
 
 class PeerDirectoryStatistics(NamedTuple):
-    """The present state, and counts from the start of the worker."""
+    """Present connections with peers, and counts since the start of the worker."""
 
     established: int
     pending: int
-    """Sockets that have not said who they are."""
+    """Sockets that have not identified themselves yet."""
     turned_away: int
     """Refused sockets that their peers have not closed yet."""
     admitted: int
-    """Accepted sockets, in handshake or in use, of at most ``accepted_connections_max``."""
+    """Accepted sockets in handshake or use, at most ``accepted_connections_max``."""
     accepted_total: int
     dialled_total: int
     lost_total: int
@@ -54,12 +56,12 @@ class PeerDirectoryStatistics(NamedTuple):
 
     @property
     def refused_total(self) -> int:
-        """Sockets refused for any reason."""
+        """Number of sockets refused for any reason."""
         return sum(refused.sockets for refused in self.refused)
 
 
 class NetworkStatistics(NamedTuple):
-    """What a worker has whatever its tasks do: memory and peers."""
+    """Memory and peers of a worker, which do not depend on its tasks."""
 
     network_pool: NetworkBufferPoolStatistics
     peers: PeerDirectoryStatistics
@@ -68,7 +70,7 @@ class NetworkStatistics(NamedTuple):
 
 
 class TopicStatistics(NamedTuple):
-    """What a topic has done so far, and for whom."""
+    """Activity of a topic so far, and its readers."""
 
     name: str
     readers: int
@@ -77,11 +79,11 @@ class TopicStatistics(NamedTuple):
     left_total: int
     disconnected_total: int
     records_dropped_total: int
-    """For one reader each."""
+    """Records dropped; a record dropped for two readers counts twice."""
 
 
 class EnvironmentStatistics(NamedTuple):
-    """Everything that is buffered in a worker, and who holds it."""
+    """All buffered data of a worker, and its holders."""
 
     network_pool: NetworkBufferPoolStatistics
     peers: PeerDirectoryStatistics
@@ -90,5 +92,5 @@ class EnvironmentStatistics(NamedTuple):
     partitions: tuple[ResultPartitionStatistics, ...]
     gates: tuple[InputGateStatistics, ...]
     task_times: tuple[TaskTimesStatistics, ...]
-    """Of every task that has a partition or a gate here."""
+    """Times of every task that has a partition or a gate here."""
     topics: tuple[TopicStatistics, ...] = ()

@@ -1,4 +1,4 @@
-"""What is exported of a network environment: sums, where its statistics have each channel."""
+"""Exported statistics of a network environment, with sums instead of single channels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["EnvironmentTotals", "NetworkTotals"]
 
 
 class NetworkTotals(NamedTuple):
-    """What a worker has whatever its tasks do: memory and peers."""
+    """Memory and peers of a worker, which do not depend on its tasks."""
 
     network_pool: NetworkBufferPoolStatistics
     peers: PeerDirectoryStatistics

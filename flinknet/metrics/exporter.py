@@ -1,8 +1,8 @@
-"""Prometheus' side of metrics: the only module that knows its library.
+"""Export of metrics to Prometheus; the only module that uses its client library.
 
-``render`` makes text of families for whoever serves ``/metrics``; ``FlinknetCollector`` is for a
-program that embeds a network environment and has a registry of its own. Both read at the moment of
-a scrape; between scrapes nothing happens here.
+``render`` returns the text of families, for a server of ``/metrics``. ``FlinknetCollector`` is for
+a program that embeds a network environment and has its own registry. Both read at the moment of a
+scrape and do no work between scrapes.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from flinknet.metrics.worker_catalogue import worker_labels
 __all__ = ["CONTENT_TYPE", "FlinknetCollector", "render"]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-"""What a scraper is told of the text."""
+"""Content type of the text."""
 
 _PROCESS = ProcessCollector(registry=None)
 
 
 async def render(families: Iterable[Family], turns: Turns) -> AsyncIterator[bytes]:
-    """The text of families and of this process's own metrics, for ``/metrics``, piece by piece.
+    """Generate the text of families and of this process's own metrics, for ``/metrics``.
 
-    The event loop turns after every ``turn_ms``, with what was made until then: to put megabytes
-    together, and to hand them to a socket, takes longer than that.
+    The event loop runs other tasks after every ``turn_ms``, and the text so far is yielded, because
+    joining megabytes and passing them to a socket takes longer than that.
     """
     labels_text = _LabelsText()
     parts: list[str] = []
@@ -64,17 +64,20 @@ def _samples(family: Family) -> Iterator[tuple[str, Labels, float]]:
 
 
 class _LabelsText:
-    """Labels as text, made once for the many families in which one subtask has the same ones.
+    """A cache of labels as text, because a subtask has the same labels in many families.
 
-    The library's ``generate_latest`` sorts and escapes them for every sample, which is most of what
-    it does; a test holds its text against this one.
+    The library's ``generate_latest`` sorts and escapes the labels of every sample, which takes most
+    of its time. A test compares its text with the text of this module.
     """
 
     def __init__(self) -> None:
         self._texts: dict[int, tuple[Labels, str]] = {}
 
     def of(self, labels: Labels) -> str:
-        """By identity; the labels are kept, so that no others get the same one."""
+        """Return the text of labels, by identity.
+
+        The cache holds a reference to the labels, so that no other object can get their identity.
+        """
         found = self._texts.get(id(labels))
         if found is None:
             found = self._texts[id(labels)] = labels, _labels_text(labels)
@@ -97,7 +100,10 @@ def _number(value: float) -> str:
 
 
 def _metric(family: Family) -> Metric:
-    """A family as the library has one. Its own class for counters would rename Flink's."""
+    """Return a family as a metric of the library.
+
+    The library's own class for counters would change Flink's names, so the basic class is used.
+    """
     name = family.name.removesuffix("_total") if family.kind is Kind.COUNTER else family.name
     metric = Metric(name, family.help, family.kind.value)
     for sample, labels, value in _samples(family):
@@ -106,7 +112,7 @@ def _metric(family: Family) -> Metric:
 
 
 class Observed(Protocol):
-    """What a collector reads: a ``NetworkEnvironment``."""
+    """The object that a collector reads: a ``NetworkEnvironment``."""
 
     worker_id: str
 
@@ -120,12 +126,14 @@ class FlinknetCollector(Collector):
     """A network environment's metrics for a registry of ``prometheus_client``.
 
     Make it inside the environment's ``async with`` block, and register it:
-    ``REGISTRY.register(FlinknetCollector(environment))``. It may be asked in any thread: what is
-    read is read in the environment's event loop, and made text of where it is asked. Asked in
-    another thread, as Prometheus' own server does, it lets the loop turn as ``config`` says; asked
-    in the loop's thread it cannot, and thousands of channels hold the loop for some milliseconds.
-    After the environment's end it has nothing. Asked in another thread it raises TimeoutError if
-    the loop has not read everything in ``timeout_s``.
+    ``REGISTRY.register(FlinknetCollector(environment))``. It can be collected from any thread. The
+    environment is read in its event loop, and the calling thread makes the text.
+
+    If another thread collects, as Prometheus' own server does, the event loop runs other tasks as
+    set by ``config``. Such a call raises TimeoutError if the loop has not read everything in
+    ``timeout_s``. If the loop's own thread collects, this is not possible, and thousands of
+    channels block the loop for some milliseconds. After the environment's end the collector has no
+    metrics.
     """
 
     def __init__(
@@ -138,7 +146,7 @@ class FlinknetCollector(Collector):
         self._labels = worker_labels(environment.worker_id, environment.address)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: names are not known before the first scrape, and are nobody else's."""
+        """Return no metrics: names are unknown before the first scrape and cannot collide."""
         return ()
 
     def collect(self) -> Iterable[Metric]:

@@ -1,9 +1,9 @@
-"""What Python's garbage collector has done in a worker: how often, for how long, and in whose code.
+"""Activity of Python's garbage collector in a worker: count, duration and originating code.
 
-A collection stops all threads of its process. It is begun by the code that makes one object too
-many, so the subtask whose code that is stands beside its seconds.
+A collection stops all threads of its process. It is triggered by the code that creates one object
+too many, so the seconds of a collection are attributed to the subtask of that code.
 
-Owned counters of ``GarbageTimes``: collections, seconds and objects by generation; seconds by
+``GarbageTimes`` owns these counters: collections, seconds and objects by generation; seconds by
 subtask.
 """
 
@@ -23,14 +23,14 @@ __all__ = [
 ]
 
 SUBTASKS_TOLD_MAX = 8
-"""Subtasks that are told of."""
+"""Maximum number of subtasks reported."""
 
 SUBTASKS_KEPT_MAX = 1_000
-"""Subtasks that are remembered; jobs come and go."""
+"""Maximum number of subtasks remembered, because jobs come and go."""
 
 
 class CollectorTotals(Protocol):
-    """The collections of one generation, or of all of them."""
+    """The collections of one generation, or of all generations."""
 
     @property
     def collections(self) -> int: ...
@@ -39,40 +39,40 @@ class CollectorTotals(Protocol):
 
 
 class GenerationTotals(NamedTuple):
-    """The collections of one generation, and of those that are younger, since the start."""
+    """The collections of one generation and of younger ones, since the start."""
 
     generation: int
     collections: int
     seconds: float
     objects: int
-    """That were freed, because only they referred to each other."""
+    """Objects freed because they referred only to each other."""
 
 
 class SubtaskGarbage(NamedTuple):
     """Collections that began in the code of one subtask."""
 
     subtask: str
-    """As people call it; empty for code of the worker."""
+    """Display name of the subtask; empty for code of the worker."""
     seconds: float
 
 
 class GarbageTotals(NamedTuple):
-    """All collections of a worker since its start, or of a stretch of time."""
+    """All collections of a worker since its start, or within a period."""
 
     generations: tuple[GenerationTotals, ...] = ()
     subtasks: tuple[SubtaskGarbage, ...] = ()
-    """Those in whose code the most seconds began, the most first."""
+    """The subtasks that triggered most seconds, the most first."""
     seconds_per_second: float = 0.0
-    """Over the last minute."""
+    """Seconds of collection per second, over the last minute."""
 
     @property
     def seconds(self) -> float:
-        """For how long all threads stood still."""
+        """Time for which all threads stood still, in seconds."""
         return sum(one.seconds for one in self.generations)
 
     @property
     def collections(self) -> int:
-        """How often."""
+        """Number of collections."""
         return sum(one.collections for one in self.generations)
 
     def collectors(self) -> dict[str, CollectorTotals]:
@@ -81,7 +81,7 @@ class GarbageTotals(NamedTuple):
         return {"All": self, **named}
 
     def since(self, before: GarbageTotals) -> GarbageTotals:
-        """Return what has come since an earlier account of the same worker."""
+        """Return the difference to an earlier account of the same worker."""
         earlier = {one.generation: one for one in before.generations}
         known = {one.subtask: one.seconds for one in before.subtasks}
         generations = tuple(
@@ -104,7 +104,7 @@ class GarbageTotals(NamedTuple):
 
 
 NO_GARBAGE = GarbageTotals()
-"""Nothing has been collected, or nothing is known of it."""
+"""No collections, or none known."""
 
 
 class GarbageTimes:
@@ -116,7 +116,7 @@ class GarbageTimes:
         self._subtasks: defaultdict[str, float] = defaultdict(float)
 
     def note(self, generation: int, seconds: float, objects: int, subtask: str = "") -> None:
-        """A collection has ended, which code of ``subtask`` had begun."""
+        """Account for a finished collection that code of ``subtask`` triggered."""
         before = self._generations.get(generation, _no_collections(generation))
         self._generations[generation] = GenerationTotals(
             generation, before.collections + 1, before.seconds + seconds, before.objects + objects

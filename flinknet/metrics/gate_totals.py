@@ -1,12 +1,11 @@
-"""An input gate as it leaves its worker: its floating pool, and sums over its channels.
+"""Summary of an input gate: its floating pool, and sums over its channels.
 
-Theory of operation. A channel's numbers are of one moment, so that what holds between them holds
-between their sums, too: no more exclusive buffers are in use than there are. But the channels of a
-wide gate are read over several turns of the event loop, and its pool after them. So what lies
-between two accounts is only about right: a buffer that went from the pool to a channel meanwhile
-may be missing among those that hold data; none is counted twice for long, and nothing goes below
-zero or above what there is. Counts never fall from one reading to the next one that begins after
-its end.
+All figures of a channel are of one moment, so relations between them also hold between their sums:
+no more exclusive buffers are in use than exist. But the channels of a wide gate are read over
+several iterations of the event loop, and its pool after them. Figures that combine channels and
+pool are therefore approximate. A buffer that moved from the pool to a channel meanwhile may be
+missing among the buffers with data. No buffer is counted twice for long, and no figure is negative
+or above its total. A count never decreases between a reading and one that begins after its end.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ __all__ = ["ChannelSums", "GateTotals"]
 
 
 class ChannelSums(NamedTuple):
-    """What input channels hold, and have had, several together."""
+    """Sums over input channels: buffers that they hold and have received."""
 
     channels: int = 0
     queued_buffers: int = 0
     queued_bytes: int = 0
-    """In remote ones."""
+    """Queued bytes of remote channels."""
     backlog: int = 0
-    """Of remote ones: what waits at the producer of a local one is queued."""
+    """Backlog of remote channels; buffers at the producer of a local channel count as queued."""
     free: int = 0
     unannounced_credit: int = 0
     exclusive_held: int = 0
-    """Free exclusive buffers of which the producers are not told while the gate is busy."""
+    """Free exclusive buffers that are not announced to producers while the gate is busy."""
     floating_held: int = 0
     remote_channels: int = 0
     channels_short: int = 0
-    """Remote ones whose producers wait for credit (``InputChannelStatistics.is_short``)."""
+    """Remote channels with producers that wait for credit (``InputChannelStatistics.is_short``)."""
     exclusive_total: int = 0
     exclusive_free: int = 0
     floating_free: int = 0
@@ -53,7 +52,7 @@ class ChannelSums(NamedTuple):
 
     @classmethod
     def of(cls, channels: Sequence[InputChannelStatistics]) -> ChannelSums:
-        """Sum up."""
+        """Return the sums over these channels."""
         local = [channel for channel in channels if channel.kind == "local"]
         remote = [channel for channel in channels if channel.kind == "remote"]
         held = [min(one.held_credit, one.exclusive_free) for one in remote]
@@ -81,7 +80,7 @@ class ChannelSums(NamedTuple):
         )
 
     def plus(self, other: ChannelSums) -> ChannelSums:
-        """Those of both."""
+        """Return the element-wise sum."""
         return ChannelSums(*map(add, self, other))
 
 
@@ -96,20 +95,20 @@ class GateTotals(NamedTuple):
     backlog: int
     """Buffers that wait at the producers of remote channels."""
     credit_announced: int
-    """Free buffers that producers know of."""
+    """Free buffers announced to producers."""
     credit_unannounced: int
-    """Free buffers that they have not been told of."""
+    """Free buffers not announced to producers yet."""
     remote_channels: int
     channels_short: int
-    """Remote channels whose producers wait for credit: see ``InputChannelStatistics.is_short``."""
+    """Remote channels with producers that wait for credit (``InputChannelStatistics.is_short``)."""
     exclusive_buffers: int
     exclusive_in_use: int
     floating_in_use: int
-    """Floating buffers that hold data, of those that the pool has given out."""
+    """Floating buffers from the pool that hold data."""
     exclusive_held: int
-    """Free exclusive buffers of which no producer is told while the gate is busy."""
+    """Free exclusive buffers that are not announced to producers while the gate is busy."""
     floating_held: int
-    """The same of floating ones."""
+    """Free floating buffers that are not announced to producers while the gate is busy."""
     floating_pool: LocalBufferPoolStatistics
     buffers_in_local: int
     buffers_in_remote: int
@@ -117,10 +116,12 @@ class GateTotals(NamedTuple):
     bytes_in_remote: int
     debloating: BufferDebloaterStatistics | None
     buffered_bytes: int
-    """On their way to the reader: here, and at the producers."""
+    """Bytes on their way to the reader, here and at the producers."""
     time_to_consume_ms: float | None = None
-    """How long that will take, with what the task reads of its other gates meanwhile; None if that
-    is not known."""
+    """Time until this data is consumed, including data that the task reads from its other gates.
+
+    None if it is unknown.
+    """
 
     @classmethod
     def of(
@@ -131,7 +132,7 @@ class GateTotals(NamedTuple):
         debloating: BufferDebloaterStatistics | None,
         sums: ChannelSums,
     ) -> GateTotals:
-        """Put together what was read of a gate."""
+        """Return the totals of a gate from its parts."""
         return cls(
             name=name,
             channels=sums.channels,
@@ -159,8 +160,7 @@ class GateTotals(NamedTuple):
 
     @property
     def credit_held(self) -> int:
-        """Free buffers, part of the unannounced, of which no producer is told while the gate is
-        busy."""
+        """Unannounced free buffers that are held back while the gate is busy."""
         return self.exclusive_held + self.floating_held
 
     @classmethod
@@ -170,7 +170,7 @@ class GateTotals(NamedTuple):
         turns: Turns,
         note: Callable[[str, Sequence[InputChannelStatistics]], None] | None = None,
     ) -> Reading[GateTotals]:
-        """Read a gate, in parts; ``note`` gets its name and the channels of each part."""
+        """Read a gate in parts; ``note`` receives its name and the channels of each part."""
         sums = ChannelSums()
         for part in turns.parts(gate.channels):
             channels = [channel.statistics() for channel in part]

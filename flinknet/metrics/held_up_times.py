@@ -1,14 +1,16 @@
-"""For how long, and by whom, an event loop was kept from turning.
+"""Time for which single tasks blocked an event loop.
 
-Theory of operation. Somebody outside of the loop, a thread, looks at it every ``pause_s``: whether
-it has turned since the last look, and which task runs. Time is a task's if the loop has not turned
-from one look to the next and the same task runs at both: many tasks that take their turns keep a
-loop busy, but nobody holds it up. If the looks themselves are late, the whole process stood still:
-C code that keeps the interpreter, a stopped process, or a machine with too much to do; no task
-gets that time. Collections of garbage stop everything too, but they have an account of their own
-(``garbage_totals.py``): their time is taken off here, so that none stands twice.
+A thread outside the loop samples it every ``pause_s``: whether the loop has iterated since the last
+sample, and which task is running. Time counts for a task if the loop has not iterated between two
+samples and the same task is running at both. Many tasks that take turns keep a loop busy, but none
+of them blocks it.
 
-Owned counters: seconds by task; "" is nobody.
+If the samples themselves are late, the whole process stood still: because of C code that holds the
+interpreter lock, a stopped process, or an overloaded machine. This time counts for no task. Garbage
+collections stop everything as well, but have an account of their own (``garbage_totals.py``). Their
+time is subtracted here, so that it is not counted twice.
+
+Owned counters: seconds by task, with "" for no task.
 """
 
 from __future__ import annotations
@@ -21,19 +23,19 @@ from flinknet.metrics.worker_statistics import HeldUp
 __all__ = ["TASKS_TOLD_MAX", "HeldUpTimes"]
 
 LATE = 3.0
-"""How many pauses a look may take to come before that is a time in which all stood still."""
+"""Number of pauses after which a late sample means that the whole process stood still."""
 
 TASKS_TOLD_MAX = 16
-"""Tasks that are told of, and about twice as many that are remembered: names come and go."""
+"""Maximum number of tasks reported; about twice as many are remembered, as names come and go."""
 
 
 class HeldUpTimes:
-    """The account of one event loop. ``now`` is given, in seconds, and never goes back."""
+    """The account of one event loop; ``now`` is a monotonic time in seconds."""
 
     def __init__(
         self, pause_s: float, now: float, collected_s: Callable[[], float] = lambda: 0.0
     ) -> None:
-        """``collected_s`` says for how long garbage has been collected up to now."""
+        """Start an account; ``collected_s`` returns the total time of garbage collections."""
         self._pause_s = pause_s
         self._collected_s = collected_s
         self._collected_before_s = collected_s()
@@ -43,7 +45,7 @@ class HeldUpTimes:
         self._stacks: dict[str, str] = {}
 
     def look(self, now: float, *, has_turned: bool, task: str = "", stack: str = "") -> None:
-        """The loop has turned since the last look, or not; ``task`` is who runs in it now."""
+        """Record a sample of the loop; ``task`` is the task that is running."""
         collected_s = self._collected_s()
         passed = max(0.0, now - self._looked_at - (collected_s - self._collected_before_s))
         self._looked_at, self._collected_before_s = now, collected_s
@@ -58,7 +60,7 @@ class HeldUpTimes:
             self._held_by = task
 
     def told(self) -> tuple[HeldUp, ...]:
-        """Those that have held the loop up for longest first."""
+        """Return the tasks that blocked the loop, the longest first."""
         order = sorted(self._seconds, key=lambda task: -self._seconds[task])
         return tuple(
             HeldUp(task, self._seconds[task], self._stacks[task]) for task in order[:TASKS_TOLD_MAX]

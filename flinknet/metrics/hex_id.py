@@ -1,4 +1,4 @@
-"""Ids in the form that Flink's have, made of names: 32 hex digits."""
+"""Ids in the format of Flink's, derived from names: 32 hex digits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ __all__ = ["hex_id"]
 
 
 def hex_id(name: str) -> str:
-    """The id of whoever has the name; it is the same each time the job is submitted. Of an
-    operator's uid it is Flink's OperatorID, and of a chain's first operator its JobVertexID."""
+    """Return the id for a name; it is the same each time the job is submitted.
+
+    For an operator's uid it serves as Flink's OperatorID, for a chain's first operator as its
+    JobVertexID.
+    """
     return blake2b(name.encode(errors="backslashreplace"), digest_size=16).hexdigest()

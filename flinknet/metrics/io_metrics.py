@@ -1,9 +1,8 @@
-"""What a subtask has moved, and where its time went: the counters that every report has.
+"""Counters of a subtask's data and time, which every report contains (Flink's IOMetrics).
 
-Theory of operation (Flink's IOMetrics). The counters are spelled here and nowhere else: a subtask
-counts them, a worker reports them, the coordinator adds them up by vertex, and a client reads them,
-each in a class that has these fields and its own beside them. All of them only grow while a subtask
-lives.
+Only this module defines the list of counters. A subtask counts them, a worker reports them, the
+coordinator sums them by vertex, and a client reads them, each in a class that contains these
+fields. All counters only increase while a subtask lives.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ __all__ = ["IO_METRICS", "IOMetrics"]
 
 @dataclass(frozen=True, slots=True)
 class IOMetrics:
-    """Counters of a subtask since it was opened, or of several together.
+    """Counters of a subtask since it was opened, or sums over several.
 
-    An Arrow record batch is one record, and so is each part that a keyed exchange cuts it into.
+    An Arrow record batch is one record, and so is each part into which a keyed exchange splits it.
     """
 
     records_in: int
@@ -31,18 +30,18 @@ class IOMetrics:
     backpressured_time_ms: int
 
     def row(self) -> tuple[int, ...]:
-        """The counters alone, in the order of ``IO_METRICS``."""
+        """Return only these counters, in the order of ``IO_METRICS``."""
         return _row(self)
 
     @staticmethod
     def total(several: Iterable[IOMetrics]) -> IOMetrics:
-        """Add up counter by counter; zeros of nothing."""
+        """Return the sum of each counter; zeros for no metrics."""
         nothing = (0,) * len(IO_METRICS)
         rows = (one.row() for one in several)
         return IOMetrics(*map(sum, zip(nothing, *rows, strict=True)))
 
 
 IO_METRICS = tuple(field.name for field in fields(IOMetrics))
-"""Their names, in order."""
+"""The names of the counters, in order."""
 
 _row = attrgetter(*IO_METRICS)

@@ -1,8 +1,8 @@
-"""The latency of markers, under the names and labels that Flink has.
+"""The latency of markers, with the names and labels of Flink.
 
-Flink's scope is that of the job, and below it groups with a name and a value each: the source, the
-operator, the subtask of each. In Prometheus the names of the groups are part of the metric's scope,
-and the values are labels; in REST all is one name.
+Flink's scope is the scope of the job, followed by groups with a name and a value each: the source,
+the operator, and the subtask of each. In Prometheus the names of the groups belong to the metric's
+scope, and the values are labels. In REST both are part of the name.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ LATENCY: Catalogue[LatencyHistogram] = Catalogue(
     rest="/v1/jobs/JOB/metrics",
     rest_prefix="latency.GROUPS.",
 )
-"""The labels that a histogram has follow the scope, as ``metrics.latency_granularity`` says."""
+"""A histogram has the labels of its groups, which ``metrics.latency_granularity`` sets."""
 
 
 def latency_families(worker: Labels, subtasks: Iterable[SubtaskTotals]) -> Iterator[Family]:
-    """Make the families of subtasks, each with the labels of its worker."""
+    """Make the families of subtasks, with the labels of their worker."""
     samples: defaultdict[str, list[tuple[Labels, float]]] = defaultdict(list)
     counts: defaultdict[str, list[tuple[Labels, float]]] = defaultdict(list)
     for subtask in subtasks:
@@ -66,7 +66,7 @@ def latency_families(worker: Labels, subtasks: Iterable[SubtaskTotals]) -> Itera
 
 
 def latency_values(subtasks: Iterable[SubtaskTotals]) -> dict[str, float]:
-    """Return the same by the names that Flink's REST has among those of the job."""
+    """Return the latencies by the names in Flink's REST API, as metrics of the job."""
     values: dict[str, float] = {}
     for subtask in subtasks:
         for histogram in subtask.latencies:

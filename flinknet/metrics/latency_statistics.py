@@ -1,14 +1,14 @@
-"""How long latency markers take to come to an operator (Flink's LatencyStats).
+"""Latency of markers from a source to an operator (Flink's LatencyStats).
 
-Theory of operation. A source makes a marker at times, and it travels as a record does, through
-every queue on its way. So what it has taken when it comes to an operator is what a record takes,
-but for the time in the operators before: it passes between two of their batches. Each operator in
-each subtask has a histogram of the last ones, for each source, or for each of its subtasks, or one
-for all. Times are of the clocks of two workers, in whole milliseconds: on machines whose clocks
-differ they are wrong by as much, and may be negative.
+A source emits a marker at intervals, and the marker travels like a record, through every queue on
+its way. Its latency at an operator is therefore the latency of a record, except for the time in the
+preceding operators, because a marker passes between two of their batches. Each operator of each
+subtask has a histogram of the latest markers: for each source, for each subtask of a source, or one
+for all.
 
-Quantiles are values that have come (nearest rank): of a hundred, the 99th percentile is the last
-but one.
+Latencies are differences between the clocks of two workers, in whole milliseconds. If the clocks of
+two machines differ, latencies are wrong by the difference and may be negative. Quantiles are
+observed values (nearest rank): of a hundred values, the 99th percentile is the last but one.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ QUANTILES = {
     "p99": 0.99,
     "p999": 0.999,
 }
-"""What is told of a histogram, by Flink's names."""
+"""Reported quantiles of a histogram, by Flink's names."""
 
 
 class LatencyHistogram(NamedTuple):
     """The latency from a source to an operator in one subtask, in milliseconds."""
 
     source_uid: str
-    """Empty if all sources count together."""
+    """Empty if all sources share one histogram."""
     source_subtask_index: int
-    """-1 if the subtasks of a source count together."""
+    """-1 if the subtasks of a source share one histogram."""
     operator_uid: str
     operator_subtask_index: int
     markers: int
-    """How many have come; what follows is of the last of them."""
+    """Number of markers received; the following figures cover the latest of them."""
     last: int
     min: int
     max: int
     mean: float
     stddev: float
     quantiles: tuple[int, ...]
-    """One for each of ``QUANTILES``."""
+    """One value for each of ``QUANTILES``."""
 
     def numbers(self) -> dict[str, float]:
-        """What Flink tells of a histogram, by its names."""
+        """Return the figures of a histogram, by Flink's names."""
         return {
             "min": self.min,
             "max": self.max,
@@ -67,7 +67,7 @@ class LatencyHistogram(NamedTuple):
 
 
 class _Marked:
-    """The last markers of one origin."""
+    """The latest markers of one origin."""
 
     __slots__ = ("count", "values")
 
@@ -90,7 +90,7 @@ class LatencyStatistics:
         self._marked: dict[tuple[str, int], _Marked] = {}
 
     def take(self, marker: LatencyMarker, now_ms: int) -> None:
-        """A marker has come to the operator."""
+        """Record a marker that reached the operator."""
         origin = _origin(marker, self._config.latency_granularity)
         marked = self._marked.get(origin)
         if marked is None:
@@ -102,8 +102,9 @@ class LatencyStatistics:
         self._marked[origin] = marked
 
     def histograms(self) -> tuple[LatencyHistogram, ...]:
-        """How they stand, in the order in which the first marker of each has come."""
-        # The loop asks while the subtask's thread takes markers: each copy is one call in C.
+        """Return the present histograms, in the order of their first markers."""
+        # The event loop calls this while the subtask's thread records markers. Each copy is atomic,
+        # because it is one call in C.
         return tuple(
             self._histogram(origin, marked.count, marked.values.copy())
             for origin, marked in self._marked.copy().items()

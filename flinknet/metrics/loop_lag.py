@@ -1,9 +1,8 @@
-"""How late an event loop comes to its timers: what blocks it, or how busy it is.
+"""Lag of an event loop's timers, which shows that it is blocked or busy.
 
-Theory of operation. Somebody sleeps for a while, again and again, and says by how much each sleep
-was longer than it should have been. The longest of the present interval and of the one before is
-what is seen: a lag shorter than the pause between two scrapes is not missed, and is forgotten after
-five to ten seconds.
+A task sleeps repeatedly and reports by how much each sleep exceeded its duration. The reported
+value is the longest lag of the present interval and the previous one. A lag that is shorter than
+the pause between two scrapes is thus not missed, and is forgotten after five to ten seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ __all__ = ["LoopLag"]
 
 
 class LoopLag:
-    """The longest lag of late. ``now`` is given, in seconds, and never goes back."""
+    """The longest recent lag; ``now`` is a monotonic time in seconds."""
 
     def __init__(self, now: float) -> None:
         self._interval_start = now
@@ -22,12 +21,12 @@ class LoopLag:
         self._longest_before = 0.0
 
     def note(self, lag_s: float, now: float) -> None:
-        """A timer was late by so much."""
+        """Record that a timer was late by ``lag_s``."""
         self._turn_over(now)
         self._longest = max(self._longest, lag_s)
 
     def longest_ms(self, now: float) -> float:
-        """The longest lag of the last five to ten seconds."""
+        """Return the longest lag of the last five to ten seconds."""
         self._turn_over(now)
         return 1000 * max(self._longest, self._longest_before)
 

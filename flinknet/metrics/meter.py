@@ -1,12 +1,12 @@
-"""How fast counters grow: their rates over the last minute.
+"""Rates of counters over the last minute (Flink's MeterView).
 
-Theory of operation (Flink's MeterView). Somebody calls ``update`` with the present counts at least
-every ``INTERVAL_S``; one more often changes nothing. A rate is the growth between the oldest count
-that is kept and the newest one, over the time between them, at most ``INTERVALS`` intervals. So a
-task that has run for ten seconds is rated by these ten, where Flink would divide by sixty; and a
-rate is as old as the last update, up to an interval.
+A caller passes the present counts to ``update`` at least every ``INTERVAL_S``; more frequent calls
+have no effect. A rate is the increase between the oldest kept count and the newest one, divided by
+the time between them, which is at most ``INTERVALS`` intervals. A task that has run for ten seconds
+is thus rated over these ten seconds, whereas Flink would divide by sixty. A rate may be outdated by
+up to one interval.
 
-Counters never fall; all that a meter rates together are updated together.
+Counters never decrease. All counters of a meter are updated together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Meter"]
 
 
 class Meter:
-    """Rates the counters of one task. ``now`` is given, in seconds, and never goes back."""
+    """Rates the counters of one task; ``now`` is a monotonic time in seconds."""
 
     __slots__ = ("_readings",)
 
@@ -30,16 +30,16 @@ class Meter:
 
     @property
     def counters(self) -> int:
-        """How many it rates."""
+        """Number of counters."""
         return len(self._readings[0][1])
 
     def update(self, now: float, counts: Sequence[float]) -> None:
-        """Take the present counts, if an interval has passed since the last ones."""
+        """Record the present counts, if an interval has passed since the last record."""
         if now - self._readings[-1][0] >= INTERVAL_S:
             self._readings.append((now, counts))
 
     def per_second(self) -> tuple[float, ...]:
-        """The rate of each counter; zeros until the first update."""
+        """Return the rate of each counter; zeros until the first update."""
         (begun, before), (updated, latest) = self._readings[0], self._readings[-1]
         if updated == begun:
             return (0.0,) * len(before)

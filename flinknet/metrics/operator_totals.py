@@ -1,4 +1,4 @@
-"""One operator of a subtask's chain, as it leaves a worker."""
+"""Summary of one operator of a subtask's chain."""
 
 from __future__ import annotations
 
@@ -8,30 +8,32 @@ __all__ = ["OperatorTotals"]
 
 
 class OperatorTotals(NamedTuple):
-    """Who it is, and what it has moved since its subtask was opened."""
+    """Identity of an operator, and its counters since its subtask was opened."""
 
     name: str
     uid: str
     records_in: int
     records_out: int
-    """What it has emitted, side outputs included, however many edges that goes to."""
+    """Records emitted, including side outputs; a record for several edges counts once."""
     input_watermark: int | None = None
-    """Event time that it has been told of, in milliseconds; None if none has come, or no record
-    there has a timestamp."""
+    """Latest input watermark, in milliseconds since 1970.
+
+    None if none has arrived, or if the records have no timestamps.
+    """
     output_watermark: int | None = None
-    """Event time that it has told of; None if it has not."""
+    """Latest emitted watermark; None if there is none."""
     late_records_dropped: int | None = None
-    """None if it never drops one for being late."""
+    """Records dropped for being late; None if the operator never drops any."""
     records_in_per_second: float = 0.0
-    """Over the last minute (``meter.py``), and 0 until it was read twice."""
+    """Rate over the last minute (``meter.py``); 0 until the second reading."""
     records_out_per_second: float = 0.0
 
     def counts(self) -> tuple[int, int]:
-        """The counters that are rated too."""
+        """Return the counters that also have rates."""
         return self.records_in, self.records_out
 
     def rated(self, records_in_per_second: float, records_out_per_second: float) -> OperatorTotals:
-        """The same with the rates of its counters."""
+        """Return a copy with the rates of its counters."""
         return self._replace(
             records_in_per_second=records_in_per_second,
             records_out_per_second=records_out_per_second,

@@ -1,9 +1,8 @@
-"""A result partition as it leaves its worker: its pool, sums over its subpartitions, and which of
-these hold most.
+"""Summary of a result partition: its pool, sums over its subpartitions, and the longest queues.
 
-The subpartitions of a wide partition are read over several turns of the event loop, each at one
-moment; so the sums are of a stretch of time, and the pool, which is read after them, may hold fewer
-buffers than were seen queued.
+The subpartitions of a wide partition are read over several iterations of the event loop, each at
+one moment. The sums therefore cover a period. The pool is read after them, and may hold fewer
+buffers than were counted as queued.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ __all__ = ["PartitionTotals", "QueueRow", "SubpartitionSums", "longest_queues"]
 
 
 class QueueRow(NamedTuple):
-    """What one subpartition holds of its partition's buffers."""
+    """Queue length of one subpartition."""
 
     subpartition: int
     queued_buffers: int
 
 
 LONGEST_QUEUES = 8
-"""Subpartitions of a partition that are told apart: whom a writer waits for is among the first."""
+"""Maximum number of subpartitions listed; they include the one that a writer waits for."""
 
 
 class SubpartitionSums(NamedTuple):
-    """What subpartitions hold, and have given out, several together."""
+    """Sums over subpartitions: buffers that they hold and have sent."""
 
     subpartitions: int = 0
     queued_buffers: int = 0
@@ -44,7 +43,7 @@ class SubpartitionSums(NamedTuple):
 
     @classmethod
     def of(cls, parts: Sequence[SubpartitionStatistics]) -> SubpartitionSums:
-        """Sum up."""
+        """Return the sums over these subpartitions."""
         return cls(
             subpartitions=len(parts),
             queued_buffers=sum([part.queued_buffers for part in parts]),
@@ -55,12 +54,12 @@ class SubpartitionSums(NamedTuple):
         )
 
     def plus(self, other: SubpartitionSums) -> SubpartitionSums:
-        """Those of both."""
+        """Return the element-wise sum."""
         return SubpartitionSums(*map(add, self, other))
 
 
 class PartitionTotals(NamedTuple):
-    """A result partition: its pool, sums over its subpartitions, and which of them hold most."""
+    """A result partition: its pool, sums over its subpartitions, and the longest queues."""
 
     partition_id: str
     subpartitions: int
@@ -73,7 +72,7 @@ class PartitionTotals(NamedTuple):
     bytes_out: int
     pool: LocalBufferPoolStatistics
     longest_queues: tuple[QueueRow, ...] = ()
-    """At most ``LONGEST_QUEUES``, the longest first, and none that is empty."""
+    """At most ``LONGEST_QUEUES`` non-empty queues, the longest first."""
 
     @classmethod
     def of(
@@ -84,7 +83,7 @@ class PartitionTotals(NamedTuple):
         sums: SubpartitionSums,
         queues: Iterable[QueueRow],
     ) -> PartitionTotals:
-        """Put together what was read of a partition."""
+        """Return the totals of a partition from its parts."""
         return cls(
             partition_id=partition_id,
             subpartitions=sums.subpartitions,
@@ -100,7 +99,7 @@ class PartitionTotals(NamedTuple):
 
     @classmethod
     def reading(cls, partition: ResultPartition, turns: Turns) -> Reading[PartitionTotals]:
-        """Read a partition, in parts."""
+        """Read a partition in parts."""
         sums = SubpartitionSums()
         queues: list[QueueRow] = []
         for part in turns.parts(partition.subpartitions):
@@ -116,7 +115,7 @@ class PartitionTotals(NamedTuple):
 def longest_queues(
     longest: Iterable[QueueRow], parts: Iterable[SubpartitionStatistics]
 ) -> list[QueueRow]:
-    """The longest queues of those found so far and of these."""
+    """Return the longest queues among ``longest`` and ``parts``."""
     queues = [QueueRow(part.subpartition, part.queued_buffers) for part in parts]
     filled = [queue for queue in queues if queue.queued_buffers]
     return nlargest(LONGEST_QUEUES, [*longest, *filled], key=attrgetter("queued_buffers"))

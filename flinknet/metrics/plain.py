@@ -1,10 +1,10 @@
-"""Statistics as plain values, and back: arrays on the wire, objects in JSON.
+"""Conversion of statistics to plain values and back: arrays on the wire, objects in JSON.
 
-Statistics are named tuples and frozen dataclasses, nested. msgpack writes a named tuple as the
-array of its values, and a dataclass with ``row_of``; ``from_plain`` makes the same value of that
-again, or of the object that ``to_plain`` makes for those who read names. Nothing but what the
-annotations say is taken: whole numbers, numbers, text, truth values, tuples of one kind, named
-tuples, dataclasses, and unions of these or with None.
+Statistics are nested named tuples and frozen dataclasses. msgpack writes a named tuple as an array
+of its values, and a dataclass by means of ``row_of``. ``to_plain`` makes objects with field names.
+``from_plain`` restores a value from either form. It accepts only the annotated types: integers,
+floats, strings, booleans, tuples of one type, named tuples, dataclasses, and unions of these or
+with None.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ T = TypeVar("T")
 
 
 def row_of(value: Any) -> list[Any]:
-    """The values of a dataclass, in order; TypeError for what is none."""
+    """Return the values of a dataclass in order; TypeError for any other object."""
     return [getattr(value, field.name) for field in fields(value)]
 
 
 def to_plain(value: Any) -> Any:
-    """Plain JSON types, every named tuple and dataclass as an object."""
+    """Return plain JSON types, with each named tuple and dataclass as an object."""
     kind: Any = type(value)
     names = _names(kind)
     if names:
@@ -36,7 +36,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], value: Any) -> T:
-    """The statistics in an array or object; ValueError if they are none of that kind."""
+    """Return the statistics in an array or object; ValueError if they are not of that type."""
     result: T = _read(kind, value)
     return result
 
@@ -69,7 +69,7 @@ def _read_one_of(kinds: tuple[Any, ...], value: Any) -> Any:
 
 @cache
 def _names(kind: Any) -> dict[str, Any]:
-    """The types of the fields by name; nothing unless the kind is a named tuple or dataclass."""
+    """Return the field types of a named tuple or dataclass by name; empty for other types."""
     has_fields = isinstance(kind, type) and (hasattr(kind, "_fields") or is_dataclass(kind))
     return get_type_hints(kind) if has_fields else {}
 

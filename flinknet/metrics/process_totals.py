@@ -1,4 +1,4 @@
-"""CPU time and threads of this process, and how much of its machine it has used of late."""
+"""CPU time and threads of this process, and its recent share of the machine."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ class ProcessTotals(NamedTuple):
     """A process at one moment."""
 
     load: float
-    """Part of the machine's CPU time in the last minute; 0 until it was read for the second
-    time."""
+    """Share of the machine's CPU time in the last minute; 0 until the second reading."""
     computed_ns: int
-    """CPU time since its start."""
+    """CPU time since the start of the process."""
     threads: int
 
 
 class ProcessMeter:
-    """Reads this process. ``now`` is a clock that never goes back, in seconds; ``computed_ns`` says
-    how much CPU time the process has had."""
+    """Measures this process.
+
+    ``now`` is a monotonic clock in seconds. ``computed_ns`` returns the CPU time of the process.
+    """
 
     def __init__(self, now: Callable[[], float], computed_ns: Callable[[], int]) -> None:
         self._now = now
@@ -35,7 +36,7 @@ class ProcessMeter:
         self._meter = Meter(now(), (computed_ns(),))
 
     def totals(self) -> ProcessTotals:
-        """Read it now."""
+        """Return the present figures."""
         computed_ns = self._computed_ns()
         self._meter.update(self._now(), (computed_ns,))
         [ns_per_second] = self._meter.per_second()

@@ -1,17 +1,17 @@
-"""A metric as a value, and catalogues of metrics: the one definition that every reader shares.
+"""Metrics as values, in catalogues: one definition shared by all readers.
 
-Theory of operation. A ``Metric`` says its name, its unit and type, how its number is read from
-totals that a worker or the coordinator has already, how numbers add up, and what it means. A
-``Catalogue`` has the metrics of one kind of object: of a subtask, of an input gate, of a job.
-Prometheus' families, the answers of Flink's REST, sums for the page and the diagnosis, and the page
-of the documentation (``docs/reference/metrics.md``) are all made from catalogues. So a metric of
-numbers that are carried already is one line in a catalogue.
+A ``Metric`` defines a name, a unit and a type, how its number is read from existing totals of a
+worker or the coordinator, how numbers are aggregated, and a description. A ``Catalogue`` holds the
+metrics of one kind of object, such as subtasks, input gates or jobs. Prometheus' families, the
+answers of Flink's REST API, sums for the web page and the diagnosis, and the reference
+(``docs/reference/metrics.md``) are all made from catalogues. A metric of an existing number is
+therefore one line in a catalogue.
 
-A metric of flinknet's own has its whole name, ``flinknet_gate_backlog``, which follows Prometheus'
-conventions; REST, which is Flink's, leaves it out. Names and labels are decided without the library
-that writes them (``exporter.py``). Any other metric has the name that Flink's REST
-has, ``Shuffle.Netty.Input.numBytesInLocal``. Prometheus gets it as Flink's reporter writes it: with
-underscores, behind the scope of the catalogue, and as a gauge even if it counts.
+A metric of flinknet's own has its full name, such as ``flinknet_gate_backlog``, by Prometheus'
+conventions; Flink's REST API omits it. Any other metric has the name from Flink's REST API, such as
+``Shuffle.Netty.Input.numBytesInLocal``. Prometheus receives it as Flink's reporter writes it: with
+underscores, after the scope of the catalogue, and as a gauge even for counters. Names and labels
+are determined here, without the library that writes them (``exporter.py``).
 """
 
 from __future__ import annotations
@@ -42,31 +42,31 @@ T = TypeVar("T")
 Labels = dict[str, str]
 
 _OWN = "flinknet_"
-"""How the names of flinknet's own metrics begin; all others are Flink's."""
+"""Prefix of the names of flinknet's own metrics; all others are Flink's."""
 
 
 class Kind(Enum):
-    """The type of a metric, in Prometheus' words."""
+    """The type of a metric, in Prometheus' terms."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
     SUMMARY = "summary"
-    """Quantiles of a histogram, and how many values it has in all."""
+    """Quantiles of a histogram, and its total number of values."""
 
 
 class Family(NamedTuple):
-    """All samples that are exported under one name, before they become text."""
+    """All samples exported under one name, before they become text."""
 
     name: str
     help: str
     kind: Kind
     samples: Sequence[tuple[Labels, float]]
     counts: Sequence[tuple[Labels, float]] = ()
-    """Of a summary: how many, without the label of the quantile."""
+    """Number of values of a summary, without the label of the quantile."""
 
 
 class Unit(Enum):
-    """What a number counts or measures."""
+    """The unit of a number."""
 
     RECORDS = "records"
     RECORDS_PER_SECOND = "records/s"
@@ -84,19 +84,19 @@ class Unit(Enum):
     PERCENT = "%"
     YES_NO = "0 or 1"
     NUMBER = ""
-    """A number of the things that the name says, or an identifier."""
+    """A number of the items in the metric's name, or an identifier."""
 
     @property
     def per_second(self) -> Unit:
-        """Return the unit of a rate; ValueError if no metric has that."""
+        """The unit of a rate of this; ValueError if no metric has it."""
         return Unit(f"{self.value}/s")
 
 
 class Adding(Enum):
-    """How the numbers of several parts become the number of all of them; None is no number."""
+    """Aggregation of the numbers of several parts; None is no number."""
 
     SUM = "sum"
-    """0 without any part."""
+    """Sum; 0 without any parts."""
     MAX = "max"
     """None without any number."""
     MIN = "min"
@@ -104,11 +104,13 @@ class Adding(Enum):
     MEAN = "mean"
     """None without any number."""
     SHARE = "share"
-    """Each part reads how much it uses, and of how much: the sum of the first by the sum of the
-    second, 0 if that is 0."""
+    """Sum of the used amounts divided by the sum of the totals; 0 if that is 0.
+
+    Each part provides a pair of both.
+    """
 
     def of(self, numbers: Iterable[Any]) -> float | None:
-        """Add up."""
+        """Aggregate the numbers."""
         return _ADDED[self](numbers)
 
 
@@ -144,29 +146,29 @@ _ADDED: dict[Adding, Callable[[Iterable[Any]], float | None]] = {
 
 @dataclass(frozen=True)
 class Metric(Generic[T]):
-    """One number of every object that its catalogue describes."""
+    """A number that every object of a catalogue has."""
 
     name: str
-    """Flink's in REST, with dots; or flinknet's own, which begins with ``flinknet_``."""
+    """Flink's name in its REST API, with dots, or flinknet's own, with ``flinknet_``."""
     unit: Unit
     read: str | Callable[[Any], Any]
-    """The path of an attribute, or a function. It reads the object, or each of its parts."""
+    """An attribute path, or a function, that reads the object or each of its parts."""
     help: str
     kind: Kind = Kind.GAUGE
     adds: Adding = Adding.SUM
-    """How the numbers of several parts, and of several objects, add up."""
+    """Aggregation over the parts of an object and over several objects."""
     over: str = ""
-    """The attribute with the parts of the object that are read; empty if the object is read."""
+    """Attribute that holds the parts to read; empty to read the object itself."""
 
     @property
     def is_own(self) -> bool:
-        """Whether it is flinknet's, and not one of Flink's."""
+        """Whether the metric is flinknet's own, not Flink's."""
         return self.name.startswith(_OWN)
 
     @cached_property
     def value(self) -> Callable[[T], float | None]:
-        """Return the number of one object; None if it has none."""
-        # Made once: a scrape calls it for every subtask.
+        """Function that returns the number of one object, or None."""
+        # Cached, because a scrape calls it for every subtask.
         read = self.reader
         if not self.over:
             return read
@@ -174,7 +176,7 @@ class Metric(Generic[T]):
         return lambda one: add(map(read, parts(one)))
 
     def total(self, objects: Iterable[T]) -> float | None:
-        """Add up the numbers of several objects."""
+        """Aggregate the numbers of several objects."""
         parts: Iterable[Any] = objects
         if self.over:
             parts = chain.from_iterable(map(attrgetter(self.over), objects))
@@ -182,7 +184,7 @@ class Metric(Generic[T]):
 
     @cached_property
     def reader(self) -> Callable[[Any], Any]:
-        """Read the object, or one of its parts."""
+        """Function that reads the object, or one of its parts."""
         return attrgetter(self.read) if isinstance(self.read, str) else self.read
 
 
@@ -191,20 +193,22 @@ class Catalogue(Generic[T]):
     """The metrics of one kind of object."""
 
     title: str
-    """The objects, as the documentation calls them."""
+    """Name of the objects in the documentation."""
     metrics: Sequence[Metric[T]]
     scope: str = ""
-    """Flink's, of the metrics that have its names: ``taskmanager_job_task``."""
+    """Scope of the metrics with Flink's names, such as ``taskmanager_job_task``."""
     labels: tuple[str, ...] = ()
-    """Names of the labels that tell the objects apart."""
+    """Names of the labels that identify an object."""
     rest: str = ""
-    """The path in Flink's REST that answers with these metrics; empty if none does."""
+    """Path in Flink's REST API that returns these metrics; empty if there is none."""
     rest_prefix: str = ""
-    """The beginning of their names there, if they do not stand alone. A word in capitals in this
-    prefix and in the scope stands for a part that is the object's."""
+    """Prefix of the names in the REST API.
+
+    A word in capitals, here and in the scope, stands for a part that depends on the object.
+    """
 
     def __getitem__(self, name: str) -> Metric[T]:
-        """Return the metric of this name; KeyError if there is none."""
+        """Return the metric with this name; KeyError if there is none."""
         for metric in self.metrics:
             if metric.name == name:
                 return metric
@@ -219,8 +223,8 @@ class Catalogue(Generic[T]):
     ) -> Iterator[Family]:
         """Make a family of each metric, with a sample of each object that has a number.
 
-        ``scope`` takes the place of the catalogue's. Families without samples are left out, unless
-        ``even_empty`` asks for them.
+        ``scope`` replaces the catalogue's. Families without samples are omitted, unless
+        ``even_empty`` is true.
         """
         scope = self.scope if scope is None else scope
         for metric in self.metrics:
@@ -232,7 +236,7 @@ class Catalogue(Generic[T]):
                 yield family_of(metric, scope, samples)
 
     def values(self, one: T) -> dict[str, float]:
-        """Return the numbers of one object by the names that Flink's REST has."""
+        """Return the numbers of one object by their names in Flink's REST API."""
         return {
             metric.name: value
             for metric in self.metrics
@@ -241,7 +245,7 @@ class Catalogue(Generic[T]):
 
 
 def prometheus_name(metric: Metric[Any], scope: str) -> str:
-    """Return the name that Prometheus has, as Flink's reporter writes it in this scope."""
+    """Return the name in Prometheus, as Flink's reporter writes it in this scope."""
     return metric.name if metric.is_own else f"flink_{scope}_{metric.name.replace('.', '_')}"
 
 
@@ -251,7 +255,7 @@ def family_of(
     samples: Sequence[tuple[Labels, float]],
     counts: Sequence[tuple[Labels, float]] = (),
 ) -> Family:
-    """Make the family of a metric in a scope of Flink's."""
+    """Make the family of a metric in one of Flink's scopes."""
     kind, described = metric.kind, metric.help
     if not metric.is_own:
         described = f"{described} (scope: {scope})"

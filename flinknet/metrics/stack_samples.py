@@ -1,15 +1,15 @@
-"""What subtasks were seen doing: samples of their stacks, counted.
+"""Counted samples of the stacks of subtasks.
 
-Theory of operation. A subtask is looked at again and again. Each time each of its tasks and threads
-is at some place in its code, its *stack*: the calls that led there, the outermost first. Stacks
-that are the same are counted together, apart by whether they were on the CPU. Beside them it is
-counted how often a subtask was looked at, and how often it waited for memory for its output then:
-the part of the looks in which it did is the backpressure that Flink told before 1.13.
+A subtask is sampled repeatedly. Each sample records the *stack* of each of its tasks and threads:
+the calls in progress, the outermost first. Equal stacks are counted together, separately for on and
+off the CPU. The number of samples of a subtask is counted too, and the number of samples in which
+it waited for memory for its output. The ratio of the two is the backpressure that Flink reported
+before 1.13.
 
-Of different stacks only so many are kept; what comes beyond counts as a stack of one call that says
-so. Samples of several workers are put together with ``add_all``.
+The number of different stacks is limited; further ones are counted as a stack of one placeholder
+call. ``add_all`` combines samples of several workers.
 
-Owned counters: stacks; looks, and those of them with backpressure, by subtask.
+Owned counters: stacks; samples, and samples with backpressure, by subtask.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ import msgpack
 __all__ = ["Looks", "Stack", "StackSamples"]
 
 Calls: TypeAlias = tuple[str, ...]
-"""What is called, the outermost first."""
+"""The calls of a stack, the outermost first."""
 
 OTHERS: Calls = ("(other stacks)",)
 
 
 class Stack(NamedTuple):
-    """Where a task or thread of a subtask was seen."""
+    """The stack of a task or thread of a subtask."""
 
     subtask_index: int
     is_on_cpu: bool
@@ -37,15 +37,15 @@ class Stack(NamedTuple):
 
 
 class Looks(NamedTuple):
-    """How often a subtask was looked at."""
+    """Number of samples of a subtask."""
 
     all: int
     backpressured: int
-    """In so many of them it waited for memory for its output."""
+    """Samples in which it waited for memory for its output."""
 
     @property
     def ratio(self) -> float:
-        """The part of the looks in which it was backpressured; 0 if there was none."""
+        """The share of samples with backpressure; 0 without samples."""
         return self.backpressured / self.all if self.all else 0.0
 
 
@@ -59,36 +59,36 @@ class StackSamples:
         self._backpressured: Counter[int] = Counter()
 
     def add_stack(self, stack: Stack, times: int = 1) -> None:
-        """A task or thread was seen somewhere."""
+        """Count a stack of a task or thread."""
         if stack not in self._stacks and len(self._stacks) >= self._stacks_max:
             stack = stack._replace(calls=OTHERS)
         self._stacks[stack] += times
 
     def add_look(self, subtask_index: int, *, is_backpressured: bool) -> None:
-        """A subtask was looked at, whatever of it was seen."""
+        """Count a sample of a subtask, even if it recorded no stack."""
         self._looks[subtask_index] += 1
         self._backpressured[subtask_index] += is_backpressured
 
     def add_all(self, others: StackSamples) -> None:
-        """Count what others have seen, of other subtasks."""
+        """Add the samples of another worker, which are of other subtasks."""
         for stack, times in others.stacks():
             self.add_stack(stack, times)
         self._looks.update(others._looks)
         self._backpressured.update(others._backpressured)
 
     def stacks(self) -> Iterator[tuple[Stack, int]]:
-        """The different stacks, and how often each was seen."""
+        """Iterate over the different stacks with their counts."""
         return iter(self._stacks.items())
 
     def looks(self) -> dict[int, Looks]:
-        """How often each subtask was looked at, by its index."""
+        """Return the number of samples of each subtask, by its index."""
         return {
             index: Looks(times, self._backpressured[index])
             for index, times in sorted(self._looks.items())
         }
 
     def pack(self) -> bytes:
-        """Bytes for ``unpack``; each call's text is in them once."""
+        """Return bytes for ``unpack``, which contain the text of each call once."""
         texts: dict[str, int] = {}
         rows = [
             [
@@ -105,7 +105,7 @@ class StackSamples:
 
     @classmethod
     def unpack(cls, packed: bytes, stacks_max: int) -> StackSamples:
-        """Inverse of ``pack``; ValueError if these are no samples."""
+        """Return the samples in bytes from ``pack``; ValueError if the bytes are invalid."""
         try:
             texts, rows, looks = msgpack.unpackb(packed)
             return cls._of_rows(texts, rows, looks, stacks_max)

@@ -1,14 +1,14 @@
-"""The metrics of subtasks, of what they read and write, and of their operators.
+"""The metrics of subtasks, of their inputs and outputs, and of their operators.
 
-Those of subtasks and operators have the names and labels of Flink's Prometheus reporter and of its
-REST, so that dashboards, alerts and clients made for Flink read them as they are. Input and output
-buffers have two names, those of the old scope (``buffers``) and of the present one
-(``Shuffle.Netty``). Each counter of a subtask has a rate, too (``PerSecond``). ``mailboxLatencyMs``
-is the last one; Flink has a histogram. ``estimatedTimeToConsumeBuffersMs`` is there without
-debloating, too (``consumption.py``).
+Metrics of subtasks and operators have the names and labels of Flink's Prometheus reporter and REST
+API, so that dashboards, alerts and clients made for Flink read them as they are. Input and output
+buffers have two names, from the old scope (``buffers``) and the present one (``Shuffle.Netty``).
+Each counter of a subtask also has a rate (``PerSecond``). ``mailboxLatencyMs`` is the latest value,
+whereas Flink has a histogram. ``estimatedTimeToConsumeBuffersMs`` exists even without debloating
+(``consumption.py``).
 
-Those of gates, partitions and channels are flinknet's own. Channels are exported only if a scrape
-asks for them, because there may be thousands.
+Metrics of gates, partitions and channels are flinknet's own. Channels are exported only if a scrape
+requests them, because there may be thousands.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _debloated_bytes(gate: GateTotals) -> int | None:
 
 
 def _estimated_ms(gate: GateTotals) -> float | None:
-    """Take the debloater's estimate, which is Flink's, if there is one."""
+    """Return the debloater's estimate, as Flink does, or else flinknet's own."""
     return gate.time_to_consume_ms if gate.debloating is None else gate.debloating.estimated_ms
 
 
@@ -89,7 +89,7 @@ def _consumed_in_s(one: GateTotals | ChannelRow) -> float | None:
 
 
 def _in_both_scopes(scope: str, metric: Metric[SubtaskTotals]) -> list[Metric[SubtaskTotals]]:
-    """Return a metric of buffers by Flink's old name and by the present one."""
+    """Return a metric of buffers with Flink's old name and with the present one."""
     return [
         replace(metric, name=f"{prefix}{metric.name}")
         for prefix in ("buffers.", f"{scope}Buffers.")
@@ -101,7 +101,7 @@ def _received_bytes(gate: GateTotals) -> int:
 
 
 def _rate(place: int, counter: Metric[SubtaskTotals]) -> Metric[SubtaskTotals]:
-    """Return the growth of a counter, which the worker has metered, as a metric."""
+    """Return a metric of a counter's rate, as metered by the worker."""
     return Metric(
         f"{counter.name}PerSecond",
         counter.unit.per_second,
@@ -125,10 +125,10 @@ _COUNTERS: tuple[Metric[SubtaskTotals], ...] = (
     Metric(f"{_INPUT}numBytesInLocal", Unit.BYTES, "bytes_in_local", "Bytes read from producers in this worker", COUNTER, over="gates"),
     Metric(f"{_INPUT}numBytesInRemote", Unit.BYTES, "bytes_in_remote", "Bytes read from other workers", COUNTER, over="gates"),
 )
-"""Each of these has a rate, too. Workers report the rates in this order."""
+"""Counters that also have rates. Workers report the rates in this order."""
 
 METERED = tuple(counter.name for counter in _COUNTERS)
-"""The counters of a subtask whose growth per second is metered."""
+"""Names of a subtask's counters with metered rates."""
 
 _VALUES: tuple[Metric[SubtaskTotals], ...] = (
     Metric("busyTimeMsPerSecond", Unit.MS_PER_SECOND, "times.busy_time_ms_per_second", "Time in which the subtask works, per second of the last minute", adds=MEAN),
@@ -225,11 +225,11 @@ CHANNEL: Catalogue[ChannelRow] = Catalogue(
 # fmt: on
 
 _UNSUPPORTED = str.maketrans(dict.fromkeys(" .:,", "_"))
-"""Characters in the name of an operator that Flink's REST cannot have."""
+"""Characters of an operator's name that are not valid in Flink's REST API."""
 
 
 def task_families(tasks: Sequence[tuple[Labels, SubtaskTotals]]) -> Iterator[Family]:
-    """Make the families of subtasks and of their operators, each with the labels of its subtask."""
+    """Make the families of subtasks and their operators, each with its subtask's labels."""
     yield from TASK.families(tasks)
     operators = [
         ({**labels, "operator_id": hex_id(one.uid), "operator_name": one.name}, one)
@@ -243,8 +243,7 @@ def exchange_families(
     gates: Iterable[tuple[Labels, GateTotals]],
     partitions: Iterable[tuple[Labels, PartitionTotals]],
 ) -> Iterator[Family]:
-    """Make the families of gates and partitions, each with the labels of its owner; their names are
-    added."""
+    """Make the families of gates and partitions, each with its owner's labels and its name."""
     yield from GATE.families([({**labels, "gate": gate.name}, gate) for labels, gate in gates])
     yield from PARTITION.families(
         [({**labels, "partition": part.partition_id}, part) for labels, part in partitions]
@@ -267,8 +266,10 @@ def counts_of(task: SubtaskTotals) -> tuple[float, ...]:
 
 
 def task_values(task: SubtaskTotals) -> dict[str, float]:
-    """Return the numbers of a subtask and of its operators by the names that Flink's REST has:
-    ``numRecordsIn``, ``Map.numRecordsIn``."""
+    """Return the numbers of a subtask and its operators by their names in Flink's REST API.
+
+    The names are of the form ``numRecordsIn`` and ``Map.numRecordsIn``.
+    """
     values = TASK.values(task)
     for one in task.operators:
         prefix = operator_prefix(one)
@@ -278,12 +279,14 @@ def task_values(task: SubtaskTotals) -> dict[str, float]:
 
 
 def find_metric(tasks: Sequence[SubtaskTotals], name: str) -> tuple[Metric[Any], Sequence[Any]]:
-    """Return the metric that has this name in Flink's REST, and the objects that it describes: the
-    subtasks, or those of their operators. KeyError if there is none."""
+    """Return the metric with this name in Flink's REST API, and the objects that it describes.
+
+    The objects are the subtasks or their operators. Raises KeyError if there is no such metric.
+    """
     if any(metric.name == name for metric in TASK.metrics):
         return TASK[name], tasks
     operator, _, own = name.rpartition(".")
-    # The last operator of a name, as in ``task_values``: a chain may have several.
+    # As in ``task_values``, the last operator with a name counts; a chain may have several.
     of_name = [
         {operator_prefix(one): one for one in task.operators}.get(f"{operator}.") for task in tasks
     ]
@@ -291,13 +294,12 @@ def find_metric(tasks: Sequence[SubtaskTotals], name: str) -> tuple[Metric[Any],
 
 
 def operator_prefix(operator: OperatorTotals) -> str:
-    """Return the beginning of the names in Flink's REST of an operator's metrics."""
+    """Return the prefix of an operator's metrics in Flink's REST API."""
     return OPERATOR.rest_prefix.replace("OPERATOR", operator.name.translate(_UNSUPPORTED))
 
 
 def task_labels(worker: Labels, task: SubtaskTotals) -> Labels:
-    """Return the labels of a subtask, those of its worker included, as Flink's reporter has
-    them."""
+    """Return the labels of a subtask and its worker, as in Flink's reporter."""
     task_id = f"{task.vertex:032x}"
     return {
         **worker,

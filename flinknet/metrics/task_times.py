@@ -1,18 +1,19 @@
-"""Task times: how much of a task's time is idle, backpressured and busy.
+"""Task times: idle, backpressured and busy time of a task.
 
-Theory of operation (Flink's TaskIOMetricGroup over TimerGauge). A task is in one state at a time,
-which follows from what its readers and writers wait for:
+The model is Flink's TaskIOMetricGroup over TimerGauge. A task is in one state at a time, which
+follows from the waits of its readers and writers:
 
-- *hard backpressured*: somebody waits in the middle of a record;
-- *soft backpressured*: otherwise, somebody waits before beginning one;
-- *idle*: otherwise, somebody waits for data, or for the consumers of an output that has ended;
-- *busy*: otherwise. That includes the time in which other tasks have the event loop.
+- *hard backpressured*: a reader or writer waits in the middle of a record;
+- *soft backpressured*: otherwise, a reader or writer waits before it begins a record;
+- *idle*: otherwise, a reader waits for data, or a writer for the consumers of an output that has
+  ended;
+- *busy*: otherwise. This includes the time in which other tasks have the event loop.
 
-So no time counts twice, however many readers and writers share an account, and the states add up
-to the time that has passed. ``now`` is given, in seconds, and never goes back; nothing has to be
-called regularly, because intervals that have passed are made up for with the next call.
+No time counts twice, however many readers and writers share an account, and the states add up to
+the elapsed time. ``now`` is a monotonic time in seconds. No method has to be called regularly,
+because the next call makes up for intervals that have passed.
 
-Owned counters: how many wait, for each reason and in all; seconds in each state.
+Owned counters: number of waits, for each reason and in total; seconds in each state.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ from flinknet.buffer.availability import WaitReason
 __all__ = ["BackpressureLevel", "TaskTimes", "TaskTimesStatistics", "TimerGauge"]
 
 INTERVAL_S = 5.0
-"""Flink's metrics are updated this often (View.UPDATE_INTERVAL_SECONDS)."""
+"""Update interval of Flink's metrics (View.UPDATE_INTERVAL_SECONDS)."""
 
 INTERVALS = 12
-"""Intervals that a rate is averaged over: a minute (TimerGauge.DEFAULT_TIME_SPAN_IN_SECONDS)."""
+"""Number of intervals in a rate: a minute (TimerGauge.DEFAULT_TIME_SPAN_IN_SECONDS)."""
 
 _BY_WEIGHT = (WaitReason.HARD_BACKPRESSURE, WaitReason.SOFT_BACKPRESSURE, WaitReason.IDLE)
 
 LOW_MS_PER_SECOND = 100.0
-"""Up to which backpressure is OK, for Flink."""
+"""Upper limit of the backpressure that Flink calls OK."""
 
 HIGH_MS_PER_SECOND = 500.0
-"""Up to which it is low."""
+"""Upper limit of the backpressure that Flink calls low."""
 
 
 class BackpressureLevel(Enum):
-    """Backpressure in one word, as Flink's web UI says it."""
+    """The level of backpressure, as Flink's web UI shows it."""
 
     OK = "at most 10 % of the time"
     LOW = "at most 50 % of the time"
@@ -51,14 +52,14 @@ class BackpressureLevel(Enum):
 
     @classmethod
     def of(cls, ms_per_second: float) -> BackpressureLevel:
-        """By the time that a task was backpressured."""
+        """Return the level for a task's backpressured time."""
         if ms_per_second <= LOW_MS_PER_SECOND:
             return cls.OK
         return cls.LOW if ms_per_second <= HIGH_MS_PER_SECOND else cls.HIGH
 
 
 class TimerGauge:
-    """Measures marked spans of time: their share of the last minute, the longest, their sum."""
+    """Measures marked spans: their share of the last minute, the longest one, and their sum."""
 
     __slots__ = (
         "_counted_until",
@@ -82,33 +83,33 @@ class TimerGauge:
         self._counted_until = now
 
     def mark_start(self, now: float) -> None:
-        """A span begins, unless one is running."""
+        """Begin a span, unless one is running."""
         if self._started is None:
             if now - self._interval_start >= INTERVAL_S:
                 self._close_intervals(now)
             self._started = self._counted_until = now
 
     def mark_end(self, now: float) -> None:
-        """The running span ends; harmless if there is none."""
+        """End the running span, if there is one."""
         self._update(now)
         self._started = None
 
     def ms_per_second(self, now: float) -> float:
-        """Milliseconds marked in each second, over up to 12 whole intervals and the present one.
+        """Return the marked milliseconds per second, with a running span.
 
-        A running span counts.
+        The rate covers up to 12 whole intervals and the present one.
         """
         self._update(now)
         seconds = len(self._intervals) * INTERVAL_S + now - self._interval_start
         return 1000 * (sum(self._intervals) + self._marked) / seconds if seconds else 0.0
 
     def longest_ms(self, now: float) -> float:
-        """The longest span of the present interval and of the one before."""
+        """Return the longest span of the present interval and the previous one."""
         self._update(now)
         return 1000 * max(self._longest, self._longest_before)
 
     def total_ms(self, now: float) -> float:
-        """All that was ever marked."""
+        """Return the sum of all marked spans."""
         self._update(now)
         return 1000 * self._total
 
@@ -118,7 +119,7 @@ class TimerGauge:
         self._count(now)
 
     def _close_intervals(self, now: float) -> None:
-        """Close the intervals that have passed, of long ago only as many as can be seen."""
+        """Close the intervals that have passed, and skip those that are too old to be visible."""
         passed = int((now - self._interval_start) // INTERVAL_S)
         self._interval_start += max(0, passed - INTERVALS - 1) * INTERVAL_S
         while now - self._interval_start >= INTERVAL_S:
@@ -138,32 +139,31 @@ class TimerGauge:
 
 
 class TaskTimesStatistics(NamedTuple):
-    """Where a task's time goes: per second of the last minute, and in milliseconds since its
-    start."""
+    """A task's times: per second of the last minute, and in milliseconds since its start."""
 
     name: str
     idle_time_ms_per_second: float
     soft_backpressured_time_ms_per_second: float
     hard_backpressured_time_ms_per_second: float
     max_soft_backpressured_time_ms: float
-    """Longest stretch of the last 5 to 10 seconds."""
+    """Longest span of the last 5 to 10 seconds."""
     max_hard_backpressured_time_ms: float
     accumulated_idle_time_ms: float
     accumulated_busy_time_ms: float
     accumulated_backpressured_time_ms: float
     is_backpressured: bool
-    """At this moment."""
+    """Whether the task is backpressured at this moment."""
 
     @property
     def backpressured_time_ms_per_second(self) -> float:
-        """Soft and hard together."""
+        """Soft and hard backpressured time together."""
         return (
             self.soft_backpressured_time_ms_per_second + self.hard_backpressured_time_ms_per_second
         )
 
     @property
     def busy_time_ms_per_second(self) -> float:
-        """The rest of each second."""
+        """The remaining part of each second."""
         waiting = self.idle_time_ms_per_second + self.backpressured_time_ms_per_second
         return max(0.0, 1000.0 - waiting)
 
@@ -174,11 +174,11 @@ class TaskTimesStatistics(NamedTuple):
 
 
 class TaskTimes:
-    """The time account of one task, whose readers and writers report when they wait.
+    """The time account of one task, to which its readers and writers report their waits.
 
-    ``name`` is for people: a subtask's, or a partition's or gate's that is used by itself. For a
-    writer by itself, all time in which it does not wait is busy: what the program does between two
-    records is unknown here.
+    ``name`` is for display: the name of a subtask, or of a partition or gate without a task. For a
+    writer without a task, all time without waits is busy, because the program's activity between
+    two records is unknown.
     """
 
     def __init__(self, name: str, now: float) -> None:
@@ -190,7 +190,7 @@ class TaskTimes:
         self._state: WaitReason | None = None
 
     def begin_wait(self, reason: WaitReason, now: float) -> None:
-        """Somebody begins to wait."""
+        """Begin a wait of a reader or writer."""
         self._waits[reason] += 1
         self._waiting += 1
         if self._waiting == 1:
@@ -200,7 +200,7 @@ class TaskTimes:
             self._switch(now)
 
     def end_wait(self, reason: WaitReason, now: float) -> None:
-        """Somebody has waited."""
+        """End a wait of a reader or writer."""
         self._waits[reason] -= 1
         self._waiting -= 1
         if not self._waiting:
@@ -219,7 +219,7 @@ class TaskTimes:
             self.end_wait(reason, clock())
 
     def accumulated_ms(self, now: float) -> tuple[float, float, float]:
-        """Idle, busy and backpressured time up to now."""
+        """Return the idle, busy and backpressured time up to now."""
         idle_ms = self._gauges[WaitReason.IDLE].total_ms(now)
         soft, hard = WaitReason.SOFT_BACKPRESSURE, WaitReason.HARD_BACKPRESSURE
         backpressured_ms = self._gauges[soft].total_ms(now) + self._gauges[hard].total_ms(now)
@@ -227,7 +227,7 @@ class TaskTimes:
         return idle_ms, busy_ms, backpressured_ms
 
     def statistics(self, now: float) -> TaskTimesStatistics:
-        """Return the times up to now."""
+        """Return the statistics up to now."""
         idle = self._gauges[WaitReason.IDLE]
         soft = self._gauges[WaitReason.SOFT_BACKPRESSURE]
         hard = self._gauges[WaitReason.HARD_BACKPRESSURE]
@@ -246,7 +246,7 @@ class TaskTimes:
         )
 
     def _switch(self, now: float) -> None:
-        """Let the weightiest reason count, of those for which somebody waits before and after."""
+        """Switch to the state of the weightiest reason among the present waits."""
         state = next(reason for reason in _BY_WEIGHT if self._waits[reason])
         if state is not self._state:
             assert self._state is not None

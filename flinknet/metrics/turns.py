@@ -1,14 +1,13 @@
-"""Turns: how much of a reading an event loop makes before others have their turn.
+"""Bounded reading of statistics, so that the event loop can run other tasks in between.
 
-Theory of operation. What is read of a worker goes down to each channel, subpartition and reader, of
-which one gate, partition or connection alone may have tens of thousands. So a reading is a
-generator: it takes what there is of them in ``parts``, sums each part up, and yields after it.
-Whoever drives it lets the event loop turn as soon as this turn has read as many as it may, or has
-lasted for as long as it may, whatever the shape of what is read. One that has no event loop to
-think of goes through it ``at_once``.
+Statistics of a worker include each channel, subpartition and reader, and one gate, partition or
+connection may have tens of thousands of these. A reading is therefore a generator. It divides its
+entries into ``parts``, sums each part, and yields after it. Its driver lets the event loop run
+other tasks when the present turn has read the maximum number of entries or reached the maximum
+duration. A caller without an event loop completes the reading ``at_once``.
 
-A list that is read in parts must keep its length meanwhile; what stands in a place may be replaced
-by another one, of which its next part is then read.
+A list that is read in parts must keep its length in the meantime. An entry may be replaced by
+another one; the reading then continues with the new one.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ __all__ = ["Reading", "Turns", "one_by_one"]
 T = TypeVar("T")
 
 Reading: TypeAlias = Generator[None, None, T]
-"""Yields wherever others may have a turn, and returns what was read."""
+"""A generator that yields where other tasks may run, and returns the result."""
 
 
 def one_by_one(readings: Iterable[Reading[T]]) -> Reading[tuple[T, ...]]:
-    """Several readings as one."""
+    """Combine several readings into one."""
     results: list[T] = []
     for reading in readings:
         results += [(yield from reading)]
@@ -37,7 +36,7 @@ def one_by_one(readings: Iterable[Reading[T]]) -> Reading[tuple[T, ...]]:
 
 
 class Turns:
-    """Bounds each turn of what is read with it, by ``clock``, in seconds, and by count."""
+    """Bounds each turn of a reading by duration, with a ``clock`` in seconds, and by count."""
 
     def __init__(
         self, config: MetricsConfig | None = None, clock: Callable[[], float] = perf_counter
@@ -49,17 +48,20 @@ class Turns:
         self.begin()
 
     def begin(self) -> None:
-        """Another turn begins."""
+        """Begin a new turn."""
         self._channels_left = self._channels_max
         self._began = self._clock()
 
     @property
     def is_over(self) -> bool:
-        """Whether others should have a turn now."""
+        """Whether other tasks should run now."""
         return not self._channels_left or self._clock() - self._began >= self._longest_s
 
     def parts(self, entries: Sequence[T]) -> Iterator[Sequence[T]]:
-        """Everything once, in parts that fit in what is left of a turn; yield after each."""
+        """Iterate over all entries, in parts that fit into the present turn.
+
+        The caller must yield after each part.
+        """
         first = 0
         while first < len(entries):
             part = entries[first : first + self._channels_left]
@@ -68,12 +70,12 @@ class Turns:
             yield part
 
     async def rest(self) -> None:
-        """Let the event loop turn, and begin another turn."""
+        """Let the event loop run other tasks, then begin a new turn."""
         await asyncio.sleep(0)
         self.begin()
 
     async def go_through(self, reading: Reading[T]) -> T:
-        """Make a reading, over as many turns as it takes."""
+        """Complete a reading over as many turns as needed."""
         while True:
             try:
                 next(reading)
@@ -84,7 +86,7 @@ class Turns:
                 await self.rest()
 
     def at_once(self, reading: Reading[T]) -> T:
-        """Make a reading in one turn, however long that takes."""
+        """Complete a reading without a pause."""
         while True:
             try:
                 next(reading)

@@ -1,10 +1,10 @@
 """The metrics of a worker's process, network and topics: Flink's, and flinknet's own.
 
-flinknet's own follow Prometheus' conventions (``_total``, ``_bytes``, ``_seconds``). Flink's names
-of a process have JVM in them. They mean the same of any process, so that dashboards made for Flink
-have them. There is no heap; the memory of the process is ``process_resident_memory_bytes``. Flink's
-collectors are those of a JVM, ``G1_Young_Generation``, and ``All`` of them together; Python's are
-its generations, ``generation0`` to ``generation2``.
+flinknet's own names follow Prometheus' conventions (``_total``, ``_bytes``, ``_seconds``). Flink's
+names for a process contain "JVM". They are used here with the same meaning, so that dashboards made
+for Flink work. There are no heap metrics; ``process_resident_memory_bytes`` is the memory of the
+process. Flink's collectors are the JVM's, such as ``G1_Young_Generation``, and ``All`` for their
+sum. Python's collectors are its generations, ``generation0`` to ``generation2``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ COUNTER = Kind.COUNTER
 
 
 class Network(Protocol):
-    """The part of a worker's or environment's statistics that every worker has."""
+    """The part of the statistics that workers and environments share."""
 
     @property
     def network_pool(self) -> NetworkBufferPoolStatistics: ...
@@ -75,7 +75,7 @@ PROCESS: Catalogue[ProcessTotals] = Catalogue(
     scope="taskmanager_Status_JVM",
     labels=WORKER_LABELS,
 )
-"""Of a worker; the coordinator has them in a scope of its own."""
+"""Metrics of a worker's process; the coordinator's have a scope of their own."""
 
 COORDINATOR_PROCESS_SCOPE = "jobmanager_Status_JVM"
 
@@ -88,7 +88,7 @@ COLLECTOR: Catalogue[CollectorTotals] = Catalogue(
     scope="taskmanager_Status_JVM_GarbageCollector_COLLECTOR",
     labels=WORKER_LABELS,
 )
-"""Of a generation, or of all together: the name of the collector is part of the scope."""
+"""Metrics of one generation or of all; the name of the collector is part of the scope."""
 
 ALL_COLLECTORS: Catalogue[GarbageTotals] = Catalogue(
     "All garbage collectors together",
@@ -217,11 +217,13 @@ def garbage_families(labels: Labels, garbage: GarbageTotals) -> Iterator[Family]
 
 
 def topic_families(labels: Labels, topics: Sequence[TopicStatistics]) -> Iterator[Family]:
-    """Make the families of one worker's topics, by their names."""
+    """Make the families of one worker's topics, by name."""
     yield from TOPIC.families([({**labels, "topic": topic.name}, topic) for topic in topics])
 
 
 def worker_labels(worker_id: str, address: str) -> Labels:
-    """Return the labels of a worker, as Flink's reporter has them; ``address`` is its data
-    plane's."""
+    """Return the labels of a worker, as in Flink's reporter.
+
+    ``address`` is the address of its data plane.
+    """
     return {"host": address.rpartition(":")[0].strip("[]"), "tm_id": worker_id}

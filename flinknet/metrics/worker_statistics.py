@@ -1,14 +1,13 @@
-"""What leaves a worker of all that can be seen in it: one value, bounded in size.
+"""Statistics that a worker reports: one value, bounded in size.
 
-Theory of operation. Everything in a worker has ``statistics()``, down to each channel; with
-thousands of channels that is more than anybody reads every few seconds. So what travels is summed
-up where it is: a gate over its channels (``gate_totals.py``), a partition over its subpartitions, a
-connection over its readers. The channels themselves go only to who asks, at most so many, those
-first that hold most.
-Statistics that are too long all the same leave whole rows out, and say how many (``left_out``).
+Every object in a worker has ``statistics()``, down to each channel. With thousands of channels,
+this is too much to send every few seconds. So the worker sends sums: a gate sums its channels
+(``gate_totals.py``), a partition its subpartitions, a connection its readers. Single channels are
+sent only on request, up to a limit, the fullest first. If statistics are still too long, whole rows
+are left out and counted (``left_out``).
 
-``pack_statistics`` and ``unpack_statistics`` are the way to the coordinator; from there a client
-gets them as JSON (``plain.py``), and makes the same value of that.
+``pack_statistics`` and ``unpack_statistics`` transport the statistics to the coordinator. From
+there a client receives them as JSON (``plain.py``) and restores the same value.
 """
 
 from __future__ import annotations
@@ -44,17 +43,16 @@ __all__ = [
 
 
 class KeyGroupCount(NamedTuple):
-    """How much of the sample of a subtask's records is of one key group."""
+    """Number of sampled records of a subtask in one key group."""
 
     key_group: int
-    """-1 for all that are not told of by themselves."""
+    """-1 for all key groups that are not listed separately."""
     records: int
-    """One for each batch that a record which was looked at stands for."""
+    """Sampled records; each stands for a batch."""
 
 
 class SubtaskTotals(NamedTuple):
-    """One subtask: who it is and how it does, what it has moved and how fast, its inputs and
-    outputs."""
+    """One subtask: its identity and state, its counters and rates, its inputs and outputs."""
 
     job_id: str
     job_name: str
@@ -65,37 +63,41 @@ class SubtaskTotals(NamedTuple):
     state: str
     """Name of its ``ExecutionState``."""
     mailbox_queue_size: int
-    """Calls that wait for it to come between two batches."""
+    """Calls in the mailbox that wait for the end of a batch."""
     mailbox_latency_ms: float
-    """How long one of them waits, as it was last measured."""
+    """Waiting time of such a call, as last measured."""
     io_metrics: IOMetrics
     times: TaskTimesStatistics
     gates: tuple[GateTotals, ...]
     partitions: tuple[PartitionTotals, ...]
     input_watermark: int | None = None
-    """Event time at its inputs, in milliseconds: the least of 64 bits if none has come, the
-    largest after the end; None if no record there has a timestamp."""
+    """Input watermark, in milliseconds since 1970.
+
+    The least 64-bit integer if none has arrived, and the largest after the end; None if the records
+    have no timestamps.
+    """
     rates: tuple[float, ...] = ()
-    """Growth per second of each counter that is metered (``task_catalogue.METERED``), over the last
-    minute (``meter.py``)."""
+    """Rates of the counters in ``task_catalogue.METERED``, over the last minute (``meter.py``)."""
     key_groups: tuple[KeyGroupCount, ...] = ()
-    """Of a keyed input, the key groups that most of a sample of its records belong to."""
+    """The key groups with most sampled records of a keyed input."""
     latencies: tuple[LatencyHistogram, ...] = ()
-    """How long latency markers have taken from sources to the operators of its chain."""
+    """Latencies of markers from sources to the operators of its chain."""
     operators: tuple[OperatorTotals, ...] = ()
-    """Of its chain, first to last."""
+    """The operators of its chain, first to last."""
 
 
 class HeldUp(NamedTuple):
-    """Who has kept the event loop of a worker from turning."""
+    """A task that blocked the event loop of a worker."""
 
     task: str
-    """The name of the asyncio task; empty if the whole process stood still, so that no thread of it
-    could see why."""
+    """Name of the asyncio task.
+
+    Empty if the whole process stood still, so that no thread of it could observe the cause.
+    """
     seconds: float
-    """In all, since the start of the worker."""
+    """Total time since the start of the worker."""
     stack: str
-    """Where it was when it was last seen, the innermost call first."""
+    """Stack at the last sample, the innermost call first."""
 
 
 class WorkerStatistics(NamedTuple):
@@ -105,17 +107,17 @@ class WorkerStatistics(NamedTuple):
     peers: PeerDirectoryStatistics
     reassembly: ReassemblyStatistics
     event_loop_lag_ms: float
-    """By how much a timer was late at most, in the last five to ten seconds."""
+    """Maximum lag of a timer in the last five to ten seconds."""
     connections: tuple[ConnectionTotals, ...] = ()
     subtasks: tuple[SubtaskTotals, ...] = ()
     channels: tuple[ChannelRow, ...] = ()
-    """Only what was asked for."""
+    """Only the requested channels."""
     left_out: int = 0
-    """Connections, subtasks and channels for which there was no room."""
+    """Number of connections, subtasks and channels left out for lack of space."""
     held_up: tuple[HeldUp, ...] = ()
-    """By task, those that have held the event loop up for longest first."""
+    """Tasks that blocked the event loop, the longest first."""
     garbage: GarbageTotals = NO_GARBAGE
-    """What the garbage collector has done."""
+    """Activity of the garbage collector."""
 
     @classmethod
     def of(
@@ -128,7 +130,7 @@ class WorkerStatistics(NamedTuple):
         held_up: tuple[HeldUp, ...] = (),
         garbage: GarbageTotals = NO_GARBAGE,
     ) -> WorkerStatistics:
-        """Put together what was seen of a worker."""
+        """Return the statistics of a worker from its parts."""
         return cls(
             network_pool=network.network_pool,
             peers=network.peers,
@@ -142,7 +144,7 @@ class WorkerStatistics(NamedTuple):
         )
 
     def halved(self) -> WorkerStatistics:
-        """Leave half of the rows out: the last connections, subtasks and channels."""
+        """Return a copy without half of the rows: the last connections, subtasks and channels."""
         half = self._replace(
             connections=self.connections[: len(self.connections) // 2],
             subtasks=self.subtasks[: len(self.subtasks) // 2],
@@ -155,7 +157,7 @@ class WorkerStatistics(NamedTuple):
 
 
 def pack_statistics(statistics: WorkerStatistics, bytes_max: int) -> bytes:
-    """The bytes of a worker's statistics, at most so many: rows that do not fit are left out."""
+    """Return a worker's statistics as at most ``bytes_max`` bytes, without rows that do not fit."""
     while len(body := _pack(statistics)) > bytes_max:
         smaller = statistics.halved()
         assert smaller != statistics, f"{bytes_max} bytes are too few for any statistics"
@@ -169,7 +171,7 @@ def _pack(statistics: WorkerStatistics) -> bytes:
 
 
 def unpack_statistics(body: bytes) -> WorkerStatistics:
-    """Inverse of ``pack_statistics``; ValueError if the bytes are none."""
+    """Return the statistics in bytes from ``pack_statistics``; ValueError if they are invalid."""
     try:
         plain = msgpack.unpackb(body)
     except Exception as error:
