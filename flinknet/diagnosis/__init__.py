@@ -1,1 +1,1 @@
-"""Who holds a job up: a judgement of what its workers have reported, without I/O."""
+"""Diagnosis of a job from the reports of its workers, without I/O."""

@@ -1,14 +1,15 @@
-"""Why the one who is to blame holds others up: skew, amplification, the network, or itself.
+"""Causes of the waits in a job: skew, amplification, the network, or the task itself.
 
-Theory of operation. Blames (``wait_graph.py``) of one kind and one place become one finding: those
-of the subtasks of an operator, of the channels between two workers, of what held up one loop. Such
-a finding counts if some task has lost more than one refresh to it, and more than Flink calls OK: so
-a spike that is shorter than a refresh never does. If a task has waited for so long in all, but for
-many places a little, the one that it has lost most to counts. A loop that was held up for longer, a
-garbage collector, and a worker that says nothing, are findings even if no task waits for them.
+Blames (``wait_graph.py``) of one kind and one place become one finding: the subtasks of an
+operator, the channels between two workers, or all that blocked one event loop. Such a finding
+counts if some task has lost more than one refresh interval to it, and a larger share than Flink
+calls OK. A spike shorter than a refresh interval is thus never a finding. If a task has waited for
+so long in total, but a little for each of many places, the place with the largest loss counts. An
+event loop that was blocked for longer, a garbage collector, and a silent worker are findings even
+if no task waits for them.
 
-No lost time stands twice: a task that holds up its own event loop is not named again, as a slow
-operator, for the rest of the same waits.
+No lost time counts twice. A task that blocks its own event loop is not named again as a slow
+operator for the rest of the same waits.
 """
 
 from __future__ import annotations
@@ -36,29 +37,31 @@ from flinknet.diagnosis.wait_graph import Blame, Blamed, WaitGraph
 __all__ = ["AMPLIFICATION", "LOST_MAX", "Causes"]
 
 AMPLIFICATION = 100.0
-"""Records that an operator makes of each one from which on that is the news, and not that those
-behind it have much to do."""
+"""Minimum number of output records per input record for a finding of amplification.
+
+From this factor on, the amplification is the cause, rather than the work of the operators behind.
+"""
 
 LOST_MAX = 100
-"""Tasks that a finding lists."""
+"""Maximum number of tasks that a finding lists."""
 
 NAMED_SHARE = 0.1
-"""A subtask of an operator is named if it has cost at least this part of what the worst one has."""
+"""Minimum cost of a named subtask, as a share of the worst subtask's cost."""
 
 _Lost: TypeAlias = Mapping[TaskKey, float]
 
 _Operator: TypeAlias = tuple[FindingKind, int]
-"""What is wrong with which vertex."""
+"""Kind of the problem, and the vertex."""
 
 _Transit: TypeAlias = tuple[FindingKind, str, str]
-"""What is wrong between which workers."""
+"""Kind of the problem, and the sending and the receiving worker."""
 
 _Place: TypeAlias = _Operator | _Transit | tuple[Blamed, str]
-"""What becomes one finding."""
+"""Key of the blames that become one finding."""
 
 
 class Causes:
-    """What is to blame for the waits of a job."""
+    """The causes of the waits of a job."""
 
     def __init__(self, topology: Topology, readings: Readings, graph: WaitGraph) -> None:
         self._topology = topology
@@ -68,7 +71,7 @@ class Causes:
         self._say = Sentences(topology, readings, graph)
 
     def findings(self) -> list[Finding]:
-        """The worst first."""
+        """Return the findings, the worst first."""
         return sorted(self._find(), key=lambda finding: -finding.severity)
 
     def _find(self) -> Iterator[Finding]:
@@ -106,8 +109,11 @@ class Causes:
                 yield self._transit(transit[0], blames)
 
     def _counted(self, places: Mapping[_Place, _Lost]) -> set[_Place]:
-        """Those to which a task has lost more than a spike, and not OK; and where a task has lost
-        so much to all together, the one to which it has lost most."""
+        """Return the places that count as causes.
+
+        These are the places to which a task has lost more than a spike and more than OK. If a task
+        has lost this much only to all places together, the one with its largest loss counts.
+        """
         counted = {place for place, lost in places.items() if self._counts(lost)}
         explained = {task for place in counted for task in places[place]}
         every = _together(places.values())
@@ -117,7 +123,7 @@ class Causes:
         return counted
 
     def _counts(self, lost: _Lost) -> bool:
-        """Whether that is more than a spike, and not OK."""
+        """Return whether a task's loss is more than a spike and more than OK."""
         return any(
             seconds > self._readings.refresh_s and self._share(task, seconds) > OK_SHARE
             for task, seconds in lost.items()
@@ -127,8 +133,10 @@ class Causes:
         return self._readings.tasks[task].share(seconds)
 
     def _holds_up_itself(self, task: TaskKey) -> str | None:
-        """The worker of a task that keeps its event loop from turning for long, most of all that
-        do; None of any other task."""
+        """Return the worker of a task that blocks its own event loop the most.
+
+        Returns None for any other task, and if the event loop was not blocked for long.
+        """
         reading = self._readings.tasks.get(task)
         worker = None if reading is None else self._readings.workers.get(reading.worker_id)
         if worker is None or not self._is_held_up(worker):
@@ -137,7 +145,7 @@ class Causes:
         return worker.worker_id if worst.task == self._topology.task_name(task) else None
 
     def _why_busy(self, task: TaskKey) -> tuple[FindingKind, TaskKey]:
-        """What has given a task so much to do, and who is the culprit then."""
+        """Return why a task was so busy, and which task is the culprit."""
         for waiter in self._graph.waiters(task):
             if self._comparison.factor(waiter) >= AMPLIFICATION:
                 return FindingKind.AMPLIFICATION, waiter
@@ -151,8 +159,11 @@ class Causes:
         return FindingKind.SLOW_OPERATOR, task
 
     def _why_in_transit(self, blame: Blame) -> tuple[FindingKind, str, str] | None:
-        """What keeps buffers from an idle task, and between which workers; None if that can only be
-        the task, which does not take what is there."""
+        """Return the cause that keeps buffers from an idle task, and the workers at both ends.
+
+        Returns None if only the task itself can be the cause, because it does not take the present
+        data.
+        """
         ends = blame.waiter, blame.task
         writer, reader = (self._readings.tasks[end].worker_id for end in ends)
         if any(self._comparison.starved_pools(end) for end in ends):
@@ -222,7 +233,7 @@ class Causes:
         return sorted(task for task, one in readings if one.worker_id == worker_id)
 
     def _seconds(self, worker_id: str) -> float:
-        """How long the tasks of a worker were looked at."""
+        """Return how long the tasks of a worker were observed, in seconds."""
         tasks = self._on_worker(worker_id)
         return max((self._readings.tasks[task].seconds for task in tasks), default=0.0)
 
@@ -230,12 +241,12 @@ class Causes:
         return self._is_much(worker.held_up_s, worker.worker_id)
 
     def _is_much(self, lost_s: float, worker_id: str) -> bool:
-        """Whether a worker has lost more than a spike, and more than OK."""
+        """Return whether a worker has lost more than a spike and more than OK."""
         seconds = self._seconds(worker_id)
         return lost_s > self._readings.refresh_s and lost_s > OK_SHARE * seconds > 0
 
     def _at_least(self, finding: Finding, lost_s: float, worker_id: str) -> Finding:
-        """What all of a worker's time is lost to is no less severe than the part that it takes."""
+        """Raise a finding's severity to the share of the worker's time that was lost."""
         share = min(1.0, lost_s / (self._seconds(worker_id) or lost_s))
         return finding._replace(severity=max(finding.severity, share))
 
@@ -255,7 +266,7 @@ class Causes:
     def _finding(
         self, kind: FindingKind, said: Said, culprit: Culprit, lost: _Lost, of: Sequence[TaskKey]
     ) -> Finding:
-        """``of`` whom the throughput is told."""
+        """Make a finding with the throughput of the tasks in ``of``."""
         order = sorted(lost, key=lambda task: -lost[task])
         times = tuple(self._lost_time(task, lost[task]) for task in order[:LOST_MAX])
         sentence, evidence = said

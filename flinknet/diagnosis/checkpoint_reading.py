@@ -1,8 +1,8 @@
-"""How one checkpoint went, as a diagnosis sees it: where its barriers were held up.
+"""The course of one checkpoint, and where its barriers were delayed.
 
-A barrier cannot be in a task before it is in all that write to it. So what a task has added to the
-way of the barriers is the time until the last one was in, less the same of whichever of its
-producers was last; a source's barrier begins with the trigger.
+A barrier cannot reach a task before it has reached all tasks that write to it. The delay that a
+task adds is therefore the time until its last barrier arrived, minus the same time of its latest
+producer. For a source this time begins with the trigger.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ __all__ = ["CheckpointReading"]
 
 
 class CheckpointReading(NamedTuple):
-    """A checkpoint that is under way, complete, or was given up at its time-out."""
+    """A checkpoint that is under way, complete, or expired."""
 
     checkpoint_id: int
     seconds: float
-    """From its trigger to its end, or up to now."""
+    """Time from the trigger to the end, or up to now."""
     is_under_way: bool
     has_expired: bool
     reports: Mapping[TaskKey, SubtaskReport]
     finished: Collection[TaskKey]
-    """Tasks that had finished before, which hold up nothing."""
+    """Tasks that had finished before the checkpoint; they delay nothing."""
 
     @property
     def is_unaligned(self) -> bool:
@@ -36,20 +36,20 @@ class CheckpointReading(NamedTuple):
 
     @property
     def state_bytes(self) -> int:
-        """Of all tasks together, without the data in flight, which a report counts as state."""
+        """State of all tasks, without in-flight data, which reports count as state."""
         return sum(max(0, one.state_bytes - one.persisted_bytes) for one in self.reports.values())
 
     @property
     def in_flight_bytes(self) -> int:
-        """Data that barriers have overtaken, and that is part of the checkpoint."""
+        """Data that barriers have overtaken, which is part of the checkpoint."""
         return sum(one.persisted_bytes for one in self.reports.values())
 
     def has_taken_part(self, task: TaskKey) -> bool:
-        """Whether it has acknowledged, or had finished."""
+        """Return whether the task has acknowledged, or had finished before."""
         return task in self.reports or task in self.finished
 
     def through_s(self, task: TaskKey) -> float:
-        """From the trigger to the last barrier in a task, or up to now if it has not come."""
+        """Return the time from the trigger to the task's last barrier, or up to now."""
         if task in self.finished:
             return 0.0
         report = self.reports.get(task)
@@ -58,8 +58,7 @@ class CheckpointReading(NamedTuple):
         return (report.start_delay_ms + report.alignment_ms) / 1000
 
     def waits(self, topology: Topology) -> list[tuple[TaskKey, float]]:
-        """For how many seconds barriers were held up between each task and its producers, the
-        longest first."""
+        """Return each task with the delay that it added, in seconds, the longest first."""
         before: defaultdict[TaskKey, float] = defaultdict(float)
         for exchange in topology.exchanges:
             latest: defaultdict[range, float] = defaultdict(float)
@@ -74,6 +73,6 @@ class CheckpointReading(NamedTuple):
         return sorted(added, key=lambda one: -one[1])
 
     def heaviest(self) -> Iterable[TaskKey]:
-        """Those that have in-flight data in the checkpoint, most first."""
+        """Return the tasks with in-flight data in the checkpoint, the most first."""
         stored = [task for task, one in self.reports.items() if one.persisted_bytes]
         return sorted(stored, key=lambda task: -self.reports[task].persisted_bytes)

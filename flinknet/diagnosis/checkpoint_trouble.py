@@ -1,11 +1,13 @@
-"""Checkpoints that backpressure holds up, linked to what holds the job up.
+"""Checkpoints delayed by backpressure, linked to the cause of the backpressure.
 
-A barrier waits behind the data of its channel, so whoever keeps that from being read keeps the
-checkpoint; and a source that waits for a buffer begins with it when it has got one. It is in
-trouble if that took longer than a refresh in front of one task, or if what barriers have overtaken
-is most of it. That is a finding if the task is held up, or holds others up, by another finding:
-that one's culprit is to blame. A checkpoint that is slow by itself, as one whose state is written
-slowly, is none.
+A barrier waits behind the data of its channel, so the cause that keeps this data from being read
+also delays the checkpoint. A source that waits for a buffer starts the checkpoint when it gets one.
+A checkpoint is in trouble if it was delayed by more than a refresh interval before one task, or if
+in-flight data is most of it.
+
+This is a finding if another finding delays the task or names it as culprit; that finding's culprit
+is to blame. A checkpoint that is slow for its own reasons, such as slow writing of state, is no
+finding.
 """
 
 from __future__ import annotations
@@ -20,16 +22,20 @@ from flinknet.diagnosis.topology import TaskKey, Topology
 __all__ = ["IN_FLIGHT_MIN", "CheckpointTrouble"]
 
 IN_FLIGHT_MIN = 1_000_000
-"""Bytes of in-flight data in a checkpoint up to which nothing is said: a job's buffers always hold
-a little."""
+"""Minimum in-flight data of a reported checkpoint, in bytes.
+
+A job's buffers always hold a little data.
+"""
 
 TOLD_MAX = 3
-"""Tasks of which the evidence tells."""
+"""Maximum number of tasks in the evidence."""
 
 
 class CheckpointTrouble:
-    """Looks for the checkpoint that suffers most from ``causes``, other findings of the same
-    readings."""
+    """Finds the checkpoint that suffers most from ``causes``.
+
+    The causes are other findings from the same readings.
+    """
 
     def __init__(self, topology: Topology, readings: Readings, causes: Sequence[Finding]) -> None:
         self._topology = topology
@@ -37,7 +43,7 @@ class CheckpointTrouble:
         self._causes = causes
 
     def with_causes(self) -> list[Finding]:
-        """All findings, the checkpoint's behind the one of its cause."""
+        """Return all findings, with the checkpoint's finding after its cause."""
         for trouble in (self._held_up(), self._heavy()):
             if trouble is not None:
                 cause, found = trouble
@@ -46,7 +52,7 @@ class CheckpointTrouble:
         return list(self._causes)
 
     def _held_up(self) -> tuple[Finding, Finding] | None:
-        """By far the longest wait of a barrier, if somebody is to blame for it."""
+        """Return the longest delay of a barrier that has a cause, as a finding with its cause."""
         waits = [
             (added_s, task, one)
             for one in self._readings.checkpoints
@@ -68,7 +74,7 @@ class CheckpointTrouble:
         return f"{_course(one)}: its barriers {verb} for {added_s:.1f} s in front of {name}"
 
     def _heavy(self) -> tuple[Finding, Finding] | None:
-        """Most in-flight data, if somebody is to blame for it."""
+        """Return the checkpoint with most in-flight data that has a cause, as a finding."""
         heavy = [
             one
             for one in self._readings.checkpoints
@@ -89,8 +95,11 @@ class CheckpointTrouble:
         return None
 
     def _cause(self, task: TaskKey) -> Finding | None:
-        """Who keeps a task from taking what waits in front of it: itself, whom it waits for, or
-        what is between it and its producers."""
+        """Return the finding that keeps a task from taking the data before it, or None.
+
+        The culprit is the task itself, a task that it waits for, or something between it and its
+        producers.
+        """
         name = self._topology.task_name(task)
         producers = set(map(self._topology.task_name, self._topology.producers(task)))
         worker = self._readings.tasks[task].worker_id if task in self._readings.tasks else ""

@@ -1,7 +1,7 @@
-"""How a task compares with others: who has much more to do, and who makes much more of it.
+"""Comparison of tasks: which have much more input than others, or produce much more output.
 
-What is compared is per second: workers report at different times, so that one task may have been
-looked at for twice as long as another when a job is young.
+Figures are compared per second. Workers report at different times, so when a job is young, one task
+may have been observed for twice as long as another.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from flinknet.diagnosis.topology import Exchange, TaskKey, Topology
 __all__ = ["SKEW", "Comparison"]
 
 SKEW = 2.0
-"""How many times as much as the others a subtask must have to do to be the hot one."""
+"""Minimum ratio of a hot subtask's input to the others'."""
 
 HOT_SHARE = 0.25
-"""Part of a subtask's records from which on a key group is named."""
+"""Minimum share of a subtask's records for a key group to be named."""
 
 
 class Comparison:
-    """Compares the tasks of one job by what was read of them."""
+    """Compares the tasks of one job by their readings."""
 
     def __init__(self, topology: Topology, readings: Readings) -> None:
         self._topology = topology
         self._readings = readings
 
     def read(self, tasks: Iterable[TaskKey]) -> list[TaskReading]:
-        """What is known of some tasks, as far as it is."""
+        """Return the readings of some tasks, as far as they exist."""
         return [self._readings.tasks[task] for task in tasks if task in self._readings.tasks]
 
     def factor(self, task: TaskKey) -> float:
-        """How many records a task makes of each one that it reads; 0 if it reads none."""
+        """Return the number of output records per input record; 0 without input."""
         reading = self._readings.tasks[task]
         if not self._topology.inputs(task[0]) or not reading.records_in:
             return 0.0
         return reading.records_out / reading.records_in
 
     def is_hot(self, task: TaskKey) -> bool:
-        """Whether it gets many more records than the other subtasks of its operator."""
+        """Return whether the task gets many more records than its operator's other subtasks."""
         siblings = self.read(self._topology.siblings(task))
         if not siblings or task not in self._readings.tasks:
             return False
@@ -50,7 +50,7 @@ class Comparison:
         return _is_much(reading, reading.records_in, others)
 
     def uneven_producers(self, exchange: Exchange) -> list[TaskKey]:
-        """The producers that make many more records than the others do."""
+        """Return the producers that make many more records than the others."""
         every = [
             (exchange.source, index)
             for index in range(self._topology.vertices[exchange.source].parallelism)
@@ -69,7 +69,7 @@ class Comparison:
         ]
 
     def hot_key_groups(self, tasks: Iterable[TaskKey]) -> tuple[int, ...]:
-        """The key groups that many of their records are of."""
+        """Return the key groups with a large share of the tasks' records."""
         hot = []
         for reading in self.read(tasks):
             counts = reading.latest.key_groups
@@ -82,7 +82,7 @@ class Comparison:
         return tuple(hot)
 
     def starved_pools(self, task: TaskKey) -> list[LocalBufferPoolStatistics]:
-        """The pools of a task that would have more buffers if its worker had any left."""
+        """Return the pools of a task that could grow if its worker had free buffers."""
         reading = self._readings.tasks[task]
         worker = self._readings.workers.get(reading.worker_id)
         if worker is None or worker.segments_free:
@@ -93,5 +93,8 @@ class Comparison:
 
 
 def _is_much(reading: TaskReading, records: int, others_per_s: float) -> bool:
-    """Whether a task's records are many beside what others had in as long, one at the least."""
+    """Return whether a task has many more records than others had in the same time.
+
+    One record by the others is assumed as a minimum.
+    """
     return records >= SKEW * max(1.0, others_per_s * reading.seconds)

@@ -1,6 +1,6 @@
 """The diagnosis of a job: a sentence, findings that name the culprits, and the tables behind them.
 
-``diagnose`` is a pure function of the job's shape and of what its workers have reported. Programs
+``diagnose`` is a pure function of the job's topology and of the reports of its workers. Programs
 read it as JSON (``Diagnosis.to_json``)::
 
     {
@@ -29,15 +29,16 @@ read it as JSON (``Diagnosis.to_json``)::
                  "throughput": THROUGHPUT}, ...]
     }
 
-TASK is ``{"vertex": 2, "vertex_id": "0a...", "subtask": 0, "name": "Sink (1/2)"}``: ``vertex`` is
-its place in the job graph and ``vertex_id`` its name in Flink's REST; THROUGHPUT is
-``{"records_in_per_s", "records_out_per_s", "bytes_in_per_s", "bytes_out_per_s"}``. Kinds are the
-names of ``FindingKind``, meanings those of ``PoolMeaning``. Shares are parts of 1, of ``seconds``,
-which is how long the tasks were looked at; pools and queues are averages over the reports of that
-time; findings are sorted by severity, the worst first, and
-one about a checkpoint stands behind the one that is its cause, whose culprit it has.
-"Unknown" is a job without a finding that has not been reported on for two refreshes since it began,
-or began again.
+TASK is ``{"vertex": 2, "vertex_id": "0a...", "subtask": 0, "name": "Sink (1/2)"}``. ``vertex`` is
+the position in the job graph, and ``vertex_id`` the name in Flink's REST API. THROUGHPUT is
+``{"records_in_per_s", "records_out_per_s", "bytes_in_per_s", "bytes_out_per_s"}``. Kinds are names
+of ``FindingKind``, and meanings are names of ``PoolMeaning``.
+
+Shares are fractions of ``seconds``, the time for which the tasks were observed. Pools and queues
+are averages over the reports of that time. Findings are sorted by severity, the worst first. A
+finding about a checkpoint follows its cause and has the same culprit. The verdict is "unknown" for
+a job without findings if its reports cover less than two refresh intervals since it started or
+restarted.
 """
 
 from __future__ import annotations
@@ -58,22 +59,22 @@ from flinknet.metrics.task_times import BackpressureLevel
 __all__ = ["Diagnosis", "TaskRow", "WaitRow", "diagnose", "restarting"]
 
 WAITS_MAX = 1_000
-"""Edges of the wait-for graph that are told."""
+"""Maximum number of reported edges of the wait-for graph."""
 
 _USAGE = frozenset(PoolUsage._fields) - {"short", "backpressured", "waited_for"}
-"""What of the usage of its pools a task's row has by name."""
+"""Fields of a task's pool usage that its row contains under the same name."""
 
 
 TOLD_MAX = 3
-"""Failures of which the evidence tells."""
+"""Maximum number of failures in the evidence."""
 
 
 def restarting(topology: Topology, readings: Readings) -> Finding | None:
-    """Return the finding about a job that restarts every so many seconds; None for other jobs.
+    """Return the finding about a job that keeps restarting; None for other jobs.
 
-    Times and waits count from the last restart, so with failures every few seconds no reading is
-    long enough for a judgement: the restarts are the trouble. Failures follow each other if there
-    were two at least in the time that a diagnosis looks back over, and the next one is not overdue.
+    Times and waits count from the last restart. With failures every few seconds, no reading is long
+    enough for a judgement, so the restarts are the finding. It requires at least two failures
+    within the period of a diagnosis, and that the next failure is not overdue.
     """
     looked_back_s = REFRESHES * readings.refresh_s
     failures = [one for one in readings.failures if one.ago_s <= looked_back_s]
@@ -116,18 +117,18 @@ class WaitRow(NamedTuple):
     share: float
     is_ongoing: bool
     buffers: float
-    """That the one who is waited for keeps of the waiter's, on average."""
+    """Average number of the waiter's buffers that the other task holds."""
 
 
 class TaskRow(NamedTuple):
-    """A task and what its pools say."""
+    """A task and the usage of its pools."""
 
     task: TaskName
     reading: TaskReading
     usage: PoolUsage
 
     def to_json(self) -> dict[str, Any]:
-        """See the module."""
+        """Return the JSON object that the module describes."""
         reading, usage = self.reading, self.usage
         backpressured = reading.share(reading.backpressured_s)
         return {
@@ -146,7 +147,7 @@ class TaskRow(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """What is wrong with a job, or that nothing is."""
+    """The findings about a job, with the tables behind them."""
 
     readings: Readings
     findings: tuple[Finding, ...]
@@ -155,19 +156,19 @@ class Diagnosis(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long the tasks were looked at."""
+        """Time for which the tasks were observed, in seconds."""
         return max((one.seconds for one in self.readings.tasks.values()), default=0.0)
 
     @property
     def verdict(self) -> str:
-        """In one word."""
+        """The verdict in one word."""
         if self.findings:
             return "troubled"
         return "healthy" if self.seconds >= self._needed_s else "unknown"
 
     @property
     def sentence(self) -> str:
-        """In one sentence: the worst finding, or that there is none."""
+        """The worst finding in one sentence, or a sentence that there is none."""
         if self.findings:
             return self.findings[0].sentence
         if not self.readings.tasks:
@@ -181,16 +182,18 @@ class Diagnosis(NamedTuple):
 
     @property
     def _needed_s(self) -> float:
-        """For so long a job must run before it can be called healthy: a wait counts from one
-        refresh on, so there must have been time for two."""
+        """Minimum time before a job can be called healthy.
+
+        A wait counts if it exceeds one refresh interval, so two intervals must have passed.
+        """
         return 2 * self.readings.refresh_s
 
     def meanings(self) -> dict[TaskKey, PoolMeaning]:
-        """What the pools of each task mean."""
+        """Return the meaning of each task's pools."""
         return {(one.task.vertex, one.task.subtask): one.usage.meaning for one in self.tasks}
 
     def to_json(self) -> dict[str, Any]:
-        """See the module."""
+        """Return the JSON object that the module describes."""
         return {
             "verdict": self.verdict,
             "sentence": self.sentence,
@@ -203,7 +206,7 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(topology: Topology, readings: Readings) -> Diagnosis:
-    """Say who holds a job up."""
+    """Return the diagnosis of a job."""
     graph = WaitGraph(topology, readings)
     causes = Causes(topology, readings, graph).findings()
     findings = CheckpointTrouble(topology, readings, causes).with_causes()

@@ -1,4 +1,4 @@
-"""What a diagnosis says: findings, each a sentence with its evidence and who lost time to it."""
+"""Findings of a diagnosis: sentences with evidence, and the time lost to each culprit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Culprit", "Finding", "FindingKind", "LostTime", "TaskName", "Through
 
 
 class FindingKind(Enum):
-    """What is wrong; the names are what programs read."""
+    """The kind of a finding; programs read its name."""
 
     SLOW_OPERATOR = "an operator takes longer for its records than it takes to make them"
     SKEW_BY_KEY = "some key groups have most of the records"
@@ -30,18 +30,18 @@ class FindingKind(Enum):
 
 
 class TaskName(NamedTuple):
-    """Which subtask."""
+    """The identity of a subtask."""
 
     vertex: int
     vertex_id: str
-    """As in Flink's REST."""
+    """The vertex's id in Flink's REST API."""
     subtask: int
     name: str
-    """For people: ``"Map (2/4)"``."""
+    """Display name, such as ``"Map (2/4)"``."""
 
     @classmethod
     def of(cls, topology: Topology, task: TaskKey) -> TaskName:
-        """By its place in the job."""
+        """Return the identity of a task in the topology."""
         rest_id = topology.vertices[task[0]].rest_id
         return cls(task[0], rest_id, task[1], topology.task_name(task))
 
@@ -56,7 +56,7 @@ class Throughput(NamedTuple):
 
     @classmethod
     def of(cls, readings: Sequence[TaskReading]) -> Throughput:
-        """What subtasks have moved together."""
+        """Return the combined throughput of subtasks."""
         return cls(
             sum(one.per_second(one.records_in) for one in readings),
             sum(one.per_second(one.records_out) for one in readings),
@@ -66,42 +66,42 @@ class Throughput(NamedTuple):
 
 
 class Culprit(NamedTuple):
-    """Who is named: an operator and its subtasks, or a worker."""
+    """The culprit of a finding: an operator and its subtasks, or a worker."""
 
     operator: str
-    """The name of the vertex; empty for a worker."""
+    """Name of the vertex; empty for a worker."""
     vertex_id: str
     tasks: tuple[TaskName, ...]
-    """The one that cost most first."""
+    """Subtasks, the most costly first."""
     worker_ids: tuple[str, ...]
     key_groups: tuple[int, ...] = ()
-    """Of skew by key: those that have most of the records."""
+    """For skew by key, the key groups with most of the records."""
 
 
 class LostTime(NamedTuple):
-    """What one task has lost to a culprit."""
+    """Time that one task has lost to a culprit."""
 
     task: TaskName
     seconds: float
     share: float
-    """Part of its time."""
+    """Share of the task's time."""
     is_ongoing: bool
-    """It waits at this moment."""
+    """Whether the task waits at this moment."""
     throughput: Throughput
 
 
 class Finding(NamedTuple):
-    """One trouble, and who is to blame."""
+    """One problem of a job, and its culprit."""
 
     kind: FindingKind
     sentence: str
     evidence: tuple[str, ...]
     culprit: Culprit
     severity: float
-    """The largest part of its time that a task has lost to it; 1 where all stands still."""
+    """Largest share of time that a task lost to it; 1 if everything stands still."""
     lost: tuple[LostTime, ...]
-    """Who has lost time to it, most first, at most ``LOST_MAX``."""
+    """Tasks that lost time to it, the most first, at most ``LOST_MAX``."""
     lost_s: float
-    """By all tasks together."""
+    """Time that all tasks lost together, in seconds."""
     throughput: Throughput
-    """Of the culprit."""
+    """Throughput of the culprit."""

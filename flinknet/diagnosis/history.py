@@ -1,12 +1,13 @@
-"""What workers have reported of late: how much more than a while ago, and how it stood in between.
+"""Recent reports of workers: differences of counters, and averages of other figures.
 
-Theory of operation. Reports have counters that only grow, so what happened in a stretch of time is
-the difference of two of them. Of each subtask, and of who held up the loop of a worker, counters of
-the last ``REFRESHES`` intervals are kept, a few numbers each; of its latest report all. What is no
-counter, as the usage of pools, is averaged over the reports of the stretch. Before
-there are so many, the stretch begins when the subtask was made, with all counters at 0. Who asks
-a worker more often than it reports by itself does not make the stretch any shorter. A subtask or a
-worker that is in no report any more is forgotten.
+Reports contain counters that only increase, so the activity in a period is the difference of two
+reports. The history keeps a few counters of the last ``REFRESHES`` intervals for each subtask, and
+for each task that blocked an event loop. Of the latest report it keeps everything. Figures that are
+no counters, such as the usage of pools, are averaged over the reports of the period.
+
+Until there are enough reports, the period begins at the start of the subtask, with all counters at
+0. A worker that is asked more often than it reports on its own does not shorten the period. The
+history forgets a subtask or a worker that is no longer in any report.
 """
 
 from __future__ import annotations
@@ -25,12 +26,16 @@ from flinknet.metrics.worker_statistics import HeldUp, SubtaskTotals, WorkerStat
 __all__ = ["REFRESHES", "History"]
 
 REFRESHES = 10
-"""Intervals between reports that a diagnosis looks back over. A spike that is shorter than one of
-them is then at most a tenth of the time, up to which Flink says OK."""
+"""Number of report intervals that a diagnosis covers.
+
+A spike shorter than one interval is then at most a tenth of the time, which Flink still calls OK.
+"""
 
 APART = 0.8
-"""Part of an interval after which a report stands for another one: they come a little early or
-late."""
+"""Share of an interval after which a report counts as the next one.
+
+Reports may come a little early or late.
+"""
 
 Name: TypeAlias = tuple[str, int, int, int]
 """Job, attempt, vertex and index of a subtask."""
@@ -51,7 +56,7 @@ class _Counts(NamedTuple):
 
 
 _NOTHING = _Counts(0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, (), (), None)
-"""What a subtask has counted when it is made."""
+"""Counters of a new subtask."""
 
 
 class _Process(NamedTuple):
@@ -66,7 +71,7 @@ T = TypeVar("T", _Counts, _Process)
 
 
 class History:
-    """The reports of one coordinator's workers. ``now`` is given, in seconds."""
+    """The reports of one coordinator's workers; ``now`` is a time in seconds."""
 
     def __init__(self, refresh_s: float) -> None:
         self.refresh_s = refresh_s
@@ -77,7 +82,7 @@ class History:
         self._stacks: dict[str, tuple[HeldUp, ...]] = {}
 
     def take(self, worker_id: str, statistics: WorkerStatistics, now: float) -> None:
-        """A worker has reported."""
+        """Record a report of a worker."""
         names = set()
         for task in statistics.subtasks:
             name = task.job_id, task.attempt, task.vertex, task.subtask_index
@@ -93,7 +98,7 @@ class History:
         self._stacks[worker_id] = statistics.held_up
 
     def forget(self, worker_id: str) -> None:
-        """The worker is lost."""
+        """Forget a lost worker."""
         for name in self._of_worker.pop(worker_id, set()):
             self._drop(name)
         self._processes.pop(worker_id, None)
@@ -102,7 +107,7 @@ class History:
     def tasks(
         self, job_id: str, attempt: int, refreshes: int = REFRESHES
     ) -> dict[TaskKey, TaskReading]:
-        """The subtasks of an attempt that have been reported, over so many intervals."""
+        """Return the reported subtasks of an attempt, over a number of intervals."""
         return {
             (vertex, index): _reading(self._counts[name], *self._latest[name], refreshes)
             for name in self._latest
@@ -111,8 +116,10 @@ class History:
         }
 
     def held_up(self, worker_id: str, seconds: float) -> tuple[HeldUp, ...]:
-        """Who held the event loop of a worker up in the last so many seconds before its latest
-        report: tasks of the same name that were there before are others."""
+        """Return the tasks that blocked a worker's event loop, up to its latest report.
+
+        The period has ``seconds``. Earlier tasks with the same names count separately.
+        """
         kept = self._processes.get(worker_id)
         if kept is None:
             return ()
@@ -124,15 +131,17 @@ class History:
         return tuple(one for one in grown if one.seconds > 0)
 
     def garbage(self, worker_id: str, seconds: float) -> GarbageTotals:
-        """What the garbage collector of a worker did in the same time."""
+        """Return the activity of a worker's garbage collector in the same period."""
         kept = self._processes.get(worker_id)
         if kept is None:
             return NO_GARBAGE
         return kept[-1].garbage.since(_last_before(kept, kept[-1].at - seconds).garbage)
 
     def _append(self, kept: deque[T], taken: T) -> None:
-        """Keep it beside those before it, or in the place of the last one, if that is too young to
-        stand for an interval."""
+        """Append a record, or replace the last one.
+
+        The last record is replaced if it is too close to the one before it to count as an interval.
+        """
         if len(kept) > 1 and kept[-1].at - kept[-2].at < APART * self.refresh_s:
             kept.pop()
         kept.append(taken)
@@ -147,8 +156,11 @@ def _kept() -> deque[_Counts]:
 
 
 def _last_before(kept: deque[_Process], start: float) -> _Process:
-    """What was counted in the last report up to ``start``; without one, in the first of many that
-    are kept, and nothing before a worker has sent any."""
+    """Return the last record up to ``start``.
+
+    Without one, return the oldest record if more than ``REFRESHES`` are kept, otherwise an empty
+    record.
+    """
     earlier = [one for one in kept if one.at <= start]
     if earlier:
         return earlier[-1]

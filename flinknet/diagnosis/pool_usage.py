@@ -1,28 +1,27 @@
-"""What the usage of a task's buffer pools says, in sentences.
+"""The meaning of the usage of a task's buffer pools, in sentences.
 
-The table of Flink's documents on backpressure:
+The table is from Flink's documentation on backpressure:
 
 | out pool | in pool | meaning |
 |---|---|---|
 | low | low | normal |
-| high | low | held back from downstream, and has not passed it on yet |
+| high | low | backpressured by downstream, and has not passed it on yet |
 | low | high | passes backpressure on: this task is the bottleneck, or will be |
-| high | high | held back from downstream, probably from further down |
+| high | high | backpressured by downstream, probably from further down |
 
-A pool is not all that a side of a task has, so a side also counts as high
+The pools do not contain all buffers of a task's inputs and outputs. A side therefore also counts as
+high in these cases:
 
-- out: if the task has waited for a buffer. One full subpartition holds a writer up, while those
-  beside it leave most of the pool free;
-- in: if a remote channel is short of credit in half of the reports. The channels of a gate are
-  looked at one by one, because those that are idle have credit enough for all together. Credit that
-  a busy gate holds back counts as used, in the pools too: the producer is not told of it;
-- in: if producers have waited for the task. A local channel has no buffers of its own: what waits
-  in it fills the out pool of its producer.
+- out: the task has waited for a buffer. One full subpartition blocks a writer, although the other
+  subpartitions leave most of the pool free.
+- in: a remote channel is short of credit in half of the reports. The channels of a gate are
+  examined one by one, because idle channels have enough credit for all together. Credit that a busy
+  gate holds back counts as used, in the pools too, because producers are not told of it.
+- in: producers have waited for the task. A local channel has no buffers of its own; its waiting
+  data fills the out pool of its producer.
 
-Floating buffers in use and exclusive ones free mean skew: a few channels hold most of the data.
-
-Usages are averages over the reports of a stretch of time: the state at one moment may be that of a
-spike.
+Floating buffers in use and free exclusive buffers mean skew: a few channels hold most of the data.
+Usages are averages over the reports of a period, because the state at one moment may be a spike.
 """
 
 from __future__ import annotations
@@ -39,18 +38,21 @@ from flinknet.metrics.worker_statistics import SubtaskTotals
 __all__ = ["HIGH", "OK_SHARE", "PoolMeaning", "PoolUsage"]
 
 HIGH = 0.7
-"""Part of a pool from which on its usage is high. The documents say no number; full is 1, and what
-is only passed through fills less than half."""
+"""Share of a pool from which its usage is high.
+
+The documentation gives no number. Full is 1, and data that only passes through fills less than
+half.
+"""
 
 SHORT = 0.5
-"""Part of the reports from which on channels without credit are no chance."""
+"""Share of the reports from which channels without credit are no coincidence."""
 
 OK_SHARE = LOW_MS_PER_SECOND / 1000
-"""Part of its time that a task may wait."""
+"""Share of its time that a task may wait."""
 
 
 class PoolMeaning(Enum):
-    """What the two usages mean together."""
+    """The meaning of the two usages together."""
 
     NORMAL = "normal"
     BACKPRESSURED = "backpressured by downstream, and has not passed it on yet"
@@ -64,7 +66,7 @@ _TABLE = {
     (False, True): PoolMeaning.BOTTLENECK,
     (True, True): PoolMeaning.PASSED_ON,
 }
-"""By whether the out side and the in side of a task are high."""
+"""Meaning by whether the out side and the in side of a task are high."""
 
 
 _OF_THE_TASK = {
@@ -89,10 +91,12 @@ class PoolUsage(NamedTuple):
     """The pools of one subtask, at one moment or on average."""
 
     in_pool: float
-    """Of the buffers of its gates, the part that producers cannot fill: it holds data, or is held
-    back."""
+    """Share of the gates' buffers that producers cannot fill.
+
+    These buffers hold data or are held back.
+    """
     out_pool: float
-    """Of those of its result partitions; over 1 with overdraft."""
+    """Share of the result partitions' buffers in use; over 1 with overdraft."""
     floating: float
     exclusive: float
     queued_in: float
@@ -101,21 +105,21 @@ class PoolUsage(NamedTuple):
     credit_announced: float
     credit_unannounced: float
     credit_held: float
-    """Of the unannounced, what is held back while a gate is busy."""
+    """Unannounced buffers that are held back while a gate is busy."""
     channels: float
-    """Remote ones; local channels have neither buffers nor credit."""
+    """Remote channels; local channels have neither buffers nor credit."""
     channels_short: float
-    """Those whose producer waits for credit."""
+    """Remote channels with producers that wait for credit."""
     short: float
-    """Part of the reports in which there were such."""
+    """Share of the reports with such channels."""
     backpressured: float
-    """Part of its time."""
+    """Share of the task's time in which it was backpressured."""
     waited_for: float = 0.0
-    """The most of its time that a producer has waited for this task."""
+    """Largest share of its time that a producer has waited for this task."""
 
     @classmethod
     def of(cls, task: SubtaskTotals) -> PoolUsage:
-        """Read them off what a worker has reported."""
+        """Return the usage in a worker's report."""
         own = {field: metric.value(task) or 0 for field, metric in _OF_THE_TASK.items()}
         gates = {field: metric.total(task.gates) or 0 for field, metric in _OF_ITS_GATES.items()}
         return cls(
@@ -128,26 +132,29 @@ class PoolUsage(NamedTuple):
 
     @classmethod
     def average(cls, usages: Sequence[PoolUsage], backpressured: float) -> PoolUsage:
-        """Of several reports of one task, which was backpressured for that part of its time."""
+        """Return the average over several reports of one task.
+
+        ``backpressured`` is the share of its time in which the task was backpressured.
+        """
         mean = cls(*map(fmean, zip(*usages, strict=True)))
         return mean._replace(backpressured=backpressured)
 
     def rounded(self) -> PoolUsage:
-        """For programs and people: digits that mean something."""
+        """Return a copy rounded to significant digits, for display and for programs."""
         return PoolUsage(*(round(value, 4) for value in self))
 
     @property
     def meaning(self) -> PoolMeaning:
-        """By the table."""
+        """The meaning by the table."""
         return _TABLE[self._is_out_high, self._is_in_high]
 
     @property
     def is_skewed(self) -> bool:
-        """Whether a few channels of several hold most of the data."""
+        """Whether a few of several channels hold most of the data."""
         return self.channels > 1 and self.floating >= HIGH and self.exclusive < 1 - HIGH
 
     def sentences(self) -> list[str]:
-        """What they say, each with its numbers."""
+        """Return sentences about the usage, each with its numbers."""
         said = [f"{self._pools()}: {self.meaning.value}"]
         buffers = f"floating buffers {self.floating:.0%} and exclusive {self.exclusive:.0%} in use"
         if self.is_skewed:
@@ -167,7 +174,7 @@ class PoolUsage(NamedTuple):
         return self.in_pool >= HIGH or self.short >= SHORT or self.waited_for > OK_SHARE
 
     def _pools(self) -> str:
-        """The usages, and what else makes a side of the task count as high."""
+        """Describe the usages, and other reasons for which a side of the task counts as high."""
         said = f"out pool {self.out_pool:.0%} and in pool {self.in_pool:.0%} in use"
         if self.backpressured > OK_SHARE and self.out_pool < HIGH:
             said += f", waited for an output buffer {self.backpressured:.0%} of the time"
@@ -186,11 +193,12 @@ class PoolUsage(NamedTuple):
             return f"{said}: the producers of {channels} wait for credit"
         usable = self.credit_announced + self.credit_unannounced - self.credit_held
         if self.credit_held and usable < 1:
-            # How much waits by now is not known: producers tell of it beside what they send.
+            # The backlog may be outdated, because producers report it together with the data that
+            # they send.
             return f"{said}: no producer may send before the reader has worked off what it has"
         return f"{said}: " + ("normal" if usable >= self.backlog else "more data is on its way")
 
 
 def _number(value: float) -> str:
-    """With one digit behind the point, if that is not 0."""
+    """Format a number with one decimal, unless that is 0."""
     return f"{value:.1f}".removesuffix(".0")

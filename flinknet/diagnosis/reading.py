@@ -1,4 +1,4 @@
-"""What is known of each task and worker over a stretch of time: the input of a diagnosis."""
+"""Readings of tasks and workers over a period: the input of a diagnosis."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Readings", "TaskReading", "WorkerReading"]
 
 
 class TaskReading(NamedTuple):
-    """A subtask: where its time went, what it has moved, and how it stands at the end.
+    """A subtask: its times, its counters, and its state at the end of the period.
 
-    The three kinds of time add up to the stretch, and a wait that has not ended counts.
+    The three kinds of time add up to the period; a wait that has not ended is included.
     """
 
     worker_id: str
@@ -30,29 +30,29 @@ class TaskReading(NamedTuple):
     bytes_in: int
     bytes_out: int
     queues: Mapping[tuple[int, int], float]
-    """By result partition and subpartition, both by place: buffers that it holds, on average."""
+    """Average number of buffers held, by position of the result partition and subpartition."""
     usage: PoolUsage
-    """Of its pools, on average."""
+    """Average usage of its pools."""
     latest: SubtaskTotals
     gate_bytes: tuple[int, ...] = ()
-    """Bytes that came through each of its input gates, in their order."""
+    """Bytes received through each of its input gates, in order."""
 
     @property
     def seconds(self) -> float:
-        """How long the stretch is."""
+        """Length of the period in seconds."""
         return self.idle_s + self.busy_s + self.backpressured_s
 
     def share(self, seconds: float) -> float:
-        """A part of the stretch."""
+        """Return a time as a share of the period."""
         return seconds / self.seconds if self.seconds else 0.0
 
     def per_second(self, count: float) -> float:
-        """The rate of a count."""
+        """Return the rate of a count."""
         return count / self.seconds if self.seconds else 0.0
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it is backpressured at the end of the stretch."""
+        """Whether the subtask is backpressured at the end of the period."""
         return self.latest.times.is_backpressured
 
 
@@ -62,42 +62,42 @@ class WorkerReading(NamedTuple):
     worker_id: str
     address: str
     silent_s: float
-    """How long nothing has been heard of it, if that is longer than it should be; or else 0."""
+    """Time since the last message of the worker, if it is overdue; otherwise 0."""
     held_up: tuple[HeldUp, ...]
-    """Who held its event loop up, with the seconds of this stretch."""
+    """Tasks that blocked its event loop, with the seconds in this period."""
     segments_free: int
     segments: int
     connections: tuple[ConnectionTotals, ...]
     garbage: GarbageTotals = NO_GARBAGE
-    """What its garbage collector did in this stretch."""
+    """Activity of its garbage collector in this period."""
     is_alive: bool = False
-    """Though it says nothing: its process runs, and its event loop does not turn."""
+    """Whether a silent worker's process runs, so that only its event loop is blocked."""
 
     @property
     def held_up_s(self) -> float:
-        """How long its event loop did not turn."""
+        """Time for which its event loop was blocked, in seconds."""
         return sum(one.seconds for one in self.held_up)
 
 
 class FailureReading(NamedTuple):
-    """A failure after which the job, or some regions of it, began again."""
+    """A failure after which the job, or some regions of it, restarted."""
 
     ago_s: float
     subtask: str
-    """Which one has failed, as people call it; empty if none did."""
+    """Display name of the failed subtask; empty if no subtask failed."""
     worker_id: str
     said: str
-    """Why, in one sentence."""
+    """The reason in one sentence."""
 
 
 class Readings(NamedTuple):
-    """Everything that is known of one attempt of a job."""
+    """All readings of one attempt of a job."""
 
     tasks: Mapping[TaskKey, TaskReading]
     workers: Mapping[str, WorkerReading]
     refresh_s: float
-    """The pause between two reports of a worker: a trouble that is shorter is none."""
+    """Interval between two reports of a worker; a shorter problem is not a finding."""
     checkpoints: tuple[CheckpointReading, ...] = ()
-    """Those under way, and those that ended meanwhile, completed or given up."""
+    """Checkpoints that are under way, or completed or expired in the period."""
     failures: tuple[FailureReading, ...] = ()
-    """Those of late, the last one first; none of a job that has ended."""
+    """Recent failures, the latest first; empty for a job that has ended."""

@@ -1,4 +1,4 @@
-"""What is said of a culprit, and the numbers that show it."""
+"""Sentences about culprits, with evidence."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from flinknet.diagnosis.wait_graph import WaitGraph
 __all__ = ["Said", "Sentences"]
 
 Said: TypeAlias = tuple[str, list[str]]
-"""A sentence, and its evidence."""
+"""A sentence and its evidence."""
 
 NAMED_MAX = 3
-"""Subtasks that a sentence names, and of which the evidence tells."""
+"""Maximum number of subtasks named in a sentence and in its evidence."""
 
 
 class Sentences:
-    """Speaks of the tasks of one job."""
+    """Describes the tasks of one job."""
 
     def __init__(self, topology: Topology, readings: Readings, graph: WaitGraph) -> None:
         self._topology = topology
@@ -30,14 +30,14 @@ class Sentences:
         self._comparison = Comparison(topology, readings)
 
     def slow(self, tasks: Sequence[TaskKey]) -> Said:
-        """Of an operator that has too much to do."""
+        """Describe an operator that is too slow for its input."""
         evidence = [self.activity(task) for task in tasks[:NAMED_MAX]]
         for task in tasks[:NAMED_MAX]:
             evidence += self._pools(task)
         return f"{self._who(tasks)} is the bottleneck: slower than what is written to it", evidence
 
     def amplifying(self, tasks: Sequence[TaskKey]) -> Said:
-        """Of an operator that makes too much for those behind it."""
+        """Describe an operator that produces too much for the operators behind it."""
         factor = max(self._comparison.factor(task) for task in tasks)
         behind = {wait.waited_for for task in tasks for wait in self._graph.waits.get(task, [])}
         told = [*tasks[:NAMED_MAX], *sorted(behind)[:NAMED_MAX]]
@@ -48,7 +48,7 @@ class Sentences:
         return sentence, [self.activity(task) for task in told]
 
     def skewed_by_key(self, tasks: Sequence[TaskKey], key_groups: Sequence[int]) -> Said:
-        """Of subtasks that have the hot keys."""
+        """Describe subtasks that have the hot keys."""
         of = f" of key groups {', '.join(map(str, key_groups))}" if key_groups else ""
         sentence = f"{self._who(tasks)} gets most of the records{of}: the keys are skewed"
         return sentence, [
@@ -58,7 +58,7 @@ class Sentences:
         ]
 
     def skewed_by_source(self, tasks: Sequence[TaskKey]) -> Said:
-        """Of subtasks that read from somebody who makes most of the records."""
+        """Describe subtasks with an input from producers that make most of the records."""
         uneven = [
             task
             for exchange in self._topology.inputs(tasks[0][0])
@@ -75,7 +75,7 @@ class Sentences:
         ]
 
     def starved(self, waiter: TaskKey, reader: TaskKey) -> Said:
-        """Of a task that has too few buffers, at either end of an exchange."""
+        """Describe a task with too few buffers, at either end of an exchange."""
         pools = {task: self._comparison.starved_pools(task) for task in (waiter, reader)}
         starved = waiter if pools[waiter] else reader
         worker = self._readings.workers[self._readings.tasks[starved].worker_id]
@@ -95,7 +95,7 @@ class Sentences:
         ]
 
     def slow_link(self, waiter: TaskKey, reader: TaskKey) -> Said:
-        """Of the connection between two workers."""
+        """Describe a slow connection between two workers."""
         writes, reads = self._readings.tasks[waiter], self._readings.tasks[reader]
         sentence = (
             f"the connection from worker {writes.worker_id} to worker {reads.worker_id} is slow: "
@@ -110,7 +110,7 @@ class Sentences:
         ]
 
     def silent(self, worker_id: str, tasks: Sequence[TaskKey]) -> Said:
-        """Of a worker that is not heard any more."""
+        """Describe a worker that no longer reports."""
         worker = self._readings.workers[worker_id]
         why = "its process is stopped, or something blocks its event loop"
         if worker.is_alive:
@@ -119,7 +119,7 @@ class Sentences:
         return sentence, [f"{len(tasks)} subtasks of the job are on it: {self._names(tasks)}"]
 
     def held_up(self, worker_id: str) -> Said:
-        """Of a worker whose event loop has not turned for some of the time."""
+        """Describe a worker with a blocked event loop."""
         worker = self._readings.workers[worker_id]
         worst = max(worker.held_up, key=lambda one: one.seconds)
         seconds = max(one.seconds for one in self._readings.tasks.values())
@@ -135,7 +135,7 @@ class Sentences:
         return sentence, evidence
 
     def collecting(self, worker_id: str, seconds: float) -> Said:
-        """Of a worker whose garbage collector has much to do, in a stretch of so many seconds."""
+        """Describe a worker with a busy garbage collector, over a period of ``seconds``."""
         garbage = self._readings.workers[worker_id].garbage
         share = min(1.0, garbage.seconds / seconds) if seconds else 1.0
         sentence = (
@@ -159,7 +159,7 @@ class Sentences:
         return sentence, evidence
 
     def activity(self, task: TaskKey) -> str:
-        """Where the time of a task went, and what it moved."""
+        """Describe a task's times and its throughput."""
         name, reading = self._topology.task_name(task), self._readings.tasks.get(task)
         if reading is None:
             return f"{name} has not been reported"
@@ -172,7 +172,7 @@ class Sentences:
         )
 
     def _beside(self, tasks: Sequence[TaskKey]) -> list[str]:
-        """How the other subtasks of the operator stand."""
+        """Describe the other subtasks of the operator."""
         siblings = [task for task in self._topology.siblings(tasks[0]) if task not in tasks]
         others = self._comparison.read(siblings)
         if not others:
@@ -188,7 +188,7 @@ class Sentences:
         return [f"{name}: {one}" for one in self._graph.usage(task).sentences()]
 
     def _connection(self, sender: str, receiver: str) -> list[str]:
-        """What waits on the connection of two workers."""
+        """Describe the queues of the connection between two workers."""
         workers = self._readings.workers
         if sender not in workers or receiver not in workers:
             return []
@@ -201,7 +201,7 @@ class Sentences:
         ]
 
     def _who(self, tasks: Sequence[TaskKey]) -> str:
-        """The operator, if it is all of it, or its subtasks."""
+        """Return the operator's name if all its subtasks are in ``tasks``, else their names."""
         vertex = self._topology.vertices[tasks[0][0]]
         return vertex.name if len(tasks) == vertex.parallelism else self._names(tasks)
 

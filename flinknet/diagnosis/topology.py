@@ -1,6 +1,6 @@
-"""The job as a diagnosis sees it: vertices, the exchanges between them, and who reads whose output.
+"""Topology of a job for its diagnosis: vertices, exchanges, and readers of outputs.
 
-Vertices have their places in the graph as numbers, exchanges stand in the order of its edges. A
+Vertices are numbered by their positions in the graph. Exchanges are in the order of its edges. A
 task is a vertex and the index of a subtask.
 """
 
@@ -18,13 +18,13 @@ _KEYED = frozenset(("HASH", "COLUMN HASH"))
 
 
 class Vertex(NamedTuple):
-    """An operator, or a chain of them."""
+    """An operator, or a chain of operators."""
 
     id: int
     name: str
     parallelism: int
     rest_id: str
-    """What it is called in Flink's REST: 32 hex digits."""
+    """Id in Flink's REST API: 32 hex digits."""
 
 
 class Exchange(NamedTuple):
@@ -33,42 +33,44 @@ class Exchange(NamedTuple):
     source: int
     target: int
     name: str
-    """The partitioner's name, ``"HASH"``."""
+    """The partitioner's name, such as ``"HASH"``."""
     consumers: tuple[range, ...]
-    """For each subtask of the source, the subtasks of the target that read its subpartitions, in
-    their order."""
+    """For each subtask of the source, the target's subtasks that read its subpartitions.
+
+    They are in the order of the subpartitions.
+    """
 
     @property
     def is_keyed(self) -> bool:
-        """Whether the key of a record says where it goes."""
+        """Whether a record's key determines its subtask."""
         return self.name in _KEYED
 
 
 class Topology(NamedTuple):
-    """One job."""
+    """The topology of one job."""
 
     vertices: Sequence[Vertex]
     exchanges: Sequence[Exchange]
 
     def task_name(self, task: TaskKey) -> str:
-        """What people call a subtask: ``"Map (2/4)"``."""
+        """Return the display name of a subtask, such as ``"Map (2/4)"``."""
         vertex = self.vertices[task[0]]
         return f"{vertex.name} ({task[1] + 1}/{vertex.parallelism})"
 
     def outputs(self, vertex: int) -> list[Exchange]:
-        """The exchanges that a vertex writes, in the order of its result partitions."""
+        """Return the exchanges that a vertex writes, in the order of its result partitions."""
         return [one for one in self.exchanges if one.source == vertex]
 
     def inputs(self, vertex: int) -> list[Exchange]:
-        """The exchanges that a vertex reads, in the order of its gates."""
+        """Return the exchanges that a vertex reads, in the order of its gates."""
         return [one for one in self.exchanges if one.target == vertex]
 
     def tasks(self) -> list[TaskKey]:
-        """All subtasks, in order."""
+        """Return all subtasks in order."""
         return [(one.id, index) for one in self.vertices for index in range(one.parallelism)]
 
     def producers(self, task: TaskKey) -> list[TaskKey]:
-        """The tasks that a task reads."""
+        """Return the tasks that a task reads from."""
         vertex, index = task
         return [
             (exchange.source, producer)
@@ -78,7 +80,7 @@ class Topology(NamedTuple):
         ]
 
     def siblings(self, task: TaskKey) -> list[TaskKey]:
-        """The other subtasks of its vertex."""
+        """Return the other subtasks of the task's vertex."""
         vertex, index = task
         every = range(self.vertices[vertex].parallelism)
         return [(vertex, other) for other in every if other != index]

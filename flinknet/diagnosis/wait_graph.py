@@ -1,22 +1,22 @@
-"""Who waits for whom, and who at the end of the chain is to blame.
+"""The wait-for graph of a job's tasks, and the blame for each wait.
 
-Theory of operation. A backpressured task waits for a buffer of one of its result partitions, and
-the buffers of those are held by subpartitions that somebody does not read. So each task that has
-waited has edges to the consumers that hold its buffers, each with its part of the seconds. Whoever
-is waited for has spent that time in one of these ways:
+A backpressured task waits for a buffer of one of its result partitions. These buffers are held by
+subpartitions that their consumers do not read. A waiting task therefore has edges to the consumers
+that hold its buffers, each with a part of the waited seconds. A consumer has spent this time in one
+of these ways:
 
-- its worker says nothing any more: the worker is to blame;
-- its worker's event loop did not turn: whoever held it up is to blame;
-- its worker collected garbage, for more than a little of the time: the collector is to blame;
-- it was busy: it is to blame itself;
-- it was backpressured: the blame goes on along its own edges;
-- it was idle, and so had not got what waits for it: what is between the two is to blame. Only what
-  is left of the wait when all others have taken their time, because a task may be idle while
-  nobody waits for it; but all of it if that is the most, because a task that was idle through most
-  of a wait does what there is to do.
+- its worker is silent: the worker is to blame;
+- its worker's event loop was blocked: the task that blocked it is to blame;
+- its worker collected garbage for more than a little of the time: the collector is to blame;
+- it was busy: the consumer itself is to blame;
+- it was backpressured: the blame moves on along its own edges;
+- it was idle, so it had not received the waiting data: the transit between the two is to blame.
+  Transit gets only the rest of the wait after the other causes, because a task may also be idle
+  while no task waits for it. If this rest is most of the wait, transit gets all of it, because a
+  task that was idle through most of a wait does all its available work.
 
-A task that is both busy and backpressured takes its share and passes the other on: there may be
-several culprits. Exchanges form no circle, so every chain ends.
+A task that is both busy and backpressured takes its share and passes the rest on, so there may be
+several culprits. Exchanges form no cycle, so every chain ends.
 """
 
 from __future__ import annotations
@@ -33,27 +33,26 @@ from flinknet.diagnosis.topology import Exchange, TaskKey, Topology
 __all__ = ["Blame", "Blamed", "Wait", "WaitGraph"]
 
 NOTICED = 0.02
-"""Part of its time that a task has waited for its waits to be looked at."""
+"""Minimum share of its time that a task has waited, for its waits to be examined."""
 
 HOLDS_MUCH = 0.1
-"""A subpartition that holds less than this part of what the fullest one holds keeps nobody
-waiting."""
+"""Minimum share of the fullest subpartition's buffers for another to count as a cause."""
 
 
 class Wait(NamedTuple):
-    """An edge: how long one task has waited for another one to read its output."""
+    """An edge: the time for which one task has waited for another to read its output."""
 
     waiter: TaskKey
     waited_for: TaskKey
     seconds: float
-    """The waiter's lost time, as far as it is on account of this edge."""
+    """Part of the waiter's lost time that belongs to this edge."""
     is_ongoing: bool
     buffers: float
-    """That the consumer's subpartitions hold, on average."""
+    """Average number of buffers that the consumer's subpartitions hold."""
 
 
 class Blamed(Enum):
-    """What is to blame."""
+    """The kind of culprit."""
 
     OPERATOR = "a task that was busy"
     TRANSIT = "what is between a task and the idle one that reads its output"
@@ -63,22 +62,22 @@ class Blamed(Enum):
 
 
 class Blame(NamedTuple):
-    """Who or what is to blame for a wait."""
+    """The culprit of a wait."""
 
     kind: Blamed
     task: TaskKey = (-1, -1)
-    """The busy one, or the idle one; none for a worker."""
+    """The busy or idle task; unset for a worker."""
     waiter: TaskKey = (-1, -1)
-    """Who waited for the idle one."""
+    """The task that waited for the idle one."""
     worker_id: str = ""
-    """Whose loop, or which worker; empty for tasks."""
+    """The silent worker, or the worker of the event loop or collector; empty for tasks."""
 
 
 _Shares: TypeAlias = Mapping[Blame, float]
 
 
 class WaitGraph:
-    """All waits of a job, and who is to blame for them."""
+    """All waits of a job, with their culprits."""
 
     def __init__(self, topology: Topology, readings: Readings) -> None:
         self._topology = topology
@@ -90,23 +89,25 @@ class WaitGraph:
             for task, reading in readings.tasks.items()
             if reading.share(reading.backpressured_s) > NOTICED
         }
-        """By waiter, each with the longest first."""
+        """Waits by waiter, the longest first."""
         for task in self.waits:
             self._shares_of(task)
 
     def usage(self, task: TaskKey) -> PoolUsage:
-        """The pools of a task, with the most of its time that a producer has waited for it: for
-        what it did, not for data that had not come."""
+        """Return the usage of a task's pools, with the time that a producer has waited for it.
+
+        This is the largest share over its producers. It excludes waits for data in transit.
+        """
         waited_for = self._waited_for.get(task, 0.0)
         return self._readings.tasks[task].usage._replace(waited_for=waited_for)
 
     def waiters(self, task: TaskKey) -> list[TaskKey]:
-        """Who waits for a task, directly, the longest first."""
+        """Return the tasks that directly wait for a task, the longest wait first."""
         every = [wait for waits in self.waits.values() for wait in waits if wait.waited_for == task]
         return [wait.waiter for wait in sorted(every, key=lambda wait: -wait.seconds)]
 
     def lost(self) -> dict[Blame, dict[TaskKey, float]]:
-        """The seconds that each task has lost to whom."""
+        """Return the seconds that each task has lost, by culprit."""
         lost: defaultdict[Blame, dict[TaskKey, float]] = defaultdict(dict)
         for task, waits in self.waits.items():
             seconds = sum(wait.seconds for wait in waits)
@@ -131,7 +132,7 @@ class WaitGraph:
         return sorted(waits, key=lambda wait: -wait.seconds)
 
     def _shares_of(self, task: TaskKey) -> _Shares:
-        """How the blame for the waits of a task is shared, in parts of 1."""
+        """Return the shares of the blame for a task's waits; they add up to 1."""
         known = self._shares.get(task)
         if known is not None:
             return known
@@ -143,7 +144,8 @@ class WaitGraph:
             blames = self._blame(wait, every)
             for blame, share in blames.items():
                 shares[blame] += share * wait.seconds / every
-            # Consumers that hold alike are all waited for, all of the time.
+            # If several consumers hold equally many buffers, the task waits for all of them all the
+            # time.
             seconds = min(every, wait.seconds * len(waits)) * (1 - self._on_the_way(wait, blames))
             longest = self._waited_for.get(wait.waited_for, 0.0)
             self._waited_for[wait.waited_for] = max(longest, reading.share(seconds))
@@ -153,9 +155,11 @@ class WaitGraph:
     def _stood_still(
         self, reading: TaskReading, worker: WorkerReading | None, waited_s: float
     ) -> tuple[float, float]:
-        """For how much of a wait a task's event loop did not turn, and its worker collected
-        garbage. That is a cause if it is more than a little, as every program has some; a task has
-        lost to it no more than the time in which it had anything to do."""
+        """Return how much of a wait an event loop was blocked, and its worker collected garbage.
+
+        Garbage collection is a cause only if it is more than a little, because every program has
+        some. A task loses to it at most the time in which the task had work.
+        """
         if worker is None:
             return 0.0, 0.0
         held_up_s = min(waited_s, worker.held_up_s)
@@ -164,14 +168,17 @@ class WaitGraph:
         return held_up_s, min(waited_s - held_up_s, garbage_s)
 
     def _on_the_way(self, wait: Wait, blames: _Shares) -> float:
-        """The part of a wait in which the data was between two workers."""
+        """Return the share of a wait in which the data was between two workers."""
         ends = [self._readings.tasks.get(task) for task in (wait.waiter, wait.waited_for)]
         if len({one.worker_id for one in ends if one is not None}) < len(ends):
             return 0.0
         return blames.get(Blame(Blamed.TRANSIT, wait.waited_for, wait.waiter), 0.0)
 
     def _blame(self, wait: Wait, every_s: float) -> _Shares:
-        """Share the blame for one wait of a task that has waited for ``every_s`` in all."""
+        """Return the shares of blame for one wait of a task.
+
+        The task has waited for ``every_s`` in total.
+        """
         task = wait.waited_for
         reading = self._readings.tasks.get(task)
         if reading is None:
@@ -182,7 +189,7 @@ class WaitGraph:
         held_up_s, garbage_s = self._stood_still(reading, worker, every_s)
         held_up_s, garbage_s = (wait.seconds * one / every_s for one in (held_up_s, garbage_s))
         stood_still_s = held_up_s + garbage_s
-        # Workers report at different times: a young task may have been looked at for longer.
+        # Workers report at different times: a young task may have been observed for longer.
         waiter = self._readings.tasks[wait.waiter]
         scale = waiter.seconds / reading.seconds if reading.seconds else 1.0
         busy_s = max(0.0, scale * reading.busy_s - stood_still_s)
@@ -210,10 +217,11 @@ class WaitGraph:
 def _held(
     outputs: Iterable[Exchange], index: int, queues: Mapping[tuple[int, int], float]
 ) -> dict[TaskKey, float]:
-    """The buffers of a task's output that each consumer holds, of those that hold many; all
-    consumers alike if nobody holds any.
+    """Return the buffers of a task's output that each consumer holds, of those that hold many.
 
-    One buffer of each is the one that is being filled."""
+    If no consumer holds any, all of them count equally. One buffer of each subpartition does not
+    count, because the writer is filling it.
+    """
     consumers = {
         (place, subpartition): (exchange.target, consumer)
         for place, exchange in enumerate(outputs)

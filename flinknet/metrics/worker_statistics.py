@@ -48,7 +48,7 @@ class KeyGroupCount(NamedTuple):
     key_group: int
     """-1 for all key groups that are not listed separately."""
     records: int
-    """Sampled records; each stands for a batch."""
+    """Sampled records, each counted once for every batch that it represents."""
 
 
 class SubtaskTotals(NamedTuple):
