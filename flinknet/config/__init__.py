@@ -1,8 +1,8 @@
-"""Every limit and default of flinknet, each with its unit in the name and its reason.
+"""All limits and defaults of flinknet, each with its unit in the name and its reason.
 
-All classes are frozen dataclasses of plain values: they are checked once, in ``__post_init__``,
-and then shared freely. How values get here from files, the environment and flags is
-``loading.py``'s matter. Where a field has a counterpart in Flink, its key is named.
+All classes are frozen dataclasses of plain values. They are checked once, in ``__post_init__``, and
+then shared freely. ``loading.py`` reads values from files, the environment and flags. Fields with a
+counterpart in Flink name its key.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class FlinknetConfig:
-    """Everything: one section per concern, named as in ``cluster.toml``."""
+    """The whole configuration: one section per topic, named as in ``cluster.toml``."""
 
     network: NetworkConfig = field(default_factory=NetworkConfig)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)

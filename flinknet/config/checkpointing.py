@@ -1,4 +1,4 @@
-"""The limits and defaults of checkpoints: where they are kept, how many, and how large."""
+"""Limits and defaults of checkpoints: their location, number and size."""
 
 from __future__ import annotations
 
@@ -11,44 +11,62 @@ __all__ = ["CheckpointingConfig"]
 
 @dataclass(frozen=True, slots=True)
 class CheckpointingConfig:
-    """Where checkpoints are kept, and what one may take."""
+    """The location of checkpoints, and the limits of one checkpoint."""
 
     directory: str = ""
-    """Directory of all jobs' checkpoints, which every process of the cluster must reach; or, with
-    flinknet[obstore], a URL such as s3://bucket/checkpoints. Empty: there is none. Flink:
-    execution.checkpointing.dir."""
+    """Directory for the checkpoints of all jobs; empty for none.
+
+    Every process of the cluster must reach it. With flinknet[obstore] it can be a URL such as
+    s3://bucket/checkpoints. Flink: execution.checkpointing.dir.
+    """
 
     retained: int = 3
-    """Completed checkpoints of a job that are kept; savepoints are not counted, and never removed.
-    Flink keeps one, and a job whose only checkpoint is damaged has lost its state. Here the one
-    before takes its place, and still has one behind it. Flink:
-    execution.checkpointing.num-retained (1)."""
+    """Number of completed checkpoints kept for a job, without savepoints, which are never removed.
+
+    Flink keeps one, so a job with one damaged checkpoint has lost its state. Here the previous
+    checkpoint replaces it, and still has one behind it. Flink: execution.checkpointing.num-retained
+    (1).
+    """
 
     inline_bytes_max: int = 20 * KIB
-    """Largest state part that is kept in the checkpoint's metadata instead of in a file: a file
-    costs more than that to make durable, and 1,000 subtasks with it make 20 MiB of metadata. Flink:
-    execution.checkpointing.data-inline-threshold (20 KB)."""
+    """Maximum size of a state part kept in the checkpoint's metadata instead of in a file.
+
+    Making a file durable costs more than this size. 1,000 subtasks with this size make 20 MiB of
+    metadata. Flink: execution.checkpointing.data-inline-threshold (20 KB).
+    """
 
     part_bytes_max: int = 16 * GIB
-    """Largest state part: one kind of state of one operator in one subtask. A subtask that would
-    write more fails the checkpoint instead of filling the disk."""
+    """Maximum size of a state part: one kind of state of one operator in one subtask.
+
+    A subtask that would write more fails the checkpoint instead of filling the disk.
+    """
 
     channel_state_bytes_max: int = 256 * MIB
-    """Most that a subtask may copy of what was in flight, per checkpoint. A worker has
-    network_memory_bytes (64 MiB) of buffers; the rest is for long records that are put together,
-    some of which are on disk."""
+    """Maximum amount of in-flight data that a subtask copies per checkpoint.
+
+    A worker has network_memory_bytes (64 MiB) of buffers. The rest is for long records under
+    reassembly, some of which are on disk.
+    """
 
     aborted_checkpoints_max: int = 1_000
-    """Checkpoints that a subtask remembers as aborted before their barriers have come to it; of
-    more the earliest are forgotten, and collect in vain. Flink: ChannelStateWriterImpl's 1000."""
+    """Maximum number of aborted checkpoints that a subtask remembers until their barriers arrive.
+
+    Beyond this number the earliest are forgotten, and collect data in vain. Flink:
+    ChannelStateWriterImpl's 1000.
+    """
 
     metadata_bytes_max: int = 64 * MIB
-    """Largest metadata of a checkpoint, which is read at once: 32,768 key groups of 30 operators
-    take some 20 MiB."""
+    """Maximum size of a checkpoint's metadata, which is read at once.
+
+    32,768 key groups of 30 operators take about 20 MiB.
+    """
 
     files_max: int = 1_000_000
-    """Files that may be found below a directory of checkpoints. It is far from what 20 jobs have,
-    and keeps a wrong directory, such as /, from being searched for hours."""
+    """Maximum number of files below a checkpoint directory.
+
+    This is far above the number for 20 jobs. It prevents a search of a wrong directory, such as /,
+    for hours.
+    """
 
     def __post_init__(self) -> None:
         check_fields(self)

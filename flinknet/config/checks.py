@@ -1,4 +1,4 @@
-"""What every section of the configuration checks its values with."""
+"""Checks of values, shared by all sections of the configuration."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 
 _INTEGER_MAX = 2**63 - 1
-"""What counters, sizes and other programs' integers hold."""
+"""Maximum integer of counters, sizes and other programs."""
 
 _NUMBER_MAX = 365 * 24 * 3_600_000
-"""What is no integer is a time, in milliseconds or less: a year, because nobody waits that long and
-timers of many years overflow."""
+"""Maximum of a float, which is a time in milliseconds or less: a year.
+
+No component waits for longer, and timers of many years overflow.
+"""
 
 
 def require(condition: bool, message: str) -> None:
@@ -44,10 +46,9 @@ def _annotations(section: type[Any]) -> Mapping[str, Any]:
 
 
 def check_fields(config: object) -> None:
-    """Refuse what no field of a section may be, whatever it means: another type, a number that is
-    none, one that nothing can count to.
+    """Reject values that are invalid in any field: wrong types, NaN, and out-of-range numbers.
 
-    Each section says first thing in ``__post_init__`` that it wants this; rules of its own follow.
+    Each section calls this first in ``__post_init__``, before its own rules.
     """
     section: Any = type(config)
     for name, annotation in _annotations(section).items():
@@ -60,7 +61,7 @@ def check_fields(config: object) -> None:
         )
         if isinstance(value, int | float):
             largest = _NUMBER_MAX if float in kinds else _INTEGER_MAX
-            # Not even NaN passes. Python refuses to print an integer of 5,000 digits.
+            # NaN fails this comparison, too. Python refuses to print an integer of 5,000 digits.
             require(
                 -largest <= value <= largest,
                 f"{name} is {value if isinstance(value, float) else 'out of range'}: choose "

@@ -1,4 +1,4 @@
-"""The limits and defaults of a cluster: its processes, and how they watch each other."""
+"""Limits and defaults of a cluster: its processes, and how they monitor each other."""
 
 from __future__ import annotations
 
@@ -19,88 +19,120 @@ from flinknet.config.tls import TlsConfig
 __all__ = ["TOKEN_VARIABLE", "ClusterConfig"]
 
 TOKEN_VARIABLE = "FLINKNET_CLUSTER_TOKEN"
-"""The environment variable that has the cluster's secret: it is in no file and on no command line,
-where others could read it."""
+"""The environment variable with the cluster's secret.
+
+The secret is in no file and on no command line, where other users could read it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """A cluster: its processes and how they watch each other."""
+    """The processes of a cluster, and how they monitor each other."""
 
     workers: int = 2
-    """Worker processes. Each is one event loop, so one core."""
+    """Number of worker processes; each has one event loop and so uses one core."""
 
     slots_per_worker: int = 2
-    """Subtasks of one kind that a worker runs side by side. Flink:
-    taskmanager.numberOfTaskSlots."""
+    """Number of subtasks of one operator that a worker runs in parallel.
+
+    Flink: taskmanager.numberOfTaskSlots.
+    """
 
     host: str = "127.0.0.1"
-    """Address that coordinator and workers bind to. Other processes of this machine know the
-    cluster token or nothing; beyond loopback choose TLS, too (cluster.tls). Flink:
-    taskmanager.bind-host, rest.bind-address."""
+    """Address to which coordinator and workers bind.
+
+    On loopback the cluster token keeps out other processes of this machine. For other addresses,
+    use TLS as well (cluster.tls). Flink: taskmanager.bind-host, rest.bind-address.
+    """
 
     advertised_host: str = ""
-    """Name or address under which other processes reach this one, with a port behind a colon if
-    that is another one, too (NAT); ``host`` if it is empty. A worker that listens at 0.0.0.0, which
-    is every address of its machine, says by default the address that it has towards the
-    coordinator. Flink: taskmanager.host, rest.address."""
+    """Name or address under which other processes reach this one; by default ``host``.
+
+    It may include a port after a colon, for NAT. A worker that listens at 0.0.0.0, all addresses of
+    its machine, by default advertises the address that it has towards the coordinator. Flink:
+    taskmanager.host, rest.address.
+    """
 
     token_file: str = ""
-    """File with the cluster's secret, which its owner alone may read (mode 0600), for where
-    FLINKNET_CLUSTER_TOKEN is not set. A launched cluster makes a secret up if there is neither."""
+    """File with the cluster's secret, readable only by its owner (mode 0600).
+
+    It is used if FLINKNET_CLUSTER_TOKEN is not set. A launched cluster generates a secret if
+    neither exists.
+    """
 
     coordinator_port: int = 0
-    """Port of the control plane; 0 takes a free one. Flink: rest.port."""
+    """Port of the control plane; 0 for any free port. Flink: rest.port."""
 
     rest_flink_version: str = "1.20.3"
-    """Version of Flink that the REST interface under /v1 says it is: the one whose clients it is
-    tested with."""
+    """Flink version that the REST API under /v1 reports.
+
+    The API is tested with the clients of this version.
+    """
 
     data_port: int = 0
-    """First data port: worker i listens on data_port + i, and a worker that is started by itself
-    on this one; 0 takes free ones. Flink: taskmanager.data.port."""
+    """First data port: worker i listens on data_port + i; 0 for any free ports.
+
+    A worker that is started on its own listens on this port. Flink: taskmanager.data.port.
+    """
 
     metrics: bool = True
-    """Whether coordinator and workers serve /metrics, for Prometheus. Statistics go to the
-    coordinator all the same."""
+    """Whether coordinator and workers serve /metrics, for Prometheus.
+
+    Statistics are sent to the coordinator in any case.
+    """
 
     metrics_port: int = 0
-    """First port of the workers' /metrics: worker i listens on metrics_port + i, and a worker that
-    is started by itself on this one; 0 takes free ones. The coordinator lists them at
-    /metrics/targets, and serves its own beside it. Flink: metrics.reporter.prom.port (9249)."""
+    """First port of the workers' /metrics; 0 for any free ports.
+
+    Worker i listens on metrics_port + i, and a worker that is started on its own on this port. The
+    coordinator lists the workers' ports at /metrics/targets, and serves its own metrics beside it.
+    Flink: metrics.reporter.prom.port (9249).
+    """
 
     event_loop: Literal["auto", "uvloop", "asyncio"] = "auto"
-    """Event loop of the workers: with "auto" uvloop, or asyncio's own where that is not there."""
+    """Event loop of the workers; "auto" means uvloop if available, otherwise asyncio's own."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """From which level on what user code logs in a worker is shown. flinknet's own loggers say only
-    what is wrong, and with "debug" everything. Flink: rootLogger.level (INFO)."""
+    """Minimum level of user code's log messages in a worker.
+
+    flinknet's own loggers show only warnings and errors, or everything with "debug". Flink:
+    rootLogger.level (INFO).
+    """
 
     log_format: Literal["text", "json"] = "text"
-    """How it is shown: a line of text, or an object per line, for programs that collect logs."""
+    """Format of log messages: lines of text, or one object per line for log collectors."""
 
     output_kept_bytes: int = MIB
-    """Of what a process logs, and of what it prints: the end that it keeps in memory, for who asks
-    over REST or on the page. Flink has files, and tells them whole."""
+    """Size of the end of a process's log, and of its output, kept in memory.
+
+    REST clients and the web page can read it. Flink uses files, and returns them whole.
+    """
 
     log_file_bytes_max: int = 16 * MIB
-    """Of each log file of a cluster that stays, one of what its processes log and one of what user
-    code prints: a full one is renamed, in the place of the one before it, so that a cluster that
-    runs for years keeps twice as much of each. Flink: env.log.max (10 files of 100 MiB)."""
+    """Maximum size of a log file in a cluster that stays.
+
+    One file holds the log messages of its processes, another the output of user code. A full file
+    is renamed and replaces the previous one, so a cluster that runs for years keeps at most twice
+    this size of each. Flink: env.log.max (10 files of 100 MiB).
+    """
 
     garbage_collection: Literal["short", "python"] = "short"
-    """What CPython's collector does in a worker. With "short" it stops the event loop for some
-    milliseconds at a time; objects that live for long and then only refer to each other are freed
-    at the end of the job, if there is much state. With "python" they are freed before, and with a
-    million keys the loop stands still for up to a second each time."""
+    """Mode of CPython's garbage collector in a worker.
+
+    With "short", it stops the event loop for some milliseconds at a time. If there is much state,
+    old objects that refer only to each other are freed at the end of the job. With "python", they
+    are freed earlier, but with a million keys each collection stops the loop for up to a second.
+    """
 
     hash_seed: int = 0
-    """Seed of Python's hash of text and bytes in coordinator and workers, 0 to 4294967295
-    (PYTHONHASHSEED): one for all, so that functions that call hash() agree in every worker, after a
-    restart and after a savepoint. It must stay as it is for as long as jobs go on from what they
-    have saved. A seed that is known lets keys be made that collide in a dict and slow it down:
-    choose one of your own, and keep it secret, if records come from people who might. Spark has 0,
-    too."""
+    """Seed of Python's hash of text and bytes in coordinator and workers, 0 to 4294967295.
+
+    This is PYTHONHASHSEED. All processes share it, so that functions that call hash() agree in
+    every worker, after a restart and after a savepoint. It must not change while jobs resume from
+    saved state. A known seed allows crafted keys that collide in a dict and slow it down. If the
+    sources of records are not trusted, choose a seed of your own and keep it secret. Spark uses 0
+    as well.
+    """
 
     start_timeout_ms: float = 30_000.0
     """Time for all processes to start and register."""
@@ -109,189 +141,271 @@ class ClusterConfig:
     """Time for a process to stop on request, before it is killed."""
 
     drain_timeout_ms: float = 25_000.0
-    """Time for jobs to leave a worker that got SIGTERM, with a checkpoint from which they go on
-    elsewhere, before it ends all the same; in a cluster without a launcher. It is less than the
-    grace of what sends the signal: Kubernetes has 30 s, systemd 90 s."""
+    """Time for jobs to leave a worker that received SIGTERM, before the worker ends anyway.
+
+    The jobs take a checkpoint, from which they resume elsewhere. This applies to clusters without a
+    launcher. It is less than the grace period of the sender of the signal: Kubernetes has 30 s,
+    systemd 90 s.
+    """
 
     heartbeat_interval_ms: float = 1_000.0
-    """Pause between two heartbeats of a worker. Flink: heartbeat.interval (10 s)."""
+    """Interval between two heartbeats of a worker. Flink: heartbeat.interval (10 s)."""
 
     heartbeat_timeout_ms: float = 30_000.0
-    """Silence after which a worker counts as lost: its process is stopped, or its machine is gone.
-    User code that holds up its event loop does not silence it: a process beside it speaks for it
-    then. A worker that ends is noticed at once. Flink: heartbeat.timeout (50 s)."""
+    """Silence after which a worker counts as lost.
+
+    Its process is stopped, or its machine is gone. If user code blocks a worker's event loop, a
+    companion process sends heartbeats for it. A worker that ends is noticed at once. Flink:
+    heartbeat.timeout (50 s).
+    """
 
     task_stuck_timeout_ms: float = 0.0
-    """How long user code may hold up a worker's event loop before the worker counts as lost; 0 for
-    any time. For functions that may never return."""
+    """Time for which user code may block a worker's event loop before the worker counts as lost.
+
+    0 means any time. Set it for functions that may never return.
+    """
 
     coordinator_timeout_ms: float = 30_000.0
-    """Silence of the coordinator after which a worker ends and a client's call fails, beyond the
-    time that the call itself waits for. Each heartbeat of a worker is answered; the coordinator
-    runs no user code, so it is only this long because it may have to take in a large result. Flink:
-    heartbeat.timeout (50 s), client.timeout (60 s)."""
+    """Silence of the coordinator after which a worker ends and a client's call fails.
+
+    For a call, the time that the call itself waits for is added. Each heartbeat of a worker is
+    answered. The coordinator runs no user code; the limit is this long only because the coordinator
+    may have to receive a large result. Flink: heartbeat.timeout (50 s), client.timeout (60 s).
+    """
 
     state_directory: str = ""
-    """Directory in which the coordinator keeps its jobs, so that another one, which is started in
-    its place with the same directory, resumes them; of this machine's own disk or one that keeps
-    file locks. Empty: its jobs end with it. A local cluster has a directory of its own then, for as
-    long as it lives. Flink: high-availability.storageDir."""
+    """Directory in which the coordinator stores its jobs; empty to end them with the coordinator.
+
+    A new coordinator with the same directory resumes the jobs. The directory must be on the
+    machine's own disk or on a file system with file locks. If it is empty, a local cluster has a
+    directory of its own while it lives. Flink: high-availability.storageDir.
+    """
 
     coordinator_wait_ms: float = 300_000.0
-    """How long a worker that starts tries to reach its coordinator, so that the processes of a
-    cluster may be started in any order. Once it has registered, coordinator_return_ms counts. 0:
-    the coordinator must be there. Flink: taskmanager.registration.timeout (5 min)."""
+    """Time for which a starting worker tries to reach its coordinator.
+
+    Processes of a cluster can thus start in any order. After registration, coordinator_return_ms
+    applies. 0 requires a running coordinator. Flink: taskmanager.registration.timeout (5 min).
+    """
 
     coordinator_return_ms: float = 60_000.0
-    """How long workers and clients that lose the coordinator, which may be started anew or be
-    reached again, try to before they give up. Flink: cluster.registration.* and the rest client's
-    retries (20 times 3 s)."""
+    """Time for which workers and clients try to reach a lost coordinator again.
+
+    The coordinator may restart or become reachable again. Flink: cluster.registration.* and the
+    REST client's retries (20 times 3 s).
+    """
 
     coordinator_restarts: int = 10
-    """How often a local cluster starts a coordinator that has died anew, within
-    coordinator_restarts_interval_ms. One that dies again and again does so because of what it is
-    given."""
+    """Maximum number of times that a local cluster restarts a coordinator that died.
+
+    The restarts of the last ``coordinator_restarts_interval_ms`` count. A coordinator that keeps
+    dying does so because of its input.
+    """
 
     coordinator_restarts_interval_ms: float = 3_600_000.0
-    """Over which coordinator_restarts counts. A cluster may stay for months, in which a coordinator
-    dies now and then for reasons that have nothing to do with each other."""
+    """Time over which ``coordinator_restarts`` counts.
+
+    In a cluster that stays for months, a coordinator may die now and then for unrelated reasons.
+    """
 
     progress_interval_ms: float = 250.0
-    """Pause between two progress reports of a worker."""
+    """Interval between two progress reports of a worker."""
 
     statistics_interval_ms: float = 5_000.0
-    """Pause between two reports of all that can be seen in a worker: pools, connections, gates and
-    partitions. Rates are updated as often. Flink: View.UPDATE_INTERVAL_SECONDS (5 s)."""
+    """Interval between two reports of a worker's statistics.
+
+    They cover pools, connections, gates and partitions. Rates are updated at the same interval.
+    Flink: View.UPDATE_INTERVAL_SECONDS (5 s).
+    """
 
     statistics_bytes_max: int = 256 * KIB
-    """Largest such report, of some hundred subtasks, but at most half a control message; what does
-    not fit is left out and counted. It must not hold back a heartbeat."""
+    """Maximum size of such a report, and at most half a control message.
+
+    This suffices for some hundred subtasks. Rows that do not fit are left out and counted. A report
+    must not delay a heartbeat.
+    """
 
     statistics_channels_max: int = 1_000
-    """Channels that a worker lists for who asks, those first where most waits: there may be tens of
-    thousands, of which nobody reads more."""
+    """Maximum number of channels that a worker lists on request, the fullest first.
+
+    There may be tens of thousands, but a reader has no use for more.
+    """
 
     stack_samples: int = 100
-    """How often the subtasks of a vertex are looked at for one flame graph, and for the part of
-    the time that they wait for output buffers. Flink: rest.flamegraph.num-samples (100), before
-    1.13 web.backpressure.num-samples (100)."""
+    """Number of samples of a vertex's subtasks for a flame graph.
+
+    They also give the share of time that the subtasks wait for output buffers. Flink:
+    rest.flamegraph.num-samples (100), before 1.13 web.backpressure.num-samples (100).
+    """
 
     stack_sample_delay_ms: float = 50.0
-    """Pause between two looks, which takes what a subtask does regularly for what it does most if
-    both have the same pace. Flink: rest.flamegraph.delay-between-samples (50 ms), before 1.13
-    web.backpressure.delay-between-samples (50 ms)."""
+    """Interval between two samples.
+
+    A periodic activity with the same interval would appear as the main activity. Flink:
+    rest.flamegraph.delay-between-samples (50 ms), before 1.13
+    web.backpressure.delay-between-samples (50 ms).
+    """
 
     stack_sample_refresh_ms: float = 60_000.0
-    """For how long the samples of a vertex are shown before new ones are taken: to look costs the
-    workers something. Flink: rest.flamegraph.refresh-interval (1 min), before 1.13
-    web.backpressure.refresh-interval (1 min)."""
+    """Time for which the samples of a vertex are shown before new ones are taken.
+
+    Sampling has a cost for the workers. Flink: rest.flamegraph.refresh-interval (1 min), before
+    1.13 web.backpressure.refresh-interval (1 min).
+    """
 
     stack_depth_max: int = 100
-    """Calls of a stack that are told, the outermost ones. Flink: rest.flamegraph.stack-depth
-    (100)."""
+    """Maximum number of calls in a reported stack; the outermost ones are kept.
+
+    Flink: rest.flamegraph.stack-depth (100).
+    """
 
     stacks_distinct_max: int = 10_000
-    """Different stacks that are told apart in one sampling; what is seen beyond counts as one that
-    says so. A recursive function has a stack for each of its depths."""
+    """Maximum number of different stacks in one sampling; further ones count as one placeholder.
+
+    A recursive function has a stack for each of its depths.
+    """
 
     cause_grace_ms: float = 1_000.0
-    """How long a lost data connection waits for a better explanation (the worker behind it ended)
-    before it is itself reported as the cause of a failure; and how long a lost worker of a local
-    cluster has to end by itself before it is killed, so that its exit status explains the loss."""
+    """Time that a lost data connection waits for a better explanation.
+
+    If the worker behind it has ended, that is the cause of the failure; otherwise the connection is
+    reported. A lost worker of a local cluster has the same time to end by itself before it is
+    killed, so that its exit status explains the loss.
+    """
 
     collect_records_max: int = 1_000_000
-    """Records that a collect sink may keep in each of its subtasks, which hold them in memory until
-    the job ends. An Arrow record batch is one record: collect_bytes_max bounds its size."""
+    """Maximum number of records that a collect sink may keep in each subtask.
+
+    They stay in memory until the job ends. An Arrow record batch is one record; collect_bytes_max
+    bounds its size.
+    """
 
     collect_bytes_max: int = 256 * MIB
-    """Bytes that all collect sinks of a job may bring back together."""
+    """Maximum number of bytes that all collect sinks of a job may return together."""
 
     mailbox_mails_max: int = 1_000
-    """Calls that may wait for one subtask to come between two batches. They are the worker's own,
-    which makes few at a time; the bound is for one that a user function keeps from coming there."""
+    """Maximum number of calls that may wait in the mailbox of a subtask.
+
+    They wait for the end of a batch. The worker makes these calls, a few at a time. The limit is
+    for a subtask with a user function that blocks.
+    """
 
     cancel_timeout_ms: float = 5_000.0
-    """Time for the subtasks of a failed or cancelled job to stop, before the job ends without them
-    (a user function that blocks never sees the cancellation). Flink: task.cancellation.timeout
-    (180 s)."""
+    """Time for the subtasks of a failed or cancelled job to stop, before the job ends without them.
+
+    A user function that blocks never sees the cancellation. Flink: task.cancellation.timeout (180
+    s).
+    """
 
     restart_slots_timeout_ms: float = 60_000.0
-    """How long a job that is to be restarted waits for slots: its own, which a user function may
-    still keep, or those of a worker that is started in place of a lost one. Flink:
-    slot.request.timeout (5 min)."""
+    """Time for which a restarting job waits for slots.
+
+    A user function may still occupy the job's own slots, or a worker may be starting to replace a
+    lost one. Flink: slot.request.timeout (5 min).
+    """
 
     commit_timeout_ms: float = 60_000.0
-    """Time for one worker to commit what the two-phase sinks of a job have prepared, or to abort
-    it: some renames, on a file system that may be far away."""
+    """Time for one worker to commit or abort the prepared output of a job's two-phase sinks.
+
+    This means some renames, on a file system that may be remote.
+    """
 
     control_message_bytes_max: int = 4 * MIB
-    """Largest message on a worker's control websocket; bulk travels beside it as HTTP bodies, so
-    that a heartbeat never queues behind it."""
+    """Maximum size of a message on a worker's control websocket.
+
+    Bulk data is sent separately in HTTP bodies, so that a heartbeat never queues behind it.
+    """
 
     http_connections_max: int = 512
-    """Connections to the control plane; when there are so many, the one that has waited longest for
-    a request makes room. A worker needs up to four: its messages, deployments and results."""
+    """Maximum number of connections to the control plane.
+
+    At the limit, the connection that has waited longest for a request is closed. A worker needs up
+    to four: for its messages, deployments and results.
+    """
 
     http_tls_handshakes_per_second_max: int = 200
-    """Handshakes of TLS that may begin in a second with an HTTP server of the cluster; half as many
-    may come at once. Further ones wait, and hosts take turns. One costs about a millisecond. The
-    connections of workers and clients stay, so that they need few."""
+    """Maximum number of TLS handshakes per second at an HTTP server of the cluster.
+
+    Half as many may start at once. Further ones wait, and hosts take turns. A handshake costs about
+    a millisecond. Workers and clients keep their connections, so they need few.
+    """
 
     http_request_timeout_ms: float = 15_000.0
-    """Time for the head of a request to come, from the connection or the last answer on, and again
-    for its body. Flink: rest.idleness-timeout (5 min)."""
+    """Time for the head of a request to arrive, and again for its body.
+
+    It starts with the connection or the last answer. Flink: rest.idleness-timeout (5 min).
+    """
 
     job_bytes_max: int = 64 * MIB
-    """Largest job graph that a client may submit, with the functions and collections inside it and
-    the files that come with it: the coordinator keeps it in memory while the job lives."""
+    """Maximum size of a submitted job graph, with its functions, collections and files.
+
+    The coordinator keeps it in memory while the job lives.
+    """
 
     job_files_unpacked_bytes_max: int = 512 * MIB
-    """What the files of one job may unpack to on a worker's disk: an archive of some kilobytes may
-    hold gigabytes of zeros."""
+    """Maximum unpacked size of one job's files on a worker's disk.
+
+    An archive of some kilobytes may hold gigabytes of zeros.
+    """
 
     job_files_count_max: int = 20_000
-    """How many files that may be; each takes a block and an entry of a directory at least."""
+    """Maximum number of unpacked files; each takes at least a block and a directory entry."""
 
     job_shape_bytes_max: int = 2 * MIB
-    """Largest part of it that the coordinator reads itself: vertices, edges and settings, of which
-    some 8,000 vertices with long names have as much. An empty map is one byte there and some 70 in
-    memory, so a submission costs at most 140 MiB and a fifth of a second beside the graph, which is
-    passed on as it is."""
+    """Maximum size of the part of a job graph that the coordinator reads itself.
+
+    It contains vertices, edges and settings; some 8,000 vertices with long names have this size. An
+    empty map takes one byte there and about 70 in memory. A submission therefore costs at most 140
+    MiB and a fifth of a second, in addition to the graph, which is passed on unread.
+    """
 
     failure_text_bytes_max: int = 16 * KIB
-    """Most of a remote traceback that travels to the user; its end is kept, because the cause is
-    there."""
+    """Maximum size of a remote traceback sent to the user; its end is kept, with the cause."""
 
     jobs_waiting_max: int = 20
-    """Jobs that wait for slots because their submissions ask for that (--wait-for-slots); the
-    coordinator keeps the graph of each, up to job_bytes_max."""
+    """Maximum number of jobs that wait for slots because their submission asks for it.
+
+    The option is --wait-for-slots. The coordinator keeps the graph of each, up to job_bytes_max.
+    """
 
     jobs_retained: int = 20
-    """Ended jobs whose story the coordinator keeps; the oldest is forgotten first."""
+    """Number of ended jobs that the coordinator remembers; the oldest is forgotten first."""
 
     attempts_retained: int = 16
-    """Earlier attempts of a job whose story the coordinator keeps; the oldest is forgotten first.
-    A job that fails again and again must not fill the memory with it. Flink:
-    jobmanager.execution.attempts-history-size (16)."""
+    """Number of earlier attempts of a job that the coordinator remembers.
+
+    The oldest is forgotten first. A job that fails repeatedly must not fill the memory. Flink:
+    jobmanager.execution.attempts-history-size (16).
+    """
 
     failover_strategy: Literal["region", "full"] = "region"
-    """What is restarted when a part of a job fails: the pipelined regions that the failure
-    concerns, while others with which they exchange no records go on, or all of the job. Flink:
-    jobmanager.execution.failover-strategy (region)."""
+    """Part of a job that is restarted after a partial failure.
+
+    With "region", the pipelined regions that the failure affects restart, and regions that exchange
+    no records with them continue. With "full", the whole job restarts. Flink:
+    jobmanager.execution.failover-strategy (region).
+    """
 
     failed_names_remembered_max: int = 1_000
-    """Errors of producers of named partitions that the coordinator keeps for readers that come
-    later, each for the producer's network.ended_partitions_remembered_ms; the oldest goes first."""
+    """Number of errors of named partitions' producers that the coordinator keeps for late readers.
+
+    Each is kept for the producer's network.ended_partitions_remembered_ms; the oldest is forgotten
+    first.
+    """
 
     lost_workers_retained: int = 100
-    """Lost workers of which the coordinator still tells; the one that was lost first is forgotten
-    first, and another may have its id. As many as ``workers`` are kept in any case, so that each
-    can be replaced."""
+    """Number of lost workers that the coordinator remembers.
+
+    The worker that was lost first is forgotten first, and another may then have its id. At least
+    ``workers`` are kept, so that each can be replaced.
+    """
 
     launcher: str = "local"
-    """Name of the launcher that starts the processes of a program's own cluster. "local" starts
-    them on this machine, "spark" the workers in executors of Spark. A package may install others,
-    as entry points of the group flinknet.launchers."""
+    """Name of the launcher that starts the processes of a program's own cluster.
+
+    "local" starts them on this machine, "spark" starts the workers in executors of Spark. Packages
+    may install other launchers, as entry points of the group flinknet.launchers.
+    """
 
     tls: TlsConfig = field(default_factory=TlsConfig)
 
@@ -375,7 +489,7 @@ class ClusterConfig:
 
     @property
     def lost_workers_remembered(self) -> int:
-        """``lost_workers_retained``, or as many as there are workers."""
+        """The number of lost workers to remember: at least the number of workers."""
         return max(self.lost_workers_retained, self.workers)
 
     def _check_ports(self) -> None:

@@ -1,11 +1,11 @@
-"""Flink's options by Flink's names, and the options of flinknet that they set.
+"""Options by Flink's names, and the options of flinknet that they set.
 
-Programs and configuration files that were written for Flink name its options. An option that has a
-counterpart here sets it. An option that means nothing here is taken with a warning, which says why.
-A name that Flink does not know is refused: it may be a typing error.
+Programs and configuration files written for Flink use its option names. An option with a
+counterpart here sets it. An option without meaning here is accepted with a warning that gives the
+reason. A name unknown to Flink is rejected, because it may be a typing error.
 
 Options of a job (``parallelism.default``, ``execution.checkpointing.interval``) are set in the
-program and have their table in ``flinknet/datastream/configuration.py``.
+program; their table is in ``flinknet/datastream/configuration.py``.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ __all__ = [
 ]
 
 _SIMILAR, _SAME = 0.6, 0.93
-"""From this similarity on a name is taken for a typing error of another one: of a name that Flink
-does not have, and of a name that begins as options of Flink do."""
+"""Minimum similarity of a name to another one to be treated as a typing error.
+
+The first is for names unknown to Flink, the second for names with a prefix of Flink's options.
+"""
 
 _UNITS_MS = {
     unit: factor
@@ -64,7 +66,7 @@ _UNITS_BYTES = {
 
 
 def milliseconds(text: str) -> int:
-    """Read a time as Flink does; ValueError says what may be written."""
+    """Read a time as Flink does; ValueError describes the valid forms."""
     return _quantity(text, _UNITS_MS, "choose a time, as 500 ms or 10 s")
 
 
@@ -74,7 +76,7 @@ def buffer_timeout(text: str) -> int:
 
 
 def truth_value(text: str) -> bool:
-    """Read true or false; ValueError says what may be written."""
+    """Read true or false; ValueError describes the valid forms."""
     if text.lower() not in ("true", "false"):
         raise ValueError("choose true or false")
     return text.lower() == "true"
@@ -89,7 +91,7 @@ def _seconds(text: str) -> int:
 
 
 def whole_number(text: str) -> int:
-    """Read a number of 0 or more; ValueError says what may be written."""
+    """Read an integer of 0 or more; ValueError describes the valid forms."""
     return _quantity(text, {"": 1}, "choose a whole number")
 
 
@@ -105,12 +107,12 @@ def _credit(text: str) -> str:
 
 
 class FlinkOption(NamedTuple):
-    """The counterpart of an option of Flink's."""
+    """The counterpart of an option of Flink."""
 
     name: str
-    """The option's name, as in ``network.segment_bytes``."""
+    """The option's name, such as ``network.segment_bytes``."""
     read: Callable[[str], object]
-    """Makes a value of what is written for Flink; ValueError says what may be written."""
+    """Converts a text written for Flink; ValueError describes the valid forms."""
 
 
 _MEMORY = "taskmanager.network.memory."
@@ -288,20 +290,23 @@ WITHOUT_MEANING: Mapping[str, str] = {
     "fs.": "files are configured where they are named",
     "s3.": "a store is configured by its own environment variables",
 }
-"""Options, or with a dot at the end all that begin so, with the reason why they do nothing here."""
+"""Options without effect here, each with the reason.
+
+A name with a final dot stands for all options with this prefix.
+"""
 
 
 _OF_A_JOB = ("parallelism.", "pipeline.", "restart-strategy", "execution.")
-"""Beginnings of the options that a program sets for its jobs."""
+"""Prefixes of the options that a program sets for its jobs."""
 
 
 def is_of_a_job(key: str) -> bool:
-    """Return whether a program sets this option for its jobs, and a cluster does not have it."""
+    """Return whether programs set this option for their jobs, and clusters do not have it."""
     return key not in FLINK_OPTIONS and key.startswith(_OF_A_JOB)
 
 
 def why_without_meaning(key: str) -> str | None:
-    """Return why an option of Flink's does nothing here; None for a name that is not Flink's."""
+    """Return why an option of Flink has no effect here; None for a name unknown to Flink."""
     families = (
         name
         for name in WITHOUT_MEANING
@@ -312,7 +317,7 @@ def why_without_meaning(key: str) -> str | None:
 
 
 def check_known(key: str, known: Iterable[str]) -> None:
-    """Raise ConfigurationError for a name that is none of ``known``, and not Flink's."""
+    """Raise ConfigurationError for a name that is neither in ``known`` nor an option of Flink."""
     if key in known or key in WITHOUT_MEANING:
         return
     names = [*known, *(name for name in WITHOUT_MEANING if not name.endswith("."))]
@@ -324,7 +329,7 @@ def check_known(key: str, known: Iterable[str]) -> None:
 
 
 def read_option(key: str, written: str) -> object:
-    """Return the value of an option of ``FLINK_OPTIONS``; ConfigurationError if it is none."""
+    """Return the value of an option in ``FLINK_OPTIONS``; ConfigurationError if it is invalid."""
     try:
         return FLINK_OPTIONS[key].read(written)
     except ValueError as error:
@@ -332,6 +337,6 @@ def read_option(key: str, written: str) -> object:
 
 
 def warn_without_meaning(key: str, stacklevel: int) -> None:
-    """Say that an option does nothing, and why."""
+    """Warn that an option has no effect, with the reason."""
     why = why_without_meaning(key)
     warnings.warn(f"the option {key} does nothing here: {why}", stacklevel=stacklevel + 1)

@@ -1,4 +1,4 @@
-"""What a job says of its checkpoints: when they are taken, how, and when they have failed."""
+"""Checkpoint settings of a job: their interval, mode and tolerance of failures."""
 
 from __future__ import annotations
 
@@ -20,67 +20,90 @@ CheckpointRetention = Literal[
 ]
 
 ALIGNED_TIMEOUT_MS_MAX = 0xFFFFFFFF
-"""What a barrier has room for."""
+"""Maximum timeout that fits into a barrier."""
 
 INTERVAL_LEAST_MS = 10.0
-"""Flink's MINIMAL_CHECKPOINT_TIME: below it, a job would do little else."""
+"""Flink's MINIMAL_CHECKPOINT_TIME; with a shorter interval, a job would do little else."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobCheckpointingConfig:
-    """The checkpoints of one job; it travels with the job graph."""
+    """The checkpoint settings of one job; they travel with the job graph."""
 
     interval_ms: float
-    """Time from one periodic checkpoint to the next, as long as none holds it up. Flink:
-    execution.checkpointing.interval."""
+    """Interval between periodic checkpoints, if no checkpoint is delayed.
+
+    Flink: execution.checkpointing.interval.
+    """
 
     mode: CheckpointingMode = "exactly_once"
-    """Whether a record that was processed before a failure may be processed again after it with
-    its effect on the state still there. Flink: execution.checkpointing.mode."""
+    """The guarantee for records that were processed before a failure.
+
+    With "at_least_once", a record may be processed again although state already includes it. Flink:
+    execution.checkpointing.mode.
+    """
 
     unaligned: bool = False
-    """Whether barriers overtake the data in front of them, which is stored then: so a checkpoint
-    takes no longer when the job is backpressured, but more room. Savepoints never do. Flink:
-    execution.checkpointing.unaligned.enabled."""
+    """Whether barriers overtake data, which then becomes part of the checkpoint.
+
+    A checkpoint then takes no longer under backpressure, but more space. Savepoints are always
+    aligned. Flink: execution.checkpointing.unaligned.enabled.
+    """
 
     aligned_timeout_ms: float = 0.0
-    """How long an unaligned checkpoint tries to be aligned first, counted from its trigger: data is
-    stored only where barriers are late. 0 does not try. Flink:
-    execution.checkpointing.aligned-checkpoint-timeout."""
+    """Time for which an unaligned checkpoint first tries to align, counted from its trigger.
+
+    Data is stored only where barriers are late. With 0, barriers overtake data at once. Flink:
+    execution.checkpointing.aligned-checkpoint-timeout.
+    """
 
     timeout_ms: float = 600_000.0
-    """Time after which a checkpoint that is still under way is given up. Flink:
-    execution.checkpointing.timeout (10 min)."""
+    """Time after which a pending checkpoint is abandoned.
+
+    Flink: execution.checkpointing.timeout (10 min).
+    """
 
     min_pause_ms: float = 0.0
-    """Least time between the end of one periodic checkpoint and the start of the next, so that a
-    job which needs long for each still gets on with its work. Flink:
-    execution.checkpointing.min-pause."""
+    """Minimum time between the end of a periodic checkpoint and the start of the next.
+
+    A job with slow checkpoints thus still makes progress. Flink: execution.checkpointing.min-pause.
+    """
 
     max_concurrent: int = 1
-    """Periodic checkpoints under way at a time; one if there is a pause between them. Flink:
-    execution.checkpointing.max-concurrent-checkpoints."""
+    """Maximum number of concurrent periodic checkpoints; 1 if there is a pause between them.
+
+    Flink: execution.checkpointing.max-concurrent-checkpoints.
+    """
 
     tolerable_failures: int = 0
-    """Periodic checkpoints that may fail one after the other; one more fails the job. Those
-    for which there was no room do not count. Flink:
-    execution.checkpointing.tolerable-failed-checkpoints, for which they do."""
+    """Number of periodic checkpoints that may fail in a row; one more fails the job.
+
+    Checkpoints that fail for lack of space do not count, unlike in Flink:
+    execution.checkpointing.tolerable-failed-checkpoints.
+    """
 
     directory: str = ""
-    """Where the job's checkpoints are kept; empty takes the cluster's directory
-    (checkpointing.directory). Flink: execution.checkpointing.dir."""
+    """Directory of the job's checkpoints; empty for the cluster's (checkpointing.directory).
+
+    Flink: execution.checkpointing.dir.
+    """
 
     retention: CheckpointRetention = "retain_on_cancellation"
-    """Whether the job's checkpoints stay when it has been cancelled, or only when it has failed, or
-    in no case; those of a job that has finished are removed, and savepoints never. Flink:
-    execution.checkpointing.externalized-checkpoint-retention, which keeps none by default: here
-    what a job could go on from is removed only if that is said."""
+    """Whether checkpoints are kept after a cancellation, only after a failure, or never.
+
+    Checkpoints of a finished job are always removed, savepoints never. Flink:
+    execution.checkpointing.externalized-checkpoint-retention. Flink keeps none by default. Here,
+    checkpoints from which a job could resume are removed only if a program asks for it.
+    """
 
     allow_repeated_output: bool = False
-    """Whether the job may give out records a second time that cannot be taken back. That happens
-    if its newest checkpoint, of which functions or sinks have been told, is lost, and it goes on
-    from an older one; or if it continues another job that has written to the same files since.
-    Without this, the job fails. flinknet's own: Flink repeats output in silence."""
+    """Whether the job may emit records again that cannot be taken back.
+
+    This happens if its newest checkpoint, which functions or sinks were notified of, is lost, and
+    the job resumes from an older one. It also happens if the job continues another job that has
+    written to the same files since. Without this option, the job fails. The option is flinknet's
+    own; Flink repeats output without notice.
+    """
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -109,11 +132,11 @@ class JobCheckpointingConfig:
 
     @property
     def concurrent(self) -> int:
-        """How many periodic checkpoints may be under way at a time."""
+        """Maximum number of concurrent periodic checkpoints."""
         return 1 if self.min_pause_ms else self.max_concurrent
 
     def stay(self, *, failed: bool, cancelled: bool) -> bool:
-        """Whether the checkpoints of a job that has ended so are kept."""
+        """Return whether the checkpoints of a job that ended in this way are kept."""
         return (failed and self.retention != "no_externalized_checkpoints") or (
             cancelled and self.retention == "retain_on_cancellation"
         )

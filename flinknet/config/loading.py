@@ -1,7 +1,7 @@
 """The effective configuration: defaults, then a TOML file, then the environment, then flags.
 
-The loader knows no field by name. ``options()`` walks the dataclasses of this package; a field's
-section, annotation and the unit at the end of its name say how it may be written::
+The loader has no list of fields. ``options()`` walks the dataclasses of this package. A field's
+section, its annotation and the unit at the end of its name determine its valid forms::
 
     [network]                                       FLINKNET_NETWORK_SEGMENT_BYTES=66048
     segment_bytes = "64KiB"
@@ -9,9 +9,8 @@ section, annotation and the unit at the end of its name say how it may be writte
     [cluster]                                       FLINKNET_CLUSTER_STOP_TIMEOUT_MS=5s
     stop_timeout_ms = 5000
 
-A file may name options as Flink does, too (``flink_options.py``).
-
-Each value keeps its origin, so that ``flinknet config show`` and every error can name it.
+A file may also use Flink's option names (``flink_options.py``). Each value keeps its origin, which
+``flinknet config show`` and every error can name.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ __all__ = ["Option", "Origin", "Settings", "load_settings", "options", "with_fli
 
 VARIABLE_PREFIX = "FLINKNET_"
 FILE_VARIABLE = "FLINKNET_CONFIG"
-"""Names the TOML file where no flag does."""
+"""The variable with the path of the TOML file, if no flag gives it."""
 CLUSTERS_VARIABLE = "FLINKNET_CLUSTERS"
-"""Names the file of clusters by name."""
+"""The variable with the path of the file of named clusters."""
 NOT_OPTIONS = frozenset(
     {
         CLUSTERS_VARIABLE,
@@ -59,12 +58,12 @@ NOT_OPTIONS = frozenset(
         "FLINKNET_TRACEBACK",
     }
 )
-"""Variables that are read elsewhere: a secret, and wishes of the command line's user."""
+"""Variables read elsewhere: a secret, and preferences of command line users."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value comes from. ``source`` is the file's path or the variable's name, else None."""
+    """The origin of a value; ``source`` is the file's path or the variable's name, else None."""
 
     kind: Literal["default", "file", "environment", "flag", "option"]
     source: str | None = None
@@ -75,13 +74,13 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class _Quantity:
-    """How fields of one unit are written: units, largest first, with their factors to it."""
+    """The notation of fields with one unit: units, largest first, with their factors."""
 
     units: Mapping[str, Fraction]
     form: str
 
 
-# KB and MB are left out on purpose: some programs mean 1000 by K, Flink means 1024.
+# KB and MB are excluded: for some programs K means 1000, for Flink 1024.
 _SIZES = {"GiB": Fraction(2**30), "MiB": Fraction(2**20), "KiB": Fraction(2**10), "B": Fraction(1)}
 _MILLISECONDS = {
     "h": Fraction(3_600_000),
@@ -106,7 +105,7 @@ _WRITTEN_NUMBER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One field of the configuration, named as in ``network.segment_bytes``."""
+    """One field of the configuration, with a name such as ``network.segment_bytes``."""
 
     name: str
     annotation: Any
@@ -114,16 +113,16 @@ class Option:
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it."""
+        """The environment variable that sets the option."""
         return VARIABLE_PREFIX + self.name.replace(".", "_").upper()
 
     @property
     def accepted(self) -> str:
-        """What may be written for it, for error messages."""
+        """The valid forms of a value, for error messages."""
         return ", or ".join(_form(kind, self._quantity) for kind in _alternatives(self.annotation))
 
     def parse(self, written: object) -> object:
-        """Return ``written`` as a value of the field's type; ValueError if it is none."""
+        """Return ``written`` as a value of the field's type; ValueError if it is invalid."""
         for kind in _alternatives(self.annotation):
             try:
                 return _accept(kind, written, self._quantity.units)
@@ -132,7 +131,7 @@ class Option:
         raise ValueError(self.accepted)
 
     def render(self, value: object) -> str:
-        """Write ``value`` as a person would: in the largest unit that gives a whole number."""
+        """Format ``value`` in the largest unit that gives an integer."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return str(value).lower() if isinstance(value, bool) else str(value)
         if value > 0:
@@ -149,20 +148,20 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A configuration, and for each option (by name) where its value comes from."""
+    """A configuration, with the origin of each option's value by name."""
 
     config: FlinknetConfig
     origins: Mapping[str, Origin]
 
     def value(self, name: str) -> object:
-        """The effective value of the option ``name``."""
+        """Return the effective value of the option ``name``."""
         value: object = attrgetter(name)(self.config)
         return value
 
 
 @cache
 def options() -> Mapping[str, Option]:
-    """Every option by name, in the order of their classes."""
+    """Return every option by name, in the order of the classes."""
     return MappingProxyType({option.name: option for option in _walk(FlinknetConfig(), "")})
 
 
@@ -184,13 +183,14 @@ def _walk(section: Any, prefix: str) -> Iterator[Option]:
 def load_settings(
     path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, object]
 ) -> Settings:
-    """Return the effective settings; a later source wins.
+    """Return the effective settings; later sources override earlier ones.
 
-    ``path`` is a TOML file, or None for that which ``FLINKNET_CONFIG`` names, if any. ``overrides``
-    maps option names to values from flags; None stands for a flag that was not given. Raises
-    ConfigurationError for a file that cannot be read, an unknown section, key or ``FLINKNET_*``
-    variable, and a value of the wrong type or out of range; the message names the option, its
-    value, its origin and what is accepted.
+    ``path`` is a TOML file; None stands for the file in ``FLINKNET_CONFIG``, if any. ``overrides``
+    maps option names to values from flags; None stands for a flag that was not given.
+
+    Raises ConfigurationError for an unreadable file, an unknown section, key or ``FLINKNET_*``
+    variable, and a value of the wrong type or out of range. The message names the option, its
+    value, its origin and the accepted forms.
     """
     if path is None and environ.get(FILE_VARIABLE):
         path = Path(environ[FILE_VARIABLE])
@@ -213,7 +213,7 @@ def load_settings(
 
 
 def with_flink_options(config: FlinknetConfig, written: Mapping[str, str]) -> FlinknetConfig:
-    """Return the configuration with options by Flink's names, all of ``FLINK_OPTIONS``.
+    """Return the configuration with additional options by Flink's names, from ``FLINK_OPTIONS``.
 
     Raises ConfigurationError for a value of the wrong type or out of range.
     """
@@ -236,7 +236,7 @@ def with_flink_options(config: FlinknetConfig, written: Mapping[str, str]) -> Fl
 def _build(
     section: type[Any], prefix: str, values: Mapping[str, object], origins: Mapping[str, Origin]
 ) -> Any:
-    """Make a section and those below it; a refusal names the origins of the values it is about."""
+    """Build a section and its subsections; errors name the origins of the values involved."""
     arguments: dict[str, object] = {}
     given: list[str] = []
     for name, annotation in get_type_hints(section).items():
@@ -257,7 +257,7 @@ def _build(
         raise ConfigurationError(f"{error} ({causes})" if causes else str(error)) from None
 
 
-# -- sources: each yields (option name, value as written, origin), with known names only
+# -- sources: each yields (option name, raw value, origin), for known names only
 
 
 def _from_file(path: Path) -> Iterator[tuple[str, object, Origin]]:
@@ -374,9 +374,9 @@ def _form(kind: Any, quantity: _Quantity) -> str:
 
 
 def _accept(kind: Any, written: object, units: Mapping[str, Fraction]) -> object:
-    """Return ``written`` as ``kind``, one alternative of a field's type; ValueError if it is none.
+    """Return ``written`` as ``kind``, one alternative of a field's type; ValueError if invalid.
 
-    A text may stand for any kind, because that is all the environment has.
+    A string is accepted for any kind, because the environment has only strings.
     """
     if kind is int:
         number = _number(written, units)

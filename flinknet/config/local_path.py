@@ -1,4 +1,4 @@
-"""What a person writes for a directory: a path, or a URL, and with ``file://`` both."""
+"""Directories given by users: a path, a URL, or a path as a ``file://`` URL."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ OF_THIS_MACHINE = ("", "localhost")
 
 
 def is_of_one_process(place: str) -> bool:
-    """Return whether the place is in the memory of each process for itself."""
+    """Return whether the location is in memory, separate for each process."""
     return urlsplit(place).scheme == _OF_ONE_PROCESS
 
 
 def local_path(place: str) -> Path | None:
-    """Return the path of this machine that it is, ``file:///tmp`` too; None for another URL.
+    """Return the local path, also for ``file:///tmp``; None for any other URL.
 
-    ConfigurationError for a file of another machine.
+    Raises ConfigurationError for a file of another machine.
     """
     if "://" not in place:
         return Path(place)

@@ -1,8 +1,8 @@
-"""Temporary directories that go with the process that has made them, however that ends.
+"""Temporary directories that are removed after their process ends, even by a crash.
 
-Theory of operation. Each has a file that is locked for as long as its process lives. A later
-process that gets the lock knows that the first one is gone, and removes the directory. The
-directory gets its name when the file is locked; no process looks at those with another name.
+Each directory has a file that is locked while its process lives. If a later process gets the lock,
+the first process is gone, and the later one removes the directory. The directory gets its final
+name after the file is locked; processes ignore directories with other names.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ _LOCK = "owner.lock"
 
 
 class LockedDirectory:
-    """One directory, ``path``; ``close`` removes it."""
+    """A temporary directory at ``path``; ``close`` removes it."""
 
     def __init__(self, prefix: str, base: Path) -> None:
-        """Make a directory in ``base`` whose name begins with ``prefix``; OSError if it cannot."""
+        """Create a directory in ``base`` with a name that begins with ``prefix``.
+
+        Raises OSError if it cannot be created.
+        """
         unnamed = Path(tempfile.mkdtemp(prefix=_UNNAMED + prefix, dir=base))
         self._lock = os.open(unnamed / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -32,7 +35,7 @@ class LockedDirectory:
         self._is_closed = False
 
     def close(self) -> None:
-        """Remove it with what is in it; idempotent."""
+        """Remove the directory with its contents; idempotent."""
         if not self._is_closed:
             self._is_closed = True
             shutil.rmtree(self.path, ignore_errors=True)
@@ -40,7 +43,7 @@ class LockedDirectory:
 
 
 def remove_leftovers(prefix: str, base: Path) -> list[Path]:
-    """Remove the directories with this prefix whose processes are gone, and return them."""
+    """Remove directories with this prefix left by ended processes, and return their paths."""
     removed = []
     for directory in base.glob(f"{prefix}*"):
         with suppress(OSError):

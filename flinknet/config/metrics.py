@@ -1,4 +1,4 @@
-"""The limits and defaults of what is measured of jobs beside what is counted anyway."""
+"""Limits and defaults of optional measurements of jobs, and of reading metrics."""
 
 from __future__ import annotations
 
@@ -14,31 +14,43 @@ LatencyGranularity = Literal["single", "operator", "subtask"]
 
 @dataclass(frozen=True, slots=True)
 class MetricsConfig:
-    """Latency markers: how often sources emit one, and what is kept of those that arrive; and for
-    how long a worker may be read in one go."""
+    """Latency markers, and the reading of a worker's metrics.
+
+    The settings are the frequency of markers, the statistics kept of them, and the duration of a
+    turn of reading.
+    """
 
     latency_interval_ms: int = 0
-    """Pause between two latency markers of a source, for jobs that do not say; 0 for none. Each one
-    ends a buffer before it is full. Flink: metrics.latency.interval (0)."""
+    """Interval between two latency markers of a source, for jobs that set none; 0 for no markers.
+
+    Each marker ends a buffer before it is full. Flink: metrics.latency.interval (0).
+    """
 
     latency_granularity: LatencyGranularity = "operator"
-    """Which markers are told apart where they arrive: none, those of each source, or of each
-    subtask of each source. Flink: metrics.latency.granularity (operator)."""
+    """Separate histograms for no source, each source, or each subtask of each source.
+
+    Flink: metrics.latency.granularity (operator).
+    """
 
     latency_history_size: int = 128
-    """Markers in a histogram, the last ones. Flink: metrics.latency.history-size (128)."""
+    """Number of latest markers in a histogram. Flink: metrics.latency.history-size (128)."""
 
     latency_histograms_max: int = 64
-    """Histograms of one operator in one subtask, those of the first sources; further ones have
-    none. With "subtask" there would be as many as subtasks before it, in each subtask."""
+    """Maximum number of histograms of one operator in one subtask.
+
+    The first sources have histograms, further ones have none. With "subtask", each subtask would
+    have as many as there are upstream subtasks.
+    """
 
     turn_channels: int = 256
-    """Channels, subpartitions and readers of a connection that are looked at in one turn of a
-    worker's event loop while somebody reads its metrics: half a millisecond's work. Records wait
-    for as long; more turns for one reading take longer in all."""
+    """Maximum number of entries read in one turn of a worker's event loop, for its metrics.
+
+    Entries are channels, subpartitions, and readers of a connection. This is half a millisecond's
+    work, for which records wait. With more turns, a reading takes longer in total.
+    """
 
     turn_ms: float = 1.0
-    """After how long a turn ends, though fewer were looked at; also where text is made of them."""
+    """Maximum duration of a turn, also when metrics are converted to text."""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -1,4 +1,4 @@
-"""The limits and defaults of the exchange: network memory, credit, time-outs, peers."""
+"""Limits and defaults of the exchange: network memory, credit, timeouts, peers."""
 
 from __future__ import annotations
 
@@ -32,12 +32,15 @@ __all__ = [
 RECORD_KEYS_MAX = 4_096
 
 REMEMBERED_KEYS_BYTES = 16 * MIB
-"""Some 100,000 short keys."""
+"""Memory for about 100,000 short keys."""
 
 REUSED_RECORDS_BYTES = 512 * KIB
-"""Serialised size of the records that nobody has any more and that the next ones are to fill, where
-that is compiled: two buffers for each of eight kinds of record. They belong to the process, which
-may have several environments, and are in the bound of each that reads."""
+"""Maximum serialised size of dead records kept for reuse, where this is compiled.
+
+The memory of these records is filled by the next ones. The size is two buffers for each of eight
+kinds of record. The records belong to the process, which may have several environments, and count
+towards the limit of each environment that reads.
+"""
 
 ADAPTIVE: Literal["adaptive"] = "adaptive"
 BufferTimeout = float | Literal["adaptive"]
@@ -45,92 +48,126 @@ BufferTimeout = float | Literal["adaptive"]
 
 
 FlowControl = Literal["credit", "off"]
-"""How the flow of data is controlled: see ``NetworkConfig.flow_control``."""
+"""The mode of flow control: see ``NetworkConfig.flow_control``."""
 
 Checksums = Literal["auto", "on", "off"]
 """Whether messages carry checksums: see ``NetworkConfig.checksums``."""
 
 _HANDSHAKE_BYTES_LEAST = 512
-"""An answer with the longest names and the longest reason that a peer may send has 507 bytes."""
+"""Minimum size of a handshake message.
+
+A valid answer with the longest names and the longest reason has 507 bytes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class WireLimits:
-    """What a peer may make this side hold or do; every one is enforced before anything is
-    allocated."""
+    """Limits on memory and work that a peer can cause; all are enforced before any allocation."""
 
     handshake_bytes_max: int = 512
-    """A peer that is not yet known costs at most this much memory beside its socket."""
+    """Maximum memory for a peer before its handshake is complete, beside its socket."""
 
     error_text_bytes_max: int = 1024
-    """An error crosses the network as a code and this much text, so that it can never be a
-    payload."""
+    """Maximum text of an error; it crosses the network as a code and text, never as a payload."""
 
     channels_per_connection_max: int = 65_536
-    """Readers that one peer may open at a time; a cancelled one counts until it is really gone."""
+    """Maximum number of readers that one peer may have open.
+
+    A cancelled reader counts until it is completely removed.
+    """
 
     channels_per_worker_max: int = 131_072
-    """Readers that all peers of a worker may have open at a time, because each costs memory before
-    anything is sent on it; a request over it fails its channel. Twice what one peer may open, so
-    that no single one takes them all."""
+    """Maximum number of readers that all peers of a worker may have open.
+
+    Each costs memory before any data is sent on it. A request beyond the limit fails its channel.
+    The limit is twice the limit of one peer, so that no single peer can use it up.
+    """
 
     unused_requests_per_minute_max: int = 131_072
-    """Requests that a peer may cancel in a minute before anything was sent on their channels; more
-    close the connection. A failing job cancels every channel at once, two in a minute
-    twice as many."""
+    """Maximum number of requests per minute that a peer may cancel unused.
+
+    A request is unused if no data was sent on its channel. A peer that cancels more loses its
+    connection. A failing job cancels every channel at once, and two failing jobs in a minute cancel
+    twice as many.
+    """
 
     unmet_requests_per_second_max: int = 5_000
-    """Requests for partitions that a worker does not have, of all peers together; half as many may
-    come at once. Further ones are read later, in turn with those of other peers. Each takes some 15
-    us with its cancel, so peers that send nothing else take less than a tenth of a processor."""
+    """Maximum number of requests per second for partitions that a worker does not have.
+
+    The limit applies to all peers together, and half as many may arrive at once. Further requests
+    are read later, in turn with requests of other peers. Each takes about 15 us with its
+    cancellation, so peers that send nothing else use less than a tenth of a processor.
+    """
 
     heartbeats_per_minute_max: int = 1_200
-    """Heartbeats that a peer may send in a minute; more close the connection. They may come at
-    once, as they do when this process was held up, so it is twice what an interval of 100 ms needs.
-    They take less time than the handshake that a peer needs to come again."""
+    """Maximum number of heartbeats per minute from a peer; more close the connection.
+
+    Heartbeats may arrive all at once after this process was blocked, so the limit is twice the
+    number for an interval of 100 ms. They take less time than the handshake of a peer that
+    reconnects.
+    """
 
     credit_per_channel_max: int = 65_535
-    """Buffers that a peer may claim to hold free for one channel; a larger sum is a broken
-    count."""
+    """Maximum number of free buffers that a peer may claim for one channel.
+
+    A larger sum is a protocol error.
+    """
 
     event_bytes_max: int = KIB
-    """Payload of one event. An event costs the producer no credit, so it is held in memory that no
-    pool accounts for."""
+    """Maximum payload of one event.
+
+    An event costs the producer no credit, so no pool accounts for its memory.
+    """
 
     events_per_channel_max: int = 1_000
-    """Events of one channel that its consumer has not yet taken: the event credit of the channel,
-    and as many may wait at its producer. A writer waits there; a peer that sends more breaks the
-    protocol. Peers must have the same."""
+    """Maximum number of events of one channel that its consumer has not taken yet.
+
+    This is the event credit of the channel, and as many may wait at its producer, where the writer
+    then waits. A peer that sends more violates the protocol. Both peers must have the same value.
+    """
 
     control_bytes_max: int = 16 * MIB
-    """Control messages queued for a peer that does not read, each counted with its overhead; more
-    close the connection."""
+    """Maximum size of control messages queued for a peer that does not read.
+
+    Each message counts with its overhead. A larger queue closes the connection.
+    """
 
     handshake_timeout_ms: float = 5_000.0
-    """A connection that has not said who it is by then is closed (slow-loris). A fifth of it counts
-    as the longest round trip between two workers."""
+    """Time for a connection to identify itself before it is closed, against slow-loris attacks.
+
+    A fifth of it counts as the longest round trip between two workers.
+    """
 
     pending_handshakes_max: int = 256
-    """Connections that have not said who they are; for a further one the oldest silent one is
-    turned away (told FULL, and given as long to close). More than the workers of a large job, which
-    all dial at once."""
+    """Maximum number of connections that have not identified themselves.
+
+    For a further connection, the oldest silent one is rejected: it is told FULL, and given the same
+    time to close. The limit exceeds the number of workers of a large job, which all dial at once.
+    """
 
     tls_handshakes_per_second_max: int = 200
-    """Handshakes of TLS that peers may begin in a second with this worker, or tasks of Spark with
-    the program; half as many may come at once. Further ones wait within handshake_timeout_ms, and
-    hosts take turns. One costs about a millisecond, and a stranger nothing that says again what it
-    has recorded, so strangers take a fifth of a processor. Of 1,000 workers that connect at once,
-    the last waits for 2 s."""
+    """Maximum number of TLS handshakes per second from peers of this worker.
+
+    The same limit holds for tasks of Spark that connect to the program. Half as many may start at
+    once. Further ones wait within handshake_timeout_ms, and hosts take turns. A handshake costs
+    about a millisecond, but a stranger can replay a recorded one for free, so strangers can use a
+    fifth of a processor. If 1,000 workers connect at once, the last waits for 2 s.
+    """
 
     accepted_connections_max: int = 1_024
-    """Connections that peers may have made to a worker, in handshake or in use; one more is refused
-    with the reason. Each costs a socket and a receive buffer, and a peer needs only one: a cluster
-    has at most as many workers."""
+    """Maximum number of connections that peers have made to a worker, in handshake or in use.
+
+    A further connection is refused with the reason. Each costs a socket and a receive buffer. A
+    peer needs only one, so a cluster can have as many workers.
+    """
 
     farewell_bytes_max: int = 16 * MIB
-    """Bytes that this side reads and discards from a peer that was refused or has broken the
-    protocol, so that the peer can read the reason: a reset would cost it that. More than the
-    sockets of both sides hold; close_timeout_ms bounds the time."""
+    """Maximum number of bytes read and discarded from a peer that was refused.
+
+    The same applies to a peer that violated the protocol. The peer can thus read the reason, which
+    a reset would destroy. It is more than the sockets of both sides hold; close_timeout_ms bounds
+    the time.
+    """
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -171,31 +208,41 @@ class WireLimits:
 
 @dataclass(frozen=True, slots=True)
 class BufferDebloatConfig:
-    """Buffer debloating: how a gate adapts the size to which its producers fill buffers, so that
-    what is on its way to it is consumed within a set time (Flink:
-    taskmanager.network.memory.buffer-debloat.*)."""
+    """Buffer debloating: adaptation of buffer sizes to a target for consuming buffered data.
+
+    A gate tells its producers how far to fill buffers. Flink:
+    taskmanager.network.memory.buffer-debloat.*.
+    """
 
     enabled: bool = False
     """Off by default, as in Flink: smaller buffers cost throughput while a consumer is slow."""
 
     period_ms: float = 200.0
-    """Time between two calculations of the size. Flink: buffer-debloat.period (200 ms)."""
+    """Interval between two calculations of the size. Flink: buffer-debloat.period (200 ms)."""
 
     samples: int = 20
-    """Calculations over which the size is smoothed, with a weight of 2 / (samples + 1) each.
-    Flink: buffer-debloat.samples (20)."""
+    """Number of calculations over which the size is smoothed.
+
+    Each has a weight of 2 / (samples + 1). Flink: buffer-debloat.samples (20).
+    """
 
     target_ms: float = 1_000.0
-    """How long consuming everything that is on its way to a gate may take.
-    Flink: buffer-debloat.target (1 s)."""
+    """Target time for consuming all data on its way to a gate.
+
+    Flink: buffer-debloat.target (1 s).
+    """
 
     threshold_percent: float = 25.0
-    """Smallest change that producers are told of. Flink: buffer-debloat.threshold-percentages
-    (25)."""
+    """Minimum change of the size that is sent to producers.
+
+    Flink: buffer-debloat.threshold-percentages (25).
+    """
 
     segment_bytes_min: int = 256
-    """Smallest size, below which headers cost more than they carry.
-    Flink: taskmanager.memory.min-segment-size (256 B)."""
+    """Minimum size; below it, headers would be larger than their data.
+
+    Flink: taskmanager.memory.min-segment-size (256 B).
+    """
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -209,183 +256,265 @@ class BufferDebloatConfig:
 
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
-    """The exchange itself: memory, flow control, flushing, connections."""
+    """Settings of the exchange: memory, flow control, flushing, connections."""
 
     segment_bytes: int = 32 * KIB + 256
-    """Size of a network buffer: a record of 32 KiB fits one, with what stands in front of its
-    content. Where that is larger than this, choose a few times its size. Flink:
-    taskmanager.memory.segment-size (32kb)."""
+    """Size of a network buffer.
+
+    A record of 32 KiB fits, with its headers. For larger records, choose a few times their size.
+    Flink: taskmanager.memory.segment-size (32kb).
+    """
 
     network_memory_bytes: int = 64 * MIB
-    """All network buffers of a worker, allocated at start. Flink: taskmanager.memory.network.min
-    (64mb)."""
+    """Memory of all network buffers of a worker, allocated at start.
+
+    Flink: taskmanager.memory.network.min (64mb).
+
+    With "credit", a producer sends only as much as its consumer has buffers for. With "off", it
+    sends all its data, and a consumer without buffers stops reading the whole connection, as Flink
+    did before 1.5. This mode exists only to measure the value of credit. Flink:
+    taskmanager.network.credit-model.
+    """
 
     flow_control: FlowControl = "credit"
-    """"credit": a producer sends only what its consumer has a buffer for. "off": it sends what it
-    has, and a consumer without buffers stops reading the whole connection, as Flink did before 1.5;
-    kept only to measure what credit is worth. Flink: taskmanager.network.credit-model."""
+    """The mode of flow control.
+
+    With "credit", a producer sends only as much as its consumer has buffers for. With "off", it
+    sends all its data, and a consumer without buffers stops reading the whole connection, as Flink
+    did before 1.5. This mode exists only to measure the value of credit. Flink:
+    taskmanager.network.credit-model.
+    """
 
     checksums: Checksums = "auto"
-    """Whether this side asks for a CRC32C behind every message; one side that asks is enough. What
-    was changed on its way is then an error instead of another record. "auto" asks beyond loopback.
-    On loopback only memory lies between two processes, and checksums cost too much to be free: of
-    the processor time of both ends together, payloads of 1 to 32 KiB take 14 to 18 % more, small
-    tuples a few percent at most."""
+    """Whether this side requests a CRC32C after every message; a request by one side is enough.
+
+    Data that was changed on its way is then an error instead of a different record. "auto" requests
+    checksums beyond loopback. On loopback only memory lies between two processes, and checksums are
+    too expensive to be on by default. Payloads of 1 to 32 KiB cost both ends together 14 to 18 %
+    more processor time, small tuples at most a few percent.
+    """
 
     buffers_per_channel: int = 2
-    """Exclusive buffers, so initial credit, of a remote channel. One is being filled on the way
-    while the other is consumed. Flink: taskmanager.network.memory.buffers-per-channel (2)."""
+    """Number of exclusive buffers, and thus initial credit, of a remote channel.
+
+    While the consumer reads from one buffer, another one is filled on the way. Flink:
+    taskmanager.network.memory.buffers-per-channel (2).
+    """
 
     floating_buffers_per_gate: int = 8
-    """Buffers that the channels of a gate share by backlog, so that more than half of
-    buffers_per_subpartition_max, which bounds the backlog, help no channel on a link that takes
-    time. Flink: taskmanager.network.memory.floating-buffers-per-gate (8)."""
+    """Number of buffers that the channels of a gate share by backlog.
+
+    buffers_per_subpartition_max bounds the backlog. On a link with latency, more than half of it
+    therefore helps no channel. Flink: taskmanager.network.memory.floating-buffers-per-gate (8).
+    """
 
     buffers_per_subpartition_max: int = 10
-    """Soft quota of a subpartition in its partition's pool, so that one slow consumer cannot take
-    it all. Flink: taskmanager.network.memory.max-buffers-per-channel (10)."""
+    """Soft limit of a subpartition's buffers in its partition's pool.
+
+    It keeps one slow consumer from taking the whole pool. Flink:
+    taskmanager.network.memory.max-buffers-per-channel (10).
+    """
 
     large_record_buffers_max: int = 32
-    """The same quota while buffers of a partition hold 64 records or fewer, or parts of one; it and
-    its gates may use as many buffers more as this is more. To hand on such a buffer takes as long
-    as to fill or to read it, so both ends wait for each other sooner: records of 1 KiB move 1.3 to
-    1.5 times as fast with 32 as with 10, those of 32 KiB 1.2 to 1.3 times, and more gain nothing.
-    0: no difference."""
+    """The same limit while records are large; 0 for no difference.
+
+    Records are large while buffers of a partition hold 64 records or fewer, or parts of one. The
+    partition and its gates may then also use more buffers, by the difference between the two
+    limits. Passing on such a buffer takes as long as filling or reading it, so both ends wait for
+    each other sooner. With 32 instead of 10, records of 1 KiB move 1.3 to 1.5 times as fast, and
+    records of 32 KiB 1.2 to 1.3 times. More than 32 gains nothing.
+    """
 
     overdraft_buffers_per_partition: int = 5
-    """Buffers over the pool's size that a record in progress may take, so that it never blocks
-    half-way while the worker has memory. Flink:
-    taskmanager.network.memory.max-overdraft-buffers-per-gate (5)."""
+    """Number of buffers beyond the pool's size for a record in progress.
+
+    The record then never blocks half-way while the worker has memory. Flink:
+    taskmanager.network.memory.max-overdraft-buffers-per-gate (5).
+    """
 
     required_buffers_per_gate_max: int = 0
-    """Most buffers that a gate reserves; beyond it exclusive buffers become floating ones, which
-    come when the worker has them. 0 for no limit.
-    Flink: taskmanager.network.memory.read-buffer.required-per-gate.max (unset)."""
+    """Maximum number of buffers that a gate reserves; 0 for no limit.
+
+    Beyond it, exclusive buffers become floating ones, which the gate gets when the worker has some.
+    Flink: taskmanager.network.memory.read-buffer.required-per-gate.max (unset).
+    """
 
     buffers_request_timeout_ms: float = 30_000.0
-    """How long a gate waits for its exclusive buffers while others hold them.
-    Flink: taskmanager.network.memory.buffers-request-timeout (30 s)."""
+    """Time for which a gate waits for its exclusive buffers while other pools hold them.
+
+    Flink: taskmanager.network.memory.buffers-request-timeout (30 s).
+    """
 
     buffer_timeout_ms: BufferTimeout = ADAPTIVE
-    """How long a record may wait in a buffer that is not full: -1 until it is full, 0 not at all, a
-    duration, or "adaptive". Flink: execution.buffer-timeout.interval (100 ms)."""
+    """Maximum time that a record waits in a partly filled buffer.
+
+    -1 waits until the buffer is full, 0 does not wait; otherwise a duration, or "adaptive". Flink:
+    execution.buffer-timeout.interval (100 ms).
+    """
 
     adaptive_flush_ms_max: float = 10.0
-    """With "adaptive": the longest that a busy writer lets a record wait in a part-filled
-    buffer."""
+    """With "adaptive": longest wait of a record in a busy writer's partly filled buffer."""
 
     adaptive_flush_us_per_channel: float = 100.0
-    """With "adaptive": the same for a writer to many channels, for each of them; the longer of the
-    two counts. A part-filled buffer costs both workers some 30 us, so this keeps what flushing a
-    busy writer costs to a third of the time."""
+    """With "adaptive": the same time for a writer to many channels, for each channel.
+
+    The longer of the two times applies. A partly filled buffer costs both workers about 30 us, so
+    this limits the cost of flushing a busy writer to a third of the time.
+    """
 
     busy_poll_us: float = 0.0
-    """How long the event loop goes on looking at its sockets, instead of sleeping, after something
-    has come or gone; 0 not at all. A record then meets a worker that is awake, for up to so much
-    processor time each time. Linux: net.core.busy_poll (0)."""
+    """Time for which the event loop polls its sockets after traffic, instead of sleeping.
+
+    0 means none. A record then meets a worker that is awake, at the cost of up to this much
+    processor time after each transfer. Linux: net.core.busy_poll (0).
+    """
 
     record_bytes_max: int = 64 * MIB
-    """Largest serialised record, wherever it is put together."""
+    """Maximum size of a serialised record, wherever it is reassembled."""
 
     record_elements_max: int = 1_048_576
-    """Most items and entries that a record's arrays and maps may have, all together: an empty map
-    is one byte in a buffer and sixty in memory. At least segment_bytes, because a record of n
-    elements has n bytes or more, and what fits a buffer is not counted."""
+    """Maximum number of elements in all arrays and maps of a record together.
+
+    An empty map is one byte in a buffer and sixty in memory. The limit is at least segment_bytes: a
+    record of n elements has n bytes or more, and records that fit a buffer are not counted.
+    """
 
     record_keys_max: int = RECORD_KEYS_MAX
-    """Most keys that are neither text nor bytes which the maps and sets of a record of more than
-    33,024 bytes may have, all together; up to 64 in one do not count. Python hashes them without a
-    salt, so a peer can choose them such that n keys take n*n/2 comparisons: 0.2 s for as many as
-    these. Where all peers are trusted it may be as high as record_elements_max."""
+    """Maximum number of keys, in all maps and sets of a record, that are neither text nor bytes.
+
+    The limit applies to records of more than 33,024 bytes; up to 64 keys in one map or set do not
+    count. Python hashes such keys without a salt, so a peer can choose n keys that take n*n/2
+    comparisons: 0.2 s at this limit. If all peers are trusted, it may be as high as
+    record_elements_max.
+    """
 
     record_spill_bytes: int = 5 * MIB
-    """Bytes of a record that spans buffers from which on a reader puts it together on disk.
-    Flink: the threshold of SpillingAdaptiveSpanningRecordDeserializer (5 MiB)."""
+    """Size from which a reader reassembles a record that spans buffers on disk.
+
+    Flink: the threshold of SpillingAdaptiveSpanningRecordDeserializer (5 MiB).
+    """
 
     reassembly_memory_bytes: int = 64 * MIB
-    """What all records of a worker that are being put together may take in memory; one whose next
-    piece would exceed it goes to disk, however short it is. Else each channel could hold
-    record_spill_bytes, and a worker has thousands. All of large bytes or of an Arrow batch counts
-    from the first piece on, where there is room for all of it."""
+    """Maximum memory of all records under reassembly in a worker.
+
+    A record goes to disk, however short it is, if its next piece would exceed the limit. Otherwise
+    each of a worker's thousands of channels could hold record_spill_bytes. Large bytes objects and
+    Arrow batches count with their full size from the first piece on, if there is space for it.
+    """
 
     spill_directory: str = ""
-    """Where long records are put together; the system's temporary directory if empty. Nothing else
-    bounds what they take there: up to record_bytes_max for each channel of the worker. Flink:
-    io.tmp.dirs."""
+    """Directory for the reassembly of long records; empty for the system's temporary directory.
+
+    The only bound on their size there is record_bytes_max for each channel of the worker. Flink:
+    io.tmp.dirs.
+    """
 
     remembered_keys_bytes: int = REMEMBERED_KEYS_BYTES
-    """Memory of the keys whose channel the writer of a keyed exchange remembers; when it is full,
-    it begins anew. A longer key is hashed each time, as all are with 0."""
+    """Memory for the keys that the writer of a keyed exchange remembers with their channels.
+
+    When it is full, the writer starts again with none. A longer key is hashed each time; with 0,
+    all keys are.
+    """
 
     outbox_bytes_max: int = 512 * KIB
-    """Bytes handed to a connection's socket and not yet written by it. More gains nothing on
-    loopback and delays events, which queue behind it."""
+    """Maximum number of bytes passed to a connection's socket and not yet written by it.
+
+    More gains nothing on loopback, and delays events, which queue behind this data.
+    """
 
     receive_buffer_bytes: int = 256 * KIB
-    """Bytes that one socket read may return."""
+    """Maximum number of bytes per socket read."""
 
     turn_messages_max: int = 250
-    """Messages of one connection that are handled in one turn of the event loop; the rest waits for
-    the next turn, and the socket is not read meanwhile. A message takes some microseconds, so a
-    peer that sends tiny ones without end keeps the others waiting for about a millisecond; to pause
-    takes as long as two of them."""
+    """Maximum number of messages of one connection handled in one iteration of the event loop.
+
+    The rest waits for the next iteration, and the socket is not read meanwhile. A message takes
+    some microseconds. A peer that keeps sending tiny messages thus delays others by about a
+    millisecond. A pause takes as long as two messages.
+    """
 
     turn_bytes_max: int = 1 * MIB
-    """Bytes of one connection that are read in one turn of the event loop, to the end of the read
-    that reaches it; uvloop would go on for as long as a peer sends."""
+    """Maximum number of bytes of one connection read in one iteration of the event loop.
+
+    The read that reaches the limit is completed. uvloop alone would continue as long as a peer
+    sends.
+    """
 
     rendezvous_timeout_ms: float = 60_000.0
-    """How long the two ends of a channel wait for each other, whichever starts first: a consumer
-    for an address where nobody listens, then for a partition that is not registered there; a writer
-    that is blocked, or finishing, for a reader that never came. 0 waits for ever. A minute is
-    longer than two programs take to be started by hand, one after the other. Flink:
-    taskmanager.network.partition-request-timeout (10 s), of the second part."""
+    """Time for which the two ends of a channel wait for each other, in any order of start.
+
+    A consumer waits for a listener at the address, then for the partition to be registered there. A
+    writer that is blocked, or finishing, waits for a reader that never connected. 0 waits forever.
+    A minute is longer than it takes to start two programs by hand, one after the other. Flink:
+    taskmanager.network.partition-request-timeout (10 s), for the registration.
+    """
 
     rendezvous_notice_ms: float = 5_000.0
-    """After how long such a wait is told in the log, once: who waits for whom; 0 for never."""
+    """Time after which such a wait is logged, once, with both ends; 0 for never."""
 
     ended_partitions_remembered_max: int = 10_000
-    """Partitions that have ended and that a worker remembers, so that a reader that comes late gets
-    the reason at once. A long-lived worker must not grow with every job."""
+    """Maximum number of ended partitions that a worker remembers.
+
+    A late reader thus gets the reason at once. A long-lived worker must not grow with every job.
+    """
 
     ended_partitions_remembered_ms: float = 600_000.0
-    """Time for which a worker remembers an ended partition, and a directory of names the error of a
-    writer that failed before its reader had come. Longer than the time between the starts of two
-    programs, and shorter than that until a name is used for something else."""
+    """Time for which a worker remembers an ended partition.
+
+    A directory of names keeps the error of a writer that failed before its reader connected for the
+    same time. It is longer than the time between the starts of two programs, and shorter than the
+    time until a name is reused.
+    """
 
     connect_timeout_ms: float = 10_000.0
-    """Time for one connect and handshake. Flink:
-    taskmanager.network.netty.client.connectTimeoutSec."""
+    """Time for one connect and handshake.
+
+    Flink: taskmanager.network.netty.client.connectTimeoutSec.
+    """
 
     connect_backoff_ms: float = 100.0
-    """Longest wait before the second try to connect, doubled for each one after it; at random it is
-    up to half shorter. Tries end with rendezvous_timeout_ms.
-    Flink: taskmanager.network.request-backoff.initial (100)."""
+    """Maximum wait before the second attempt to connect; it doubles for each further attempt.
+
+    A random part of up to half is subtracted. Attempts end with rendezvous_timeout_ms. Flink:
+    taskmanager.network.request-backoff.initial (100).
+    """
 
     connect_backoff_max_ms: float = 2_000.0
-    """The longest wait between two tries: so much later than the producer a consumer may begin, for
-    a few packets a second. Flink: taskmanager.network.request-backoff.max (10000)."""
+    """Maximum wait between two attempts to connect.
+
+    A consumer may start this much later than its producer, and polling costs only a few packets a
+    second. Flink: taskmanager.network.request-backoff.max (10000).
+    """
 
     heartbeat_interval_ms: float = 10_000.0
-    """A connection that has nothing to send says so this often, ahead of any data. Flink:
-    heartbeat.interval (10 s)."""
+    """Interval of heartbeats on a connection without other data.
+
+    They are sent ahead of any data. Flink: heartbeat.interval (10 s).
+    """
 
     heartbeat_timeout_ms: float = 60_000.0
-    """A peer that has sent nothing, or taken nothing of what it was sent, for this long is given up
-    and its connection lost. Longer than any user function may block the peer's event loop. 0 never
-    gives up a peer that is there and silent, and no writer gives up a consumer that has not come:
-    another component finds the processes that hang. So it is among the workers of a cluster,
-    whatever stands here. Flink: heartbeat.timeout (50 s)."""
+    """Time without progress after which a peer is given up and its connection lost.
+
+    The peer has sent nothing, or has taken none of the data for it. The time is longer than any
+    user function may block the peer's event loop. With 0, a silent peer is never given up, and a
+    writer never gives up a consumer that has not connected; another component must find hanging
+    processes. The workers of a cluster always use 0. Flink: heartbeat.timeout (50 s).
+    """
 
     unreachable_timeout_ms: float = 30_000.0
-    """A peer whose machine has acknowledged nothing for this long, though something is due, is
-    given up: it is gone, or the network is cut. That is looked at once per heartbeat_interval_ms. A
-    process that is held up, or stopped, does not keep its machine from acknowledging. 0: only
-    when TCP gives up, after some 15 minutes. Linux alone tells."""
+    """Time without TCP acknowledgements after which a peer is given up, while data is due.
+
+    Its machine is gone, or the network is cut. This is checked once per heartbeat_interval_ms. A
+    blocked or stopped process does not keep its machine from acknowledging. With 0, a peer is given
+    up only when TCP gives up, after about 15 minutes. Works only on Linux.
+    """
 
     close_timeout_ms: float = 2_000.0
-    """Time for the peers of a closing worker to take what it has already written, and for a peer
-    that broke the protocol to hear why, before it is cut off."""
+    """Time for the peers of a closing worker to take the data already written.
+
+    A peer that violated the protocol has the same time to read the reason before it is
+    disconnected.
+    """
 
     debloat: BufferDebloatConfig = field(default_factory=BufferDebloatConfig)
 
@@ -495,7 +624,7 @@ class NetworkConfig:
             f"heartbeat_timeout_ms is {self.heartbeat_timeout_ms}: choose 0 (never give up) or at "
             f"least twice heartbeat_interval_ms ({self.heartbeat_interval_ms})",
         )
-        # Those of one minute may come in the next, together with its own.
+        # The heartbeats of one minute may arrive in the next, together with its own.
         heartbeats = math.ceil(2 * 60_000 / self.heartbeat_interval_ms)
         require(
             self.wire.heartbeats_per_minute_max >= heartbeats,
@@ -518,15 +647,17 @@ class NetworkConfig:
 
     @property
     def large_record_extra_buffers(self) -> int:
-        """How many buffers more a partition or a gate may use while records are large. None without
-        credit: there a gate cannot say that it has more."""
+        """Number of additional buffers for a partition or a gate while records are large.
+
+        It is 0 without credit, because a gate then cannot announce additional buffers.
+        """
         if self.flow_control == "off":
             return 0
         return max(0, self.large_record_buffers_max - self.buffers_per_subpartition_max)
 
     @property
     def segments(self) -> int:
-        """How many whole network buffers the network memory holds."""
+        """Number of whole network buffers in the network memory."""
         return self.network_memory_bytes // self.segment_bytes
 
 

@@ -1,4 +1,4 @@
-"""Restart strategies: whether, and how soon, a job that failed is run again."""
+"""Restart strategies: whether and how soon a failed job is restarted."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ ATTEMPTS_UNLIMITED = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class NoRestart:
-    """The job fails with its first failure: the default of jobs without checkpoints."""
+    """No restart: the job fails at its first failure; the default without checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedDelayRestart:
-    """So many restarts, each after the same delay. Flink: restart-strategy.fixed-delay."""
+    """A limited number of restarts, with a fixed delay. Flink: restart-strategy.fixed-delay."""
 
     attempts: int = 1
-    """Restarts before a failure is the job's."""
+    """Maximum number of restarts before the job fails."""
 
     delay_ms: float = 1_000.0
-    """Pause before each."""
+    """Delay before each restart."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -43,16 +43,16 @@ class FixedDelayRestart:
 
 @dataclass(frozen=True, slots=True)
 class FailureRateRestart:
-    """Restarts as long as failures are rare enough. Flink: restart-strategy.failure-rate."""
+    """Restarts while failures are rare enough. Flink: restart-strategy.failure-rate."""
 
     failures_max: int = 1
-    """Failures in one interval that are still followed by a restart."""
+    """Maximum number of failures in one interval that lead to a restart."""
 
     interval_ms: float = 60_000.0
-    """Over which failures are counted."""
+    """Interval in which failures are counted."""
 
     delay_ms: float = 1_000.0
-    """Pause before each restart."""
+    """Delay before each restart."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -63,23 +63,26 @@ class FailureRateRestart:
 
 @dataclass(frozen=True, slots=True)
 class ExponentialDelayRestart:
-    """Restarts with growing delays, which a job that runs well for some time has behind it: the
-    default of jobs with checkpoints. Flink: restart-strategy.exponential-delay."""
+    """Restarts with growing delays; the default with checkpoints.
+
+    The delay starts again after a job has run well for some time. Flink:
+    restart-strategy.exponential-delay.
+    """
 
     initial_delay_ms: float = 1_000.0
-    """Pause before the first restart."""
+    """Delay before the first restart."""
 
     max_delay_ms: float = 60_000.0
-    """Longest pause."""
+    """Maximum delay."""
 
     multiplier: float = 1.5
-    """By which each pause is longer than the one before."""
+    """Factor between a delay and the next."""
 
     reset_after_ms: float = 3_600_000.0
-    """How long the job must have run for its next failure to count as its first."""
+    """Running time after which the next failure counts as the first."""
 
     attempts: int = ATTEMPTS_UNLIMITED
-    """Restarts before a failure is the job's, counted anew after each such time."""
+    """Maximum number of restarts before the job fails; counted anew after each reset."""
 
     def __post_init__(self) -> None:
         check_fields(self)

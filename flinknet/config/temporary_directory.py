@@ -1,4 +1,4 @@
-"""Where temporary files are, if there is such a place: a container may have none."""
+"""The directory for temporary files; a container may have none."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from flinknet.errors import ConfigurationError
 __all__ = ["make_socket_directory", "temporary_directory"]
 
 _SOCKET_PATH_BYTES_MAX = 103
-"""Longest path of a Unix socket on macOS; Linux takes four bytes more."""
+"""Maximum length of a Unix socket's path on macOS; Linux allows four bytes more."""
 
 _SHORT_DIRECTORIES = ("/tmp", "/var/tmp", "/dev/shm")
-"""Places for a socket if TMPDIR is too long, as job schedulers and test runners set it."""
+"""Directories for a socket if TMPDIR is too long, as set by job schedulers and test runners."""
 
 
 def temporary_directory() -> str:
-    """Return the system's directory for temporary files; ConfigurationError if none can be
-    written."""
+    """Return the system's directory for temporary files.
+
+    Raises ConfigurationError if none is writable.
+    """
     try:
         return tempfile.gettempdir()
     except FileNotFoundError as error:
@@ -32,16 +34,16 @@ def temporary_directory() -> str:
 
 
 def make_socket_directory(prefix: str, name: str) -> LockedDirectory:
-    """Make a directory that only this user may enter, for a Unix socket called ``name`` in it.
+    """Create a directory that only this user may enter, for a Unix socket called ``name``.
 
-    It is in the directory for temporary files, or in a shorter one if the socket's path would be
-    longer than the system allows. What processes that are gone have left there is removed. Raises
-    ConfigurationError if there is none.
+    It is below the directory for temporary files, or below a shorter one if the socket's path would
+    exceed the system's limit. Leftovers of ended processes are removed. Raises ConfigurationError
+    if no directory is suitable.
     """
     chosen = temporary_directory()
     places = [chosen, os.environ.get("XDG_RUNTIME_DIR", ""), *_SHORT_DIRECTORIES]
     for place in filter(None, places):
-        with suppress(OSError):  # it is not there, or this user may not write it
+        with suppress(OSError):  # it is missing or not writable
             remove_leftovers(prefix, Path(place))
             directory = LockedDirectory(prefix, Path(place))
             if len(os.fsencode(directory.path / name)) <= _SOCKET_PATH_BYTES_MAX:

@@ -1,4 +1,4 @@
-"""TLS of a cluster: the files that say which process this is, and whom it believes."""
+"""TLS of a cluster: the certificate of a process, and the authorities that it trusts."""
 
 from __future__ import annotations
 
@@ -17,43 +17,53 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 class TlsConfig:
     """TLS 1.3 for every connection of a cluster, with a certificate on both sides.
 
-    It is on if ``certificate``, ``private_key`` and ``authority`` name files; ``flinknet certs``
-    makes them.
+    TLS is on if ``certificate``, ``private_key`` and ``authority`` name files; ``flinknet certs``
+    creates them.
     """
 
     certificate: str = ""
-    """PEM file with this process's certificate, and behind it those between it and the authority.
-    The certificate of a worker has the worker's id among its DNS names; ``*`` in such a name stands
-    for any letters: "worker-*" has the workers of a launched cluster, worker-0.1, which takes the
-    place of worker-0, among them. Flink: security.ssl.internal.keystore."""
+    """PEM file with this process's certificate, followed by intermediate certificates.
+
+    The certificate of a worker has the worker's id among its DNS names. ``*`` in such a name stands
+    for any characters. "worker-*" includes all workers of a launched cluster, also worker-0.1,
+    which replaces worker-0. Flink: security.ssl.internal.keystore.
+    """
 
     private_key: str = ""
-    """PEM file with the key of the certificate, without a password. Its owner alone may read it
-    (mode 0600)."""
+    """PEM file with the key of the certificate, without a password.
+
+    Only its owner may read it (mode 0600).
+    """
 
     authority: str = ""
-    """PEM file with the certificates of the authorities that this process believes. Choose an
-    authority of the cluster's own: each certificate of it lets a process join. Flink:
-    security.ssl.internal.truststore."""
+    """PEM file with the certificates of the authorities that this process trusts.
+
+    Choose an authority for the cluster alone, because each of its certificates lets a process join.
+    Flink: security.ssl.internal.truststore.
+    """
 
     pinned: str = ""
-    """SHA-256 fingerprints of the certificates that are accepted, in hexadecimal digits with commas
-    between them; empty for every certificate of the authority. Flink:
-    security.ssl.internal.cert.fingerprint."""
+    """SHA-256 fingerprints of the accepted certificates; empty for all of the authority's.
+
+    They are hexadecimal digits, separated by commas. Flink: security.ssl.internal.cert.fingerprint.
+    """
 
     coordinator_name: str = ""
-    """Name that the coordinator's certificate must have; the host of the coordinator's address if
-    it is empty."""
+    """Name required in the coordinator's certificate; empty for the host of its address."""
 
     http_clients: Literal["certificate", "token"] = "certificate"
-    """What a client of REST, page and metrics shows beside its token: "certificate" wants one of
-    the authority's, as workers have; "token" wants none, for browsers. Flink:
-    security.ssl.rest.authentication-enabled."""
+    """Authentication of clients of REST, page and metrics, in addition to their token.
+
+    "certificate" requires a certificate of the authority, as for workers. "token" requires none,
+    for browsers. Flink: security.ssl.rest.authentication-enabled.
+    """
 
     reload_interval_ms: float = 10_000.0
-    """Time after which the files are looked at again. Connections that are made later use what has
-    changed, those that stand are kept. A renewed certificate is in use long before the old one
-    expires."""
+    """Interval between checks of the files for changes.
+
+    New connections use changed files; existing connections are kept. A renewed certificate is thus
+    in use long before the old one expires.
+    """
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -82,6 +92,6 @@ class TlsConfig:
 
     @property
     def fingerprints(self) -> frozenset[str]:
-        """The certificates that are pinned, in lower case and without colons."""
+        """The pinned fingerprints, in lower case and without colons."""
         written = self.pinned.lower().replace(":", "")
         return frozenset(filter(None, (one.strip() for one in written.split(","))))

@@ -1,5 +1,6 @@
-"""Spark beside flinknet: it prepares a workload, reads back what came out, and checks the answer.
+"""A demo with Spark, which prepares a workload, reads the results back, and checks them.
 
-Only ``session``, ``workload``, ``verification`` and ``analysis`` import pyspark. What runs inside
-the workers (``flights_job``, ``measurement``, ``histogram``) does not, so no worker loads Spark.
+Only ``spark_session``, ``workload``, ``verification`` and ``analysis`` import pyspark. Modules that
+run inside the workers (``flights_job``, ``flight_totals``, ``measurement``) do not, so no worker
+loads Spark.
 """

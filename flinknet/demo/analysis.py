@@ -1,11 +1,12 @@
-"""Spark turns what a run's sinks wrote into figures: throughput, latency and load per channel.
+"""Figures of a run, computed by Spark: throughput, latency and load per channel.
 
-A channel leads from one source subtask to one keyed subtask. That is the level at which the
-exchange gives credit, and the only one that shows both the skew (between keyed subtasks) and what a
-socket costs (a channel within one worker is local, the others cross a connection).
+A channel leads from one source subtask to one keyed subtask. The exchange grants credit at this
+level. It is also the only level that shows both the skew between keyed subtasks and the cost of a
+socket: a channel within one worker is local, the others cross a connection.
 
-Percentiles are taken from merged histograms: p is the smallest bucket limit below which at least p
-of the records lie, so it is never too small, and at most 0.4 % too large. The maximum is exact.
+Percentiles are computed from merged histograms. A percentile p is the smallest bucket limit below
+which at least p of the records lie. It is therefore never too small, and at most 0.4 % too large.
+The maximum is exact.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LATENCY_SCHEMA = "subtask int, source int, upper_ns bigint, records bigint"
 ARRIVAL_SCHEMA = "subtask int, begin_ns bigint, end_ns bigint, records bigint"
 
 _PERMILLE = {"p50_us": 500, "p99_us": 990, "p999_us": 999}
-"""Whole numbers, so that a rank is never rounded."""
+"""Percentiles in permille; as integers, so that a rank is never rounded."""
 _NS_PER_US = 1_000
 _NS_PER_S = 1_000_000_000
 
@@ -40,7 +41,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class ChannelFigures:
-    """One channel, ``source`` subtask -> keyed ``subtask``; local if both are in one worker."""
+    """One channel from ``source`` to keyed ``subtask``; local if both are in one worker."""
 
     source: int
     subtask: int
@@ -52,7 +53,7 @@ class ChannelFigures:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskFigures:
-    """One keyed subtask, all its channels together."""
+    """One keyed subtask, with all its channels."""
 
     subtask: int
     worker: str
@@ -63,7 +64,7 @@ class SubtaskFigures:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What the cluster knows of a run and its files do not say."""
+    """Facts about a run that only the cluster knows, not the files of the run."""
 
     source_workers: tuple[str, ...]
     keyed_workers: tuple[str, ...]
@@ -72,10 +73,10 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """One run.
+    """The figures of one run.
 
     ``throughput`` holds per keyed subtask and interval (seconds since the first record, seconds,
-    records); ``distribution`` holds per bucket (latency in microseconds, records).
+    records). ``distribution`` holds per bucket (latency in microseconds, records).
     """
 
     records: int
@@ -127,7 +128,7 @@ class _Merged:
 
 
 def _latencies(latency: DataFrame, keys: list[str]) -> dict[tuple[int, ...], _Merged]:
-    """Merge the histograms that agree in ``keys`` and take their percentiles."""
+    """Merge the histograms with equal ``keys``, and compute their percentiles."""
     from pyspark.sql import Window, functions
 
     group = Window.partitionBy(*keys) if keys else Window.partitionBy(functions.lit(0))

@@ -1,9 +1,9 @@
 """The demo from end to end: Spark prepares, workers exchange, Spark evaluates and verifies.
 
-Runs of one job on one cluster, whose workers are children of this process, or are in tasks of the
-same Spark session. The saturation run goes as fast as it can and measures throughput, and so does
-one in columns. The open-loop run sends by a schedule, at a share of the first one's throughput, and
-measures latency. Spark's JVM is idle while they run.
+All runs execute one job on one cluster. Its workers are children of this process, or tasks of the
+same Spark session. The saturation run and the run in columns go at full speed and measure
+throughput. The open-loop run sends on a schedule, at a share of the saturation run's throughput,
+and measures latency. Spark's JVM is idle during the runs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SOURCE_VERTEX, KEYED_VERTEX = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """What the runs leave beside their files."""
+    """Results of the runs, apart from their files."""
 
     saturation: RunFigures
     columns: RunFigures
@@ -64,10 +64,10 @@ class _Exchange:
 def run_demo(
     parameters: DemoParameters, config: FlinknetConfig, progress: DemoProgress
 ) -> DemoResult:
-    """Run the demo and return what it found out; whether it was verified is for the caller to see.
+    """Run the demo and return its result; the caller must check whether it was verified.
 
     Raises ConfigurationError before anything starts if Java, the extra or a usable output directory
-    is missing, and JobError if a run fails. Afterwards no process is left.
+    is missing, and JobError if a run fails. No process is left afterwards.
     """
     require_extra()
     find_java()
@@ -109,7 +109,10 @@ def _is_on_spark(cluster: ClusterConfig) -> bool:
 
 
 def _master(config: FlinknetConfig) -> str:
-    """Return the session's master. Executors that have workers have slots for evaluations, too."""
+    """Return the master of the Spark session.
+
+    Executors that run workers need additional slots for evaluations.
+    """
     if not _is_on_spark(config.cluster):
         return "local[2]"
     master = config.spark.master or f"local-cluster[{config.cluster.workers},2,1024]"

@@ -1,4 +1,4 @@
-"""The result as one picture: throughput over time, latency distribution, load per channel."""
+"""The result as one figure: throughput over time, latency distribution, load per channel."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ BINS_PER_DECADE = 24
 """Resolution of the latency panel."""
 
 LABELLED_SUBTASKS_MAX = 8
-"""With more keyed subtasks there is no room for their names."""
+"""Maximum number of keyed subtasks with labels; more have no space for them."""
 
 INTERVAL_S = INTERVAL_NS / 1e9
 WIDTH_INCHES, HEIGHT_INCHES, DOTS_PER_INCH = 13.0, 8.6, 130
 
 INK, MUTED, GRID = "#1f2933", "#6b7785", "#e4e8ec"
 TEXT_GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
-"""Behind what is written where a line may run."""
+"""Background of text that a line may cross."""
 SATURATION_COLOUR, OPEN_LOOP_COLOUR = "#c8cfd6", "#2a6f97"
 
 STYLE: dict[Any, Any] = {
@@ -90,7 +90,8 @@ def _subtask_colours(count: int) -> list[Any]:
 
 
 def _pale(colour: Any) -> Any:
-    return 0.62 + 0.38 * np.asarray(colour)  # mixed with white; alpha would let the grid through
+    # mixed with white, because with alpha the grid would show through
+    return 0.62 + 0.38 * np.asarray(colour)
 
 
 def _subtitle(axes: Axes, text: str) -> None:
@@ -108,11 +109,13 @@ def _subtitle(axes: Axes, text: str) -> None:
 def _rates(run: Run) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return interval edges in seconds, and records/s per keyed subtask and interval.
 
-    The first and the last interval are shorter than the others; their rates are of what there was.
+    The first and the last interval are shorter than the others; their rates refer to their actual
+    lengths.
     """
     figures = run.figures
     first = min(since + lasted for points in figures.throughput for since, lasted, _ in points[:1])
-    offset = first % INTERVAL_S  # where the clock's intervals lie relative to the run's begin
+    # position of the clock's intervals relative to the start of the run
+    offset = first % INTERVAL_S
     count = int(np.ceil((figures.seconds - offset) / INTERVAL_S - 1e-6)) + 1
     edges = np.clip(offset + INTERVAL_S * np.arange(-1, count), 0.0, figures.seconds)
     rates = np.zeros((len(figures.throughput), count))
@@ -241,7 +244,8 @@ def _draw_load(axes: Axes, result: DemoResult) -> None:
         local[channel.source, channel.subtask] = channel.local
     colours = _subtask_colours(subtasks)
     positions, below = np.arange(subtasks), np.zeros(subtasks)
-    label_records_min = 0.05 * load.sum(axis=0).max()  # in less, the text is taller than its block
+    # in a smaller block, the text would be taller than the block
+    label_records_min = 0.05 * load.sum(axis=0).max()
     for source in range(sources):
         shown = [_pale(colour) if local[source, k] else colour for k, colour in enumerate(colours)]
         axes.bar(

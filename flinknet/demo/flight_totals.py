@@ -1,9 +1,9 @@
-"""The demo's keyed operators: the flights of every (origin, dest) added up, and how late each came.
+"""The demo's keyed operators: totals of the flights of each (origin, dest), and latencies.
 
-Two forms of one operator. ``FlightTotals`` takes records that are tuples, ``ColumnTotals`` Arrow
-record batches, of which no row becomes a Python object. Both take what came in one network buffer
-at once, count a record as taken when it has been added up, keep the same sums as state, and say the
-same rows at the end of their input, as ``(tag, *row)``.
+The operator has two forms. ``FlightTotals`` takes tuples as records. ``ColumnTotals`` takes Arrow
+record batches, and makes no Python objects of their rows. Both process the contents of one network
+buffer at once, count a record as taken when it has been added up, and keep the same sums as state.
+At the end of their input they emit the same rows, as ``(tag, *row)``.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ __all__ = [
 ]
 
 AGGREGATES, LATENCY, ARRIVALS = "aggregates", "latency", "arrivals"
-"""Tags of the rows on their way to the sinks, and directories of a run's results."""
+"""Tags of rows for the sinks, and the directories of a run's results."""
 
 INTENDED = "intended_ns"
-"""The column of a record batch that says when its rows were to be sent."""
+"""Column of a record batch with the intended send times of its rows."""
 
 TOTALS = ListStateDescriptor("totals")
-"""(origin, dest, and the five sums) of each pair."""
+"""State: (origin, dest, and the five sums) of each pair."""
 
 PAIR = ("origin", "dest")
 
@@ -57,15 +57,18 @@ SUMS = {
     "delays": ("arr_delay", "count"),
     "id_sum": ("id", "sum"),
 }
-"""Each sum: of which column, and how."""
+"""For each sum, its column and aggregation."""
 
 PARTS_MAX = 64
-"""Sums of batches that are kept side by side; each has a row for each pair of a subtask."""
+"""Maximum number of partial sums kept; each has one row per pair of a subtask."""
 
 
 class Totals(CheckpointedFunction, MapBatchFunction):
-    """The sums as state, as rows of which a subtask takes those of its own pairs. What was measured
-    is not state, so that after a failure it is of the last attempt."""
+    """Base of the operators: the sums as state, as rows.
+
+    After a restore, a subtask takes the rows of its own pairs. Measurements are not state; after a
+    failure they cover only the last attempt.
+    """
 
     def __init__(self, sources: int) -> None:
         self._sources = sources
@@ -87,8 +90,8 @@ class Totals(CheckpointedFunction, MapBatchFunction):
         self._came_through = runtime_context.process_context
 
     def measure(self, intended_ns: Sequence[int] | Integers) -> None:
-        """Count the records of a batch as taken now; of each, when it was to be sent."""
-        # With one input, the index of the channel is that of the source subtask.
+        """Count the records of a batch as taken now; ``intended_ns`` are their send times."""
+        # With one input, the channel's index equals the source subtask's.
         self.measurement.add(machine.monotonic_ns(), self._came_through.channel, intended_ns)
 
     def finish(self) -> Iterable[tuple[Any, ...]]:
@@ -101,11 +104,11 @@ class Totals(CheckpointedFunction, MapBatchFunction):
 
     @abstractmethod
     def rows(self) -> Iterable[tuple[Any, ...]]:
-        """Return (origin, dest, and the five sums) of each pair that has come."""
+        """Return (origin, dest, and the five sums) of each pair so far."""
 
     @abstractmethod
     def restore(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Begin with these rows."""
+        """Start from these rows."""
 
 
 class FlightTotals(Totals):
@@ -174,7 +177,7 @@ class ColumnTotals(Totals):
 
 
 def _summed(rows: pa.Table, sums: dict[str, tuple[str, str]]) -> pa.Table:
-    """Return the sums of each pair. The sum of no delays is 0, as in SQL it is not."""
+    """Return the sums of each pair; the sum of no delays is 0, unlike in SQL."""
     import pyarrow
     from pyarrow import compute
 

@@ -1,4 +1,4 @@
-"""The demo's job: flights keyed by (origin, dest), counted and summed, with every latency measured.
+"""The demo's job: flights keyed by (origin, dest), counted and summed, with measured latencies.
 
 ::
 
@@ -9,13 +9,13 @@
         |- latency/     one row per channel and latency bucket
         |- arrivals/    one row per 100 ms
 
-A record is a tuple ``(id, origin, dest, distance, arr_delay, intended_ns)`` of about 30 bytes;
-``arr_delay`` is None for a flight that never arrived, ``intended_ns`` is on the monotonic clock of
-the host. In the saturation run a record is intended for the moment at which its source has read it,
-in the open-loop run for the moment that the schedule gives it, however late it is sent.
+A record is a tuple ``(id, origin, dest, distance, arr_delay, intended_ns)`` of about 30 bytes.
+``arr_delay`` is None for a flight that never arrived. ``intended_ns`` is on the monotonic clock of
+the host. Its value in the saturation run is the time at which the source read the record. The
+open-loop run uses the scheduled time, even if the record is sent late.
 
-In columns a record is an Arrow record batch of such rows; it is cut by the pairs of its rows
-(``ColumnTotals``).
+In columns, a record is an Arrow record batch of such rows. The exchange splits it by the pairs of
+its rows (``ColumnTotals``).
 """
 
 from __future__ import annotations
@@ -53,10 +53,13 @@ if TYPE_CHECKING:
 __all__ = ["FlightsJob", "ReadTimeColumns", "ReadTimeSource"]
 
 CHECKPOINTS = "checkpoints"
-"""Beside the results of a run."""
+"""Directory of checkpoints, beside the results of a run."""
 
 RESTARTS_MAX = 3
-"""More than a worker that is killed takes, and an end for what fails each time."""
+"""Maximum number of restarts.
+
+It is more than a killed worker needs, and it ends a job that fails each time.
+"""
 
 FIELDS = ("id", "origin", "dest", "distance", "arr_delay")
 """Columns of the workload that a source reads."""
@@ -81,21 +84,21 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class FlightsJob:
-    """One run of the job; ``records_per_s`` is the schedule's rate, None is as fast as it goes."""
+    """One run of the job; ``records_per_s`` is the scheduled rate, None means full speed."""
 
     files: tuple[str, ...]
     """One file per source."""
     parallelism: int
-    """Keyed subtasks."""
+    """Number of keyed subtasks."""
     results: Path
     records_per_s: float | None = None
     checkpoint_interval_ms: float = 1_000.0
     in_columns: bool = False
-    """Whether its records are Arrow record batches; without a schedule."""
+    """Whether records are Arrow record batches; only without a schedule."""
 
     @property
     def checkpoints(self) -> Path:
-        """Where its checkpoints are kept."""
+        """The directory of its checkpoints."""
         return self.results / CHECKPOINTS
 
     def graph(self) -> JobGraph:
@@ -135,9 +138,10 @@ class FlightsJob:
 
 
 class ReadTimeSource(Source):
-    """Another source, each record with the time at which it was read as its intended send time.
+    """Another source, with the time of reading as each record's intended send time.
 
-    After a failure that is another time, and the rest of a record the same."""
+    After a failure this time differs, but the rest of a record is the same.
+    """
 
     replayable = True
 
@@ -149,7 +153,7 @@ class ReadTimeSource(Source):
 
 
 class ReadTimeColumns(ReadTimeSource):
-    """The same for record batches: that time is a column."""
+    """A ReadTimeSource for record batches, with the time as a column."""
 
     def batches(self, context: RuntimeContext) -> Iterator[list[pa.RecordBatch]]:
         import numpy as np
@@ -163,7 +167,7 @@ class ReadTimeColumns(ReadTimeSource):
 
 @dataclass(frozen=True, slots=True)
 class HasTag:
-    """Filter: the rows of one tag."""
+    """A filter for the rows of one tag."""
 
     tag: str
 
@@ -172,5 +176,5 @@ class HasTag:
 
 
 def without_tag(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Map: the row that the sink writes."""
+    """Return the row without its tag, for the sink."""
     return row[1:]

@@ -1,4 +1,4 @@
-"""A worker that is killed on the way, and what its job goes on from."""
+"""Killing of a worker during a run, and the checkpoint from which the job resumes."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ __all__ = ["CHECKPOINT_INTERVAL_MS", "RUN_S", "Kill", "WorkerKiller", "last_of_f
 CHECKPOINT_INTERVAL_MS = 200.0
 
 RUN_S = 4.0
-"""How long the run takes by its schedule, at least: so that there is a way on which to kill."""
+"""Minimum duration of the run by its schedule, so that there is time for a kill."""
 
 DELAY_S_MAX = 1.0
-"""Longest time from the first complete checkpoint to the kill; it is drawn."""
+"""Maximum time from the first complete checkpoint to the kill; the time is random."""
 
 KEYED_VERTEX = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """What was done to a run, and how it went on."""
+    """The kill of a worker in a run, and the checkpoint of the next attempt."""
 
     worker: str
     pid: int
     restored_from: str
-    """The checkpoint of which the next attempt is the continuation."""
+    """The checkpoint from which the next attempt resumed."""
     attempts: int
 
 
 class WorkerKiller:
-    """Kills a worker of one job after its first checkpoint; ``see`` hears of the job's progress."""
+    """Kills a worker of one job after its first checkpoint; ``see`` receives the job's progress."""
 
     def __init__(
         self, cluster: Cluster, config: ClusterConfig, job: FlightsJob, progress: DemoProgress
@@ -56,11 +56,11 @@ class WorkerKiller:
         self._seen: asyncio.Queue[JobProgress] = asyncio.Queue()
 
     def see(self, job_progress: JobProgress) -> None:
-        """The job's client tells how it stands."""
+        """Record the job's progress, as reported by its client."""
         self._seen.put_nowait(job_progress)
 
     async def kill(self) -> Kill:
-        """Kill a worker, and return when the job goes on. To be cancelled if the job ends."""
+        """Kill a worker, and return when the job resumes; to be cancelled if the job ends."""
         seen = await self._seen.get()
         config = CheckpointingConfig()
         storage = FileStorage(self._job.checkpoints, config)
@@ -84,7 +84,7 @@ class WorkerKiller:
         return Kill(worker, pids[worker], str(restored_from), seen.attempt + 1)
 
     async def _workers(self) -> dict[str, int]:
-        """The process id of each worker, by name; all run on this machine."""
+        """Return the process id of each worker by name; all run on this machine."""
         async with CoordinatorClient(
             self._cluster.address, self._cluster.token, self._config, is_there=True
         ) as client:
@@ -93,7 +93,7 @@ class WorkerKiller:
 
 
 async def last_of_first_attempt(store: CheckpointStore) -> CheckpointDirectory:
-    """Return the last checkpoint of a job's attempt 0. JobFailedError if none is kept any more."""
+    """Return the last checkpoint of a job's attempt 0; JobFailedError if none is kept any more."""
     directories = [entry.directory for entry in await store.completed()]
     before = [directory for directory in directories if directory.attempt == 0]
     if not before:

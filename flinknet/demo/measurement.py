@@ -1,23 +1,21 @@
-"""What one keyed subtask measures: per record its arrival, its latency and its channel.
+"""Measurements of one keyed subtask: arrival, latency and channel of each record.
 
-Theory of operation
--------------------
-``add`` keeps what came together: the time, the source, the intended send time of each record. From
-``BATCH_RECORDS`` on, numpy turns that into counters, so memory is bounded by it and by the
-histograms, and small batches do not cost a pass each. The counters leave as plain rows, which Spark
-merges and evaluates:
+``add`` stores records that arrived together: the time, the source, and their intended send times.
+From ``BATCH_RECORDS`` on, numpy converts these to counters. Memory is therefore bounded by this
+number and by the histograms, and small batches do not cost a pass each. The counters are emitted as
+plain rows, which Spark merges and evaluates:
 
-- a latency row counts the records of one channel that were at most ``upper_ns`` late and later than
-  the bucket below; in a channel's last row ``upper_ns`` is exactly its largest latency;
-- an arrival row counts the records that the subtask took between ``begin_ns`` and ``end_ns``: whole
-  intervals on the monotonic clock, which all processes of a host share, except that the first
-  begins with the first record and the last ends with the last one.
+- A latency row counts the records of one channel that were at most ``upper_ns`` late, but later
+  than the bucket below. In a channel's last row, ``upper_ns`` is exactly its largest latency.
+- An arrival row counts the records that the subtask took between ``begin_ns`` and ``end_ns``. These
+  are whole intervals on the monotonic clock, which all processes of a host share. The first
+  interval begins with the first record, and the last one ends with the last record.
 
-The layout of the latency histogram is HdrHistogram's: values below ``2 ** (SUB_BUCKET_BITS + 1)``
+The latency histogram has the layout of HdrHistogram. Values below ``2 ** (SUB_BUCKET_BITS + 1)``
 have a bucket each, and every further power of two is split into ``2 ** SUB_BUCKET_BITS`` equal
-buckets. So a bucket is never wider than 0.4 % of its values, from nanoseconds to hours, in a few
+buckets. A bucket is thus never wider than 0.4 % of its values, from nanoseconds to hours, in a few
 thousand counters. That library's ``record_value`` takes 0.6 us, as much as the rest of the
-operator; numpy counts a batch at 10 ns a value, and plain buckets are rows that Spark can merge.
+operator. numpy counts a batch at 10 ns per value, and Spark can merge plain buckets as rows.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ INTERVAL_NS: Final = 100_000_000
 """Resolution of throughput over time."""
 
 BATCH_RECORDS: Final = 16_384
-"""Records between two numpy passes: 600 KB of Python's integers, and about 1 ms of counting."""
+"""Records between two numpy passes: 600 KB of Python integers, and about 1 ms of counting."""
 
 Integers = NDArray[np.int64]
 
@@ -53,7 +51,7 @@ Integers = NDArray[np.int64]
 SUB_BUCKET_BITS: Final = 8
 
 VALUE_BITS_MAX: Final = 44
-"""The last bucket ends at 2^44 ns, almost five hours; what is longer is counted there."""
+"""The last bucket ends at 2^44 ns, almost five hours; longer latencies count there, too."""
 
 BUCKETS: Final = (VALUE_BITS_MAX - SUB_BUCKET_BITS + 1) << SUB_BUCKET_BITS
 
@@ -61,9 +59,10 @@ _VALUE_MAX: Final = (1 << VALUE_BITS_MAX) - 1
 
 
 def bucket_index(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the bucket of each value; negative ones count as 0."""
+    """Return the bucket of each value; negative values count as 0."""
     clipped = np.clip(values, 0, _VALUE_MAX)
-    # frexp's exponent is the bit length: exact, because clipped values fit a float's mantissa.
+    # frexp's exponent is the bit length; it is exact, because clipped values fit a float's
+    # mantissa.
     bit_length = np.frexp(clipped.astype(np.float64))[1].astype(np.int64)
     shift = np.maximum(bit_length - SUB_BUCKET_BITS - 1, 0)
     return (shift << SUB_BUCKET_BITS) + (clipped >> shift)
@@ -78,7 +77,7 @@ def bucket_upper(index: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class LatencyRow(NamedTuple):
-    """Records of the channel ``source`` -> ``subtask`` in one latency bucket."""
+    """Records of the channel from ``source`` to ``subtask`` in one latency bucket."""
 
     subtask: int
     source: int
@@ -109,16 +108,17 @@ class Measurement:
         self._last_ns = 0
 
     def add(self, arrival_ns: int, source: int, intended_ns: Sequence[int] | Integers) -> None:
-        """Take records that have arrived together from a source; of each, when it was to be sent.
+        """Record a batch that arrived from one source, with the intended send time of each record.
 
-        Arrivals do not go back in time."""
+        Arrival times must not decrease.
+        """
         self._taken.append((arrival_ns, source, intended_ns))
         self._taken_records += len(intended_ns)
         if self._taken_records >= BATCH_RECORDS:
             self._count()
 
     def _count(self) -> None:
-        """Count what was taken, and forget it."""
+        """Convert the stored batches to counters."""
         if self._taken_records:
             arrivals, sources, intended = zip(*self._taken, strict=True)
             lengths = [len(some) for some in intended]
@@ -148,13 +148,13 @@ class Measurement:
             occupied = np.flatnonzero(histogram)
             uppers = np.minimum(bucket_upper(occupied), self._latency_max[source])
             if occupied.size:
-                uppers[-1] = self._latency_max[source]  # also where the last bucket is open-ended
+                uppers[-1] = self._latency_max[source]  # even if the last bucket is open-ended
             counts = histogram[occupied]
             for upper, records in zip(uppers.tolist(), counts.tolist(), strict=True):
                 yield LatencyRow(self._subtask, source, upper, records)
 
     def arrival_rows(self) -> Iterator[ArrivalRow]:
-        """Yield the intervals in which records came, in order of time."""
+        """Yield the intervals with arrivals, in order of time."""
         self._count()
         for interval in sorted(self._arrivals):
             begin = max(interval * INTERVAL_NS, self._first_ns or 0)

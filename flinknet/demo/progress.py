@@ -1,4 +1,4 @@
-"""What the demo is doing, while it does it: a live line on a terminal, plain lines elsewhere."""
+"""Progress of the demo: a live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from flinknet import machine
 __all__ = ["DemoProgress"]
 
 PLAIN_LINE_INTERVAL_S = 1.0
-"""Pause between two progress lines where they cannot be overwritten."""
+"""Interval between two progress lines if they cannot be overwritten."""
 
 
 class DemoProgress:
-    """Phases one after the other, each with its duration; ``phases`` keeps the seconds of each."""
+    """Consecutive phases; ``phases`` holds the duration of each in seconds."""
 
     def __init__(self, console: Console) -> None:
         self.phases: dict[str, float] = {}
@@ -28,7 +28,7 @@ class DemoProgress:
 
     @contextmanager
     def phase(self, name: str, detail: str = "") -> Iterator[None]:
-        """Show the phase until the block ends; then, if it ended well, how long it took."""
+        """Show the phase until the block ends, then its duration if the block succeeded."""
         self._phase = f"{name}, {detail}" if detail else name
         self._begun_s = self._shown_s = machine.monotonic()
         with ExitStack() as shown:
@@ -42,11 +42,11 @@ class DemoProgress:
         self.say(f"{self._phase}: {self.phases[name]:.1f} s")
 
     def say(self, text: str) -> None:
-        """Show a line that stays."""
+        """Print a permanent line."""
         self._console.print(text, highlight=False, soft_wrap=True)
 
     def records(self, taken: int, total: int) -> None:
-        """Show how far the current phase is."""
+        """Show the progress of the current phase."""
         now_s = machine.monotonic()
         if self._status is None and now_s - self._shown_s < PLAIN_LINE_INTERVAL_S:
             return

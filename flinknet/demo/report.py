@@ -1,4 +1,4 @@
-"""The result as a table for people and as a JSON file for programs."""
+"""The result as tables on a console and as a JSON file."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from flinknet.demo.workload import FLIGHTS
 __all__ = ["format_latency", "print_differences", "print_report", "write_json"]
 
 CHANNELS_SHOWN_MAX = 16
-"""With more channels the table shows keyed subtasks only; the JSON has every channel."""
+"""Maximum number of channels in the table; beyond it, the table has only keyed subtasks.
+
+The JSON file has every channel.
+"""
 
 _PERCENTILES = ("p50", "p99", "p99.9", "max")
 _RESULT = "[bold cyan]{}[/]"
 
 DIFFERENCES_SHOWN_MAX = 50
-"""Rows of the table of differences; the JSON has all."""
+"""Maximum number of rows in the table of differences; the JSON file has all."""
 
 
 def write_json(result: DemoResult, path: Path) -> None:
@@ -32,7 +35,7 @@ def write_json(result: DemoResult, path: Path) -> None:
 
 
 def print_report(result: DemoResult, console: Console) -> None:
-    """Print the runs, the load of every channel, and what was verified."""
+    """Print the runs, the load of every channel, and the verification."""
     parameters = result.parameters
     workload = parameters.workload
     first = "" if workload.limit == FLIGHTS else f"the first {workload.limit:,} of "
@@ -81,7 +84,7 @@ def print_report(result: DemoResult, console: Console) -> None:
 
 
 def print_differences(name: str, verification: Verification, console: Console) -> None:
-    """Print where flinknet's aggregates are not Spark's, both values side by side."""
+    """Print the differences between flinknet's and Spark's aggregates, side by side."""
     differences = verification.differences
     table = Table(
         title=f"Differences in the run: {name}",
@@ -107,7 +110,7 @@ def print_differences(name: str, verification: Verification, console: Console) -
 
 
 def format_latency(microseconds: float) -> str:
-    """Return three significant digits with a unit that suits them."""
+    """Format a latency with three significant digits and a suitable unit."""
     for limit, factor, unit in ((999.5, 1.0, "µs"), (999_500.0, 1e3, "ms")):
         if microseconds < limit:
             return f"{_three_digits(microseconds / factor)} {unit}"
@@ -131,7 +134,10 @@ def _latency_cells(latency: Latency) -> list[str]:
 
 
 def _runs_table(result: DemoResult) -> Table:
-    """One column per run. What a run is not made to measure is in brackets."""
+    """Return a table with one column per run.
+
+    Figures that a run is not meant to measure are in brackets.
+    """
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("", no_wrap=True)
     for heading in (

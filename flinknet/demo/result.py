@@ -1,4 +1,4 @@
-"""What one demo found out, as values: the table, the JSON and the figure are three views of it."""
+"""The result of a demo as values, shared by the tables, the JSON file and the figure."""
 
 from __future__ import annotations
 
@@ -34,18 +34,21 @@ OPEN_LOOP = "open-loop"
 KILLED = "killed"
 
 KEPT_UP_SHARE_MIN = 0.97
-"""A run that reaches less of its schedule's rate was overloaded; the rest are its last records."""
+"""Minimum share of the scheduled rate for a run to count as not overloaded.
+
+The remaining share allows for the last records of the run.
+"""
 
 WORKERS_MAX = 64
-"""Worker processes of one demo: it is one host."""
+"""Maximum number of worker processes of one demo, which runs on one host."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoParameters:
-    """What the user can choose; refused here, before anything starts, if it cannot work.
+    """The user's choices; invalid ones are rejected here, before anything starts.
 
-    ``sources`` defaults to one source subtask per slot; ``limit`` takes only the year's first
-    flights; ``kill`` adds a run in which a worker is killed.
+    ``sources`` defaults to one source subtask per slot. ``limit`` takes only the first flights of
+    the year. ``kill`` adds a run in which a worker is killed.
     """
 
     output: Path
@@ -89,7 +92,7 @@ class DemoParameters:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the job. ``offered_records_per_s`` is its schedule; None without one."""
+    """One run of the job; ``offered_records_per_s`` is its scheduled rate, or None."""
 
     name: str
     offered_records_per_s: float | None
@@ -98,7 +101,7 @@ class Run:
 
     @property
     def kept_up(self) -> bool:
-        """Whether the run was as fast as its schedule; without one it always is."""
+        """Whether the run kept its scheduled rate; always true without a schedule."""
         offered = self.offered_records_per_s
         return offered is None or self.figures.records_per_s >= KEPT_UP_SHARE_MIN * offered
 
@@ -113,7 +116,7 @@ class KilledRun:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """The runs, and how long each phase took; and the one with a worker killed, if asked for."""
+    """The runs, the duration of each phase, and the run with a killed worker, if requested."""
 
     parameters: DemoParameters
     machine: dict[str, Any]
@@ -162,7 +165,7 @@ class DemoResult:
 
 
 def machine_facts() -> dict[str, Any]:
-    """Say on what the figures were measured."""
+    """Return facts about the machine and the software that were measured."""
     return {
         "cpu": _cpu_model(),
         "cores": len(os.sched_getaffinity(0))

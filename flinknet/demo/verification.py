@@ -1,9 +1,9 @@
-"""Spark's answer against flinknet's: every aggregate of every (origin, dest) pair, exactly.
+"""Exact comparison of every aggregate of every (origin, dest) pair with Spark's.
 
-Everything compared is an integer. The mean arrival delay is compared as its sum and its count, so
-it is exact too; flights without an arrival delay (cancelled or diverted) count as records and not
-in the mean. The sum of the record ids tells the copies of a flight apart: one that is lost and
-another that arrives twice do not cancel out.
+All compared values are integers. The mean arrival delay is compared as its sum and its count, so it
+is exact, too. Flights without an arrival delay (cancelled or diverted) count as records but not in
+the mean. The sum of the record ids distinguishes the copies of a flight: a lost copy and another
+that arrives twice do not cancel out.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ AGGREGATE_SCHEMA = (
     "origin string, dest string, records bigint, distance bigint, "
     "delay_sum bigint, delays bigint, id_sum bigint"
 )
-"""What the job's sink writes: one row per pair, all integers."""
+"""Schema of the rows from the job's sink: one row per pair, all integers."""
 
 _COMPARED = ("results", "records", "distance", "delay_sum", "delays", "id_sum")
-"""``results`` counts the rows of a pair: a pair has one, in one subtask."""
+"""Compared values. ``results`` counts the rows of a pair: a pair has one, in one subtask."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One value of one pair that is not the same; None where a side does not have the pair."""
+    """One differing value of one pair; None on a side that lacks the pair."""
 
     origin: str
     dest: str
@@ -54,7 +54,7 @@ class Verification:
 
 
 def expected_aggregates(spark: SparkSession, workload: Workload) -> DataFrame:
-    """Return Spark's own answer, one row per pair, cached because every run is compared with it."""
+    """Return Spark's aggregates, one row per pair, cached for the comparison with every run."""
     from pyspark.sql import functions
 
     return (

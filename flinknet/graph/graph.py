@@ -72,7 +72,10 @@ class ChainedOperator:
 
 
 MAX_PARALLELISM = 1 << 15
-"""Most key groups, so most subtasks, of an operator (Flink's UPPER_BOUND_MAX_PARALLELISM)."""
+"""Maximum number of key groups, and thus of subtasks, of an operator.
+
+Flink's UPPER_BOUND_MAX_PARALLELISM.
+"""
 
 
 @dataclass(frozen=True, slots=True)
