@@ -302,6 +302,7 @@ def _is_flinks(key: str) -> bool:
         check_known(key, FLINK_OPTIONS)
     except ConfigurationError:
         return False
+    # A key in one of flinknet's own sections is a misspelt option of flinknet.
     return key.partition(".")[0] not in _sections()
 
 

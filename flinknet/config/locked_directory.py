@@ -31,6 +31,7 @@ class LockedDirectory:
         unnamed = Path(tempfile.mkdtemp(prefix=_UNNAMED + prefix, dir=base))
         self._lock = os.open(unnamed / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        # Processes ignore the directory until it has its name, which it gets under the lock.
         self.path = unnamed.rename(unnamed.with_name(unnamed.name.removeprefix(_UNNAMED)))
         self._is_closed = False
 
@@ -49,6 +50,7 @@ def remove_leftovers(prefix: str, base: Path) -> list[Path]:
         with suppress(OSError):
             lock = os.open(directory / _LOCK, os.O_RDWR)
             try:
+                # Fails with OSError while the owner lives.
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(directory, ignore_errors=True)
                 removed.append(directory)

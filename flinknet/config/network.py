@@ -304,8 +304,9 @@ class NetworkConfig:
     floating_buffers_per_gate: int = 8
     """Number of buffers that the channels of a gate share by backlog.
 
-    buffers_per_subpartition_max bounds the backlog. On a link with latency, more than half of it
-    therefore helps no channel. Flink: taskmanager.network.memory.floating-buffers-per-gate (8).
+    buffers_per_subpartition_max bounds the backlog. On a link with latency, more floating buffers
+    than half of this limit therefore help no channel. Flink:
+    taskmanager.network.memory.floating-buffers-per-gate (8).
     """
 
     buffers_per_subpartition_max: int = 10

@@ -117,6 +117,7 @@ class CollectedRecords(Iterator[Any]):
             else:
                 sender, record = self._visible.popleft()
                 sender.was_given_out = True
+                # Wake the reader threads once when there is room again, not for every record.
                 if len(self._visible) == READ_AHEAD_RECORDS - 1 or not self._visible:
                     self._changed.notify_all()
                 return record

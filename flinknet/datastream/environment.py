@@ -431,6 +431,7 @@ class StreamExecutionEnvironment(PyFlinkNames):
             collection = [_converted(convert, record) for record in collection]
         stream = self.from_source(CollectionSource(collection), type_info=type_info)
         (read,) = stream.inputs
+        # The records are converted already.
         read.transformation.converts = False
         return stream
 

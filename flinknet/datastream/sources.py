@@ -166,6 +166,7 @@ class RateLimitedSource(Source):
         self, batches: AsyncGenerator[Batch, None], context: RuntimeContext
     ) -> AsyncIterator[list[Any]]:
         interval_ns = NANOSECONDS / self._records_per_s
+        # Subtask k of p sends the records k, k + p, k + 2p and so on of the schedule.
         offset_ns = round(context.index * interval_ns)
         interval_ns *= context.parallelism
         start_ns: int | None = None

@@ -462,6 +462,7 @@ class DataStream(OperatorSettings):
             if len(self._inputs) == 1:
                 (upstream,) = self._inputs
                 operator = sink.transformation
+                # The same parallelism keeps the order of each subtask's records.
                 operator.parallelism = upstream.transformation.parallelism
                 operator.max_parallelism = upstream.transformation.max_parallelism
             records.follow(self._program.execute_async(job_execution_name or ""))

@@ -88,6 +88,7 @@ class Causes:
             if between is not None:
                 transits[between][blame] = by_task
                 continue
+            # A task that blocks its own event loop is not named as a slow operator as well.
             worker_id = self._holds_up_itself(blame.task)
             if worker_id is not None:
                 of_workers[Blamed.LOOP, worker_id].append(by_task)
@@ -213,6 +214,7 @@ class Causes:
                 said = self._say.silent(worker_id, tasks)
                 culprit = Culprit("", "", (), (worker_id,))
                 finding = self._finding(FindingKind.SILENT_WORKER, said, culprit, silent, tasks)
+                # No task on a silent worker makes progress.
                 yield finding._replace(severity=1.0)
                 continue
             loop, garbage = (Blamed.LOOP, worker_id), (Blamed.GARBAGE, worker_id)

@@ -104,12 +104,15 @@ class CheckpointTrouble:
         producers = set(map(self._topology.task_name, self._topology.producers(task)))
         worker = self._readings.tasks[task].worker_id if task in self._readings.tasks else ""
         for finding in self._causes:
+            # The task itself is the culprit.
             if name in {one.name for one in finding.culprit.tasks}:
                 return finding
         for finding in self._causes:
+            # The task waits for the culprit.
             if name in {one.task.name for one in finding.lost}:
                 return finding
         for finding in self._causes:
+            # The culprit is the task's worker, or one of its producers waits for the culprit.
             of_worker = not finding.culprit.tasks and worker in finding.culprit.worker_ids
             if of_worker or producers & {one.task.name for one in finding.lost}:
                 return finding

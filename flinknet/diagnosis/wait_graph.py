@@ -195,10 +195,12 @@ class WaitGraph:
         busy_s = max(0.0, scale * reading.busy_s - stood_still_s)
         passed_on_s = scale * reading.backpressured_s
         if not self.waits.get(task):
+            # Its own waits are too short to be examined.
             busy_s, passed_on_s = busy_s + passed_on_s, 0.0
         active_s = busy_s + passed_on_s
         waited_s = wait.seconds - stood_still_s
         explained_s = min(waited_s, active_s)
+        # The consumer was idle for most of the wait, so the transit explains all of it.
         if explained_s < waited_s / 2:
             explained_s = 0.0
         shares: defaultdict[Blame, float] = defaultdict(float)

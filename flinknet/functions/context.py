@@ -79,7 +79,7 @@ class OnTimerContext(ProcessContext):
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeContext(PyFlinkNames, KeyedStateStore):
-    """One operator's place in a running job."""
+    """The identity and the services of one operator in a subtask of a running job."""
 
     operator_name: str
     task_name: str

@@ -36,7 +36,7 @@ class CoMapFunction(Function, ABC):
 
 
 class CoFlatMapFunction(Function, ABC):
-    """One record of either stream in, any number out."""
+    """Turns each record of either stream into any number of records."""
 
     @abstractmethod
     def flat_map1(self, value: Any) -> Iterable[Any] | None:

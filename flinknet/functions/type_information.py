@@ -116,6 +116,7 @@ def _float32(value: Any) -> float:
 
 
 def _boolean(value: Any) -> bool:
+    # By name, so that numpy's booleans count without an import of numpy.
     if type(value) is not bool and type(value).__name__ not in ("bool_", "bool"):
         raise TypeError(f"{value!r:.80} is no bool")
     return bool(value)

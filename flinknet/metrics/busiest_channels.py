@@ -75,6 +75,7 @@ class BusiestChannels:
         for channel, size in zip(channels, sizes, strict=True):
             waiting = channel.queued_buffers + channel.backlog
             if len(kept) < self._channels_max:
+                # The place is negative, so that the earlier of equal channels is kept.
                 heappush(kept, _Candidate(waiting, -self._seen, gate, channel, size, self._task))
             elif kept and waiting > kept[0].waiting:
                 heapreplace(kept, _Candidate(waiting, -self._seen, gate, channel, size, self._task))

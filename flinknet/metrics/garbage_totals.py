@@ -124,6 +124,7 @@ class GarbageTimes:
         self.seconds += seconds
         self._subtasks[subtask] += seconds
         if len(self._subtasks) > SUBTASKS_KEPT_MAX:
+            # The present subtask may have the least, but it is the one to keep.
             others = self._subtasks.keys() - {subtask}
             del self._subtasks[min(others, key=lambda one: self._subtasks[one])]
 

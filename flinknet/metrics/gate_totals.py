@@ -146,6 +146,8 @@ class GateTotals(NamedTuple):
             channels_short=sums.channels_short,
             exclusive_buffers=sums.exclusive_total,
             exclusive_in_use=sums.exclusive_total - sums.exclusive_free,
+            # The pool is read after the channels: buffers that moved in between may be missing, but
+            # the difference is never negative.
             floating_in_use=max(0, floating_pool.in_use - sums.floating_free),
             exclusive_held=sums.exclusive_held,
             floating_held=sums.floating_held,

@@ -50,11 +50,13 @@ class HeldUpTimes:
         passed = max(0.0, now - self._looked_at - (collected_s - self._collected_before_s))
         self._looked_at, self._collected_before_s = now, collected_s
         if passed > LATE * self._pause_s:
+            # The sample itself was late: the whole process stood still.
             self._add("", passed - self._pause_s, "")
             self._held_by = None
         elif has_turned:
             self._held_by = None
         else:
+            # The same task was running at the previous sample.
             if task and task == self._held_by:
                 self._add(task, passed, stack)
             self._held_by = task
@@ -70,5 +72,6 @@ class HeldUpTimes:
         self._seconds[task] += seconds
         self._stacks[task] = stack
         if len(self._seconds) > 2 * TASKS_TOLD_MAX:
+            # Keep the newest task, and the entry of the whole process.
             least = min(self._seconds.keys() - {task, ""}, key=lambda one: self._seconds[one])
             del self._seconds[least], self._stacks[least]

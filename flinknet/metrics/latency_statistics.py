@@ -94,6 +94,7 @@ class LatencyStatistics:
         origin = _origin(marker, self._config.latency_granularity)
         marked = self._marked.get(origin)
         if marked is None:
+            # Further sources have no histogram.
             if len(self._marked) >= self._config.latency_histograms_max:
                 return
             marked = _Marked(self._config.latency_history_size)

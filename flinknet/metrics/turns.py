@@ -93,4 +93,5 @@ class Turns:
             except StopIteration as end:
                 result: T = end.value
                 return result
+            # Without a new turn, parts would be empty from here on.
             self.begin()

@@ -66,6 +66,7 @@ class CsvSource(LineSource):
             raise ConfigurationError(f"columns of a CSV source: {problem}")
 
     def read_share(self, context: RuntimeContext) -> Reading:
+        # The limit belongs to the whole process: raise it, but never lower it.
         csv.field_size_limit(max(csv.field_size_limit(), FIELD_CHARACTERS_MAX))
         return super().read_share(context)
 
@@ -190,6 +191,7 @@ class _Rows:
         try:
             return _values_of(texts, make)
         except Exception as cause:
+            # Only a column that failed is converted again value by value, to find the value.
             for index, text in enumerate(texts):
                 try:
                     _values_of([text], make)

@@ -118,6 +118,7 @@ def _is_same(back: pyarrow.Array, array: pyarrow.Array) -> bool:
 def _raise_first(array: pyarrow.Array, kind: pyarrow.DataType) -> None:
     """Raise InexactError for the first value that the cast would change."""
     low, high = 0, len(array)
+    # Binary search for the first value that fails.
     while high - low > 1:
         middle = (low + high) // 2
         back = _cast_back(array.slice(low, middle - low), kind)

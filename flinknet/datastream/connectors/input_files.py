@@ -164,6 +164,7 @@ async def _in_thread(reading: Reading) -> AsyncIterator[list[Any]]:
     try:
         while True:
             step = asyncio.ensure_future(asyncio.to_thread(next, reading, None))
+            # Shielded, because the thread cannot be cancelled while it reads.
             batch = await asyncio.shield(step)
             if batch is None:
                 return

@@ -114,6 +114,7 @@ class OutputDirectory:
         Raises JobFailedError if the files are missing, ConfigurationError if the output must not be
         replaced, and OSError if it cannot be.
         """
+        # Two commits at once would exchange the directories twice.
         with _alone_in(self.path.parent):
             if not self._is_committed():
                 self._require_staged(files)
@@ -174,6 +175,7 @@ class OutputDirectory:
         """Move the staging directory to the output's place; the old output becomes a leftover."""
         if not self.path.exists() or not any(self.path.iterdir()):
             self.staging.rename(self.path)
+        # Readers find no directory between the two renames, but never a mixture.
         elif not _exchange(self.staging, self.path):
             replaced = self._beside(self.transaction, _REPLACED)
             self.path.rename(replaced)

@@ -88,6 +88,7 @@ class PartFiles:
             try:
                 self.writable(name).rename(target)
             except FileNotFoundError:
+                # An earlier call may have committed it.
                 self._committed_as(name)
         if names:
             self._sync()

@@ -70,6 +70,7 @@ class RemoteFolder:
 
     def _send(self, name: str, target: RemoteLocation) -> None:
         written = self.writable(name)
+        # A missing file was uploaded by an earlier call.
         if written.exists():
             self._filesystem.makedirs(target.parent.path, exist_ok=True)
             self._filesystem.put_file(str(written), target.path)
@@ -91,6 +92,7 @@ class RemoteFolder:
             filesystem.makedirs(target.parent.path, exist_ok=True)
             filesystem.mv(source.path, target.path)
         except FileNotFoundError:
+            # An earlier call that was interrupted may have moved it.
             if not self._has_moved(source, target):
                 raise JobFailedError(
                     f"{source} is gone before its commit: only one job at a time may write there, "
@@ -234,6 +236,8 @@ class RemoteDirectory(RemoteFolder):
         if before.get("transaction") != self._transaction:
             for name in files:
                 self._move(self._staging / name, self._location / name)
+            # The manifest comes after the objects, so that readers that follow it find one complete
+            # result.
             manifest = {"transaction": self._transaction, "files": sorted(files)}
             place = self._location / MANIFEST
             self._filesystem.makedirs(self._location.path, exist_ok=True)
