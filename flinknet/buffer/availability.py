@@ -27,7 +27,7 @@ class Availability:
         self._subscribers: list[Callable[[], None]] = []
 
     def subscribe(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` once when this becomes available, or immediately if it already is."""
+        """Call ``callback`` once, when the provider becomes available, or now if it already is."""
         if self.available:
             callback()
         else:

@@ -155,6 +155,7 @@ class Buffer:
         if self.references == 0 and self._segment is not None:
             assert self._recycler is not None
             segment, self._segment = self._segment, None
+            # The socket still has a view of it.
             if self._sent and segment.is_locked():
                 segment.renew()
             self._recycler.recycle(segment)
@@ -213,6 +214,7 @@ class BufferSlice(Buffer):
         unfinished: int,
         records: int,
     ) -> None:
+        # ``_segment`` and the other attributes of the memory stay unset: ``shared`` has them.
         self.data_type = data_type
         self.size = size
         self.continued = continued

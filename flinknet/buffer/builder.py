@@ -196,6 +196,7 @@ class BufferBuilder:
             return self.seal(start, records)
         self._records_taken += self.records
         self.records = 0
+        # Pause the builder: nothing fits until the writer resumes it.
         self.end, self.remaining = size, 0
         return self._shared_slice(start, records)
 
@@ -222,6 +223,7 @@ class BufferBuilder:
         if not self.sealed:
             self.sealed = True
             self.end, self.remaining = self.end - self.remaining, 0
+            # Slices refer to a buffer that exists already, and the rest is then a slice too.
             if self._shared is None:
                 self._whole = self._make_buffer()
         if self._whole is not None:

@@ -20,9 +20,9 @@ is short.
 Listeners are a gate's channels that wait for a floating buffer. They are served in order, one
 segment each.
 
-Invariants: ``ordinary <= size`` unless shrunk below the number in use; ``idle <= ordinary``;
-overdraft only while nothing is idle; ``sum(per subpartition) <= in use``; available iff a segment
-is idle, there is no overdraft, and every subpartition is below its quota.
+Invariants: ``idle <= ordinary <= size``; overdraft only while nothing is idle; ``sum(per
+subpartition) <= in use``; available iff a segment is idle, there is no overdraft, and every
+subpartition is below its quota.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class LargeRecordLimits(NamedTuple):
 
 
 NO_LARGE_RECORDS = LargeRecordLimits(0, 0)
-"""For pools that have the same limits for all records."""
+"""Limits of a pool that treats all records alike."""
 
 
 class LocalBufferPoolStatistics(NamedTuple):
@@ -90,7 +90,10 @@ class BufferListener(Protocol):
     """A channel that waits for a floating buffer (Flink's BufferListener)."""
 
     def notify_buffer_available(self, segment: MemorySegment) -> bool:
-        """Take the segment and return True, or refuse it and return False."""
+        """Take the segment and return True, or refuse it and return False.
+
+        The listener is no longer queued in either case.
+        """
 
     def notify_buffer_destroyed(self) -> None:
         """Handle that the pool was destroyed and will offer no segment."""
@@ -205,6 +208,7 @@ class LocalBufferPool:
                 self._at_quota += 1
                 self._update_availability()
         if not idle:
+            # Fetches the next segment in advance.
             self._update_availability()
         return segment
 
@@ -301,6 +305,7 @@ class LocalBufferPool:
         self.size = min(size, self.maximum)
         if self._destroyed:
             return
+        # A larger pool counts its overdraft as ordinary segments first.
         while self._overdraft and self._ordinary < self.size:
             self._overdraft -= 1
             self._ordinary += 1
@@ -319,7 +324,7 @@ class LocalBufferPool:
             self._update_availability()
 
     def destroy(self) -> None:
-        """Return idle segments and wake all waiters.
+        """Return idle segments and wake all waiters; their next request raises.
 
         Segments in use return as they are recycled.
         """
@@ -385,6 +390,7 @@ class LocalBufferPool:
         return bool(self._idle) and not self._at_quota and not self._overdraft
 
     def _update_availability(self) -> None:
+        """Fetch a segment in advance if none is idle, and set the availability."""
         if not self._idle and self._ordinary < self.size and not self._destroyed:
             self._fetch()
         available = self._destroyed or self._should_be_available()
@@ -410,6 +416,7 @@ class LocalBufferPool:
                 self._idle.append(segment)
 
     def _take_overdraft(self) -> MemorySegment | None:
+        # Below its size, the pool waits for the network pool instead.
         if self._ordinary < self.size or self._overdraft >= self._overdraft_max:
             return None
         segment = self._network_pool.take_segment()
@@ -418,6 +425,7 @@ class LocalBufferPool:
         return segment
 
     def _return(self, segment: MemorySegment) -> None:
+        # Overdraft is returned first, because the next record waits for it.
         if self._overdraft:
             self._overdraft -= 1
         else:

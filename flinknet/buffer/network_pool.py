@@ -38,8 +38,8 @@ from flinknet.errors import (
 __all__ = ["NetworkBufferPool", "NetworkBufferPoolStatistics", "SegmentRequest"]
 
 _HOLDERS_NAMED_MAX = 3
-"""Number of owners in an error about too few segments; those with the most segments are the likely
-cause."""
+"""Number of owners named in an error about too few segments. The owners with the most segments are
+the likely cause."""
 
 
 class NetworkBufferPoolStatistics(NamedTuple):
@@ -199,7 +199,7 @@ class NetworkBufferPool:
             pool.resize(pool.required + share)
 
     def take_segment(self) -> MemorySegment | None:
-        """Return one free segment to a local pool, or None while a batch waits or none is free."""
+        """Return one free segment to a local pool; None if none is free or a batch waits."""
         return self._free.popleft() if self._free and not self._requests else None
 
     def wait_for_segment(self, pool: LocalBufferPool) -> None:
@@ -221,8 +221,8 @@ class NetworkBufferPool:
     ) -> SegmentRequest:
         """Gather ``number`` segments outside any pool, and pass them to ``on_complete``.
 
-        ``on_complete`` may be called immediately. The segments count as required, so other pools
-        shrink first.
+        ``on_complete`` may be called inside this call. The segments count as required, so the local
+        pools shrink first.
 
         Raises:
             InsufficientNetworkBuffersError: If the request can never be met.

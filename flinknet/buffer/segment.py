@@ -54,8 +54,8 @@ class MemorySegment:
     def part(self, start: int, size: int) -> bytes | memoryview:
         """Return ``size`` bytes from ``start`` while the writer may append behind them.
 
-        The result is a copy. Compiled, a long part is a view, which must be released before the
-        segment is reused.
+        The result is a copy. The compiled version returns a view of a long part, which must be
+        released before the segment is reused.
         """
         start += ARRAY_HEADER_BYTES
         return bytes(self._stream.getbuffer()[start : start + size])
@@ -63,20 +63,22 @@ class MemorySegment:
     def is_locked(self) -> bool:
         """Whether a live view keeps the memory from being written to."""
         try:
+            # Even an empty write raises while a view is exported.
             self._stream.write(b"")
         except BufferError:
             return True
         return False
 
     def renew(self) -> None:
-        """Take new memory, and leave the old to its remaining views."""
+        """Replace the memory; the old memory is freed with its last view."""
         self._stream = BytesIO(bytes(ARRAY_HEADER_BYTES + self.capacity))
 
 
 def allocate_segments(number: int, capacity: int) -> list[MemorySegment]:
     """Allocate ``number`` segments.
 
-    Compiled, they share one stretch of memory, in huge pages where the operating system has them:
-    thousands of buffers that are written to in turn would touch as many small pages.
+    The compiled version allocates them in one stretch of memory, in huge pages where the operating
+    system has them. Otherwise, thousands of buffers that are written to in turn would touch as many
+    small pages.
     """
     return [MemorySegment(capacity) for _ in range(number)]

@@ -1,9 +1,9 @@
 # cython: binding=False
 """The memory segment in C: ``segment.py`` with its own memory in place of a ``BytesIO``.
 
-It counts views as a ``BytesIO`` does. A part that the writer appends behind is a view here, where
-``segment.py`` copies it. Parts have a separate count, because they do not keep the writer from
-appending.
+It counts views as a ``BytesIO`` does. A long part that the writer appends behind is a view here,
+where ``segment.py`` copies every part. Parts have a separate count, because they do not keep the
+writer from appending.
 
 The segments of a pool share one stretch of memory, which is freed with its last segment. When a
 segment takes new memory, its range of the stretch stays unused until then.
@@ -174,6 +174,7 @@ cdef class MemorySegment:
 
 def allocate_segments(Py_ssize_t number, Py_ssize_t capacity):
     cdef Py_ssize_t size = ROOM + capacity
+    # Rounded up, so that each segment begins with a cache line.
     cdef Py_ssize_t distance = -(-size // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
     if number * distance < HUGE_PAGE_BYTES:
         return [MemorySegment(capacity) for _ in range(number)]
