@@ -41,6 +41,7 @@ _BYTES_BITS = 48
 _BUFFER_LOAD = 1 << _BYTES_BITS
 """Load of one buffer, to which its bytes are added."""
 
+# Called for every buffer. A NamedTuple's own constructor is a slower Python function.
 _make_polled = partial(tuple.__new__, BufferAndBacklog)
 _NONE = DataType.NONE
 _DATA = DataType.DATA_BUFFER
@@ -191,7 +192,7 @@ class PipelinedSubpartition:
         if not gone:
             return False
         waited = [buffer for buffer in gone if buffer is not event]
-        # The event itself was queued in place of an older one.
+        # If the event is not superfluous itself, it stands in the place of an older one.
         if len(waited) == len(gone):
             self._sealed_load += _BUFFER_LOAD + event.size
         for buffer in waited:
@@ -299,7 +300,7 @@ class PipelinedSubpartition:
 
     @property
     def load(self) -> int:
-        """Length of the queue as one comparable number: buffers first, then bytes."""
+        """Length of the queue as one number, which compares by buffers and then by bytes."""
         builder = self._open
         if builder is None or not (opened := builder.end - builder.remaining - self._taken_bytes):
             return self._sealed_load
@@ -355,11 +356,11 @@ class PipelinedSubpartition:
         if self._queue:
             buffer = self._queue.popleft()
             self._sealed_load -= _BUFFER_LOAD + buffer.size
-        # Taken even without a flush, because the queue is empty.
+        # A poll of an empty queue takes the bytes of the open builder even without a flush.
         elif self._open is not None and self._open.size > self._taken_bytes:
             buffer = self._take(self._open)
             self._flush_requested = False
-            self._backlog += 1
+            self._backlog += 1  # subtracted again below
         else:
             return None
         data_type = buffer.data_type
@@ -373,7 +374,7 @@ class PipelinedSubpartition:
             if data_type is _TIMEOUTABLE:
                 self._owner.on_barrier_taken(self, buffer)
         sequence = self.sequence
-        self.sequence = (sequence + 1) & 0xFFFFFFFF
+        self.sequence = (sequence + 1) & 0xFFFFFFFF  # 32 bits on the wire
         self._buffers_out += 1
         self._bytes_out += buffer.size
         following, backlog = _NONE, 0
@@ -450,6 +451,7 @@ class PipelinedSubpartition:
     @property
     def consumed(self) -> bool:
         """Whether the reader has taken everything, including the end of the partition."""
+        # A release before the end has dropped bytes.
         return self.finished and not self._queue and not self._bytes_dropped
 
     def fail(self) -> None:

@@ -6,8 +6,8 @@ the registration, its deadline, the end of this worker, or its cancellation by t
 Producers and consumers can therefore start in any order, without a storm of retries while a job is
 deployed.
 
-A *topic* stands for any number of partitions. Its producer makes a new partition for each request,
-whatever subpartition the request asks for. A partition may *name* the workers that consume its
+A *topic* stands for any number of partitions. Its producer makes a new partition for each request
+and ignores the subpartition in it. A partition may *name* the workers that consume its
 subpartitions. A request from another worker is never answered, not even after the release. It waits
 as if the partition did not exist.
 
@@ -79,13 +79,14 @@ class _Waiting:
     since: float
 
 
-# A released or failed partition, remembered so that a late request gets the first cause
-# immediately.
 class _Gone(NamedTuple):
+    """A released or failed partition, remembered so that a late request gets its cause at once."""
+
     failure: KeptError | None
     since: float
     consumers: frozenset[str] | None
-    """Workers that may learn of the release; a small set, even with many subpartitions."""
+    """Workers that may learn of the release, None for any. The set stays small with many
+    subpartitions."""
 
 
 class PartitionRegistry:
@@ -191,7 +192,7 @@ class PartitionRegistry:
         *,
         consumer: str = "",
     ) -> bool:
-        """Answer through ``requester``, now or when the partition is registered or given up.
+        """Answer through ``requester``, now or when the partition is registered or the wait ends.
 
         ``consumer`` is the id of the requesting worker. Returns whether a subpartition of a
         registered partition was granted. This happens once per subpartition, while a peer may
@@ -207,7 +208,7 @@ class PartitionRegistry:
             requester.on_request_failed(kept.error() if kept else released_error("the partition"))
         else:
             waiting = _Waiting(wire_id, subpartition, requester, consumer, now)
-            key = id(requester)
+            key = id(requester)  # unique while the entry refers to the requester
             self._waiting[key] = self._not_overdue[key] = waiting
             self._waiting_for.setdefault(wire_id, {})[key] = waiting
             log.debug("%s waits for its partition", requester)
@@ -240,7 +241,7 @@ class PartitionRegistry:
         return deadline if deadline < float("inf") else None
 
     def _next_notice(self) -> float:
-        """Return the time of the next notice, which covers requests that begin in succession."""
+        """Return the time of the next notice; requests that begin in quick succession share it."""
         return max(_first(self._not_overdue).since, self._last_notice) + self._notice_s
 
     def expire(self, now: float, at_most: int = sys.maxsize) -> None:

@@ -209,8 +209,8 @@ class ResultPartition:
     ) -> BufferBuilder | None:
         """Open a new builder at the end of a subpartition; None if no buffer is available now.
 
-        ``filled`` is the writer's previous builder. If it holds large records, the subpartition may
-        use more buffers.
+        ``filled`` is the subpartition's previous builder. If it holds large records, the
+        subpartition may use more buffers.
         """
         subpartition = self.subpartitions[index]
         if self.released or subpartition.end is not _OPEN:
@@ -233,6 +233,7 @@ class ResultPartition:
         if segment is None:
             return None
         live = [subpartition for subpartition in self.subpartitions if not subpartition.released]
+        # A shared segment counts against no subpartition's quota.
         builder = BufferBuilder(
             segment,
             self._pool,
@@ -383,8 +384,8 @@ class ResultPartition:
     def notify_end_of_data(self, *, drain: bool = True) -> None:
         """Queue the end of data; ``all_data_processed`` follows when all readers have acknowledged.
 
-        Only the first call has an effect. ``drain`` tells whether all input has been read; False
-        means that the job is stopped before its end.
+        A second call does nothing. ``drain`` tells whether all input has been read; False means
+        that the job is stopped before its end.
         """
         if not self._end_of_data:
             self.broadcast_event(DataType.END_OF_DATA, encode_end_of_data(drain=drain))
@@ -478,9 +479,11 @@ class ResultPartition:
             self.all_consumed.set(True)
             if self.finished:
                 self._release()
+        # A released subpartition is empty.
         self.room_for_events.set(True)
         if self._unfinished == 0 or self.lost is not None:
             self.writable = False
+            # Wake a writer that waits for a buffer, so that it raises.
             self._pool.wake()
 
     @property
@@ -489,7 +492,7 @@ class ResultPartition:
         return self._unfinished == 0 and not self.finished
 
     def failure_cause(self) -> RemoteError | None:
-        """Return a new copy of the producer's error for each caller; None if it has not failed."""
+        """Return a new copy of the producer's error, or None if the producer has not failed."""
         return None if self.kept_failure is None else self.kept_failure.error()
 
     # -- life -------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ class ResultSubpartition(Protocol):
 
     @property
     def load(self) -> int:
-        """Length of the queue as one comparable number: buffers first, then bytes."""
+        """Length of the queue as one number, which compares by buffers and then by bytes."""
 
     @property
     def bytes_out(self) -> int:
@@ -149,7 +149,7 @@ class SubpartitionOwner(Protocol):
         """Return the error with which the producer failed, or None."""
 
     def on_all_data_processed(self) -> None:
-        """Handle that the end of data was acknowledged in a subpartition, or its data is kept."""
+        """Handle that a subpartition's data was acknowledged, or is kept for later readers."""
 
     def on_barrier_taken(self, subpartition: ResultSubpartition, event: Buffer) -> None:
         """Handle that the reader has taken a barrier before its time was over."""

@@ -4,7 +4,7 @@ A blocked reader takes no events while its writer goes on. A watermark every few
 fill the queue, although only the last one matters. A new event therefore replaces a waiting one:
 
 - A watermark replaces a watermark directly before it, and a status replaces a status. Two kinds of
-  events say nothing and are dropped: a watermark that does not rise, and *active* behind a
+  events add no information and are dropped: a watermark that does not rise, and *active* behind a
   watermark, because only an active channel has watermarks. *Active* behind *idle* behind a
   watermark is dropped together with the *idle*. At most three of them therefore wait between two
   data buffers: a status, a watermark, and *idle*.
@@ -36,8 +36,8 @@ _EVENT = DataType.EVENT_BUFFER
 def supersede(queue: deque[Buffer], event: Buffer) -> list[Buffer]:
     """Put an event in the place of a waiting event that it makes superfluous.
 
-    Returns the buffers that must not be sent any more, including the event itself if it says
-    nothing new. With an empty result, the caller must still queue the event. Only an EVENT_BUFFER
+    Returns the buffers that must not be sent any more, including the event itself if it adds no
+    information. With an empty result, the caller must still queue the event. Only an EVENT_BUFFER
     is allowed.
     """
     said = _said(event) if queue else None
