@@ -50,6 +50,7 @@ _BUFFER_STRUCT: Struct = _BUFFER_LAYOUT.struct
 BUFFER_PREFIX_BYTES: int = _BUFFER_STRUCT.size
 _BUFFER_ARRAY, _BUFFER_RESPONSE = (constant for _, constant in _BUFFER_LAYOUT.constants[:2])
 _unpack_buffer = _BUFFER_STRUCT.unpack_from
+# Called for every buffer. A NamedTuple's own constructor is a slower Python function.
 _make_header = partial(tuple.__new__, BufferHeader)
 _CREDIT_LAYOUT = LAYOUTS[MessageType.ADD_CREDIT]
 _CREDIT_STRUCT: Struct = _CREDIT_LAYOUT.struct
@@ -75,6 +76,7 @@ def encode_buffer_header(
 
     The arguments are the fields of ``BufferHeader``.
     """
+    # 0xCE is the msgpack marker of a 32-bit unsigned integer.
     return _BUFFER_STRUCT.pack(
         _BUFFER_ARRAY,
         _BUFFER_RESPONSE,

@@ -70,7 +70,7 @@ _DATA_TYPES = {
 class CheckpointOptions:
     """Options of a barrier (Flink's CheckpointOptions).
 
-    ``aligned_timeout_ms`` is None for no timeout. Only aligned barriers have one. A forced
+    ``aligned_timeout_ms`` is None for no timeout, and always None without alignment. A forced
     alignment carries the timeout for exchanges that are not forced, and does not time out itself.
 
     Raises:

@@ -14,7 +14,7 @@ import warnings
 from struct import Struct
 
 with warnings.catch_warnings():
-    # It warns that it is slow without its C extension, which is wrong where Python is compiled.
+    # The library warns that it is slow without its C extension, even where Python is compiled.
     warnings.simplefilter("ignore", RuntimeWarning)
     import google_crc32c
 

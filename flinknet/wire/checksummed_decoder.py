@@ -11,7 +11,7 @@ A header that breaks a rule may be damaged, so its trailer is checked first. The
 position of the trailer. An unknown message type, or a length over the limits, is therefore rejected
 immediately.
 
-There is one more state than in the plain decoder: *trailer* (the body is complete, its trailer is
+The decoder has one more state than the plain one: *trailer* (the body is complete, its trailer is
 not).
 """
 
@@ -74,6 +74,7 @@ class ChecksummedFrameDecoder(FrameDecoder):
             if message_end + TRAILER_BYTES > end:
                 break
             self._check(crc32c_between(self._memory, position, message_end), message_end)
+            # The plain decoder handles this one message.
             FrameDecoder._decode(self, data, position, message_end)
             position = message_end + TRAILER_BYTES
             if self._turn_ends:
@@ -86,7 +87,7 @@ class ChecksummedFrameDecoder(FrameDecoder):
     def _control_bytes(self, data: bytearray, start: int, end: int) -> int:
         """Return the length of a message other than a BufferResponse, as far as it is known.
 
-        Rules that do not depend on the message type are checked behind the trailer.
+        All other rules are checked once the trailer agrees.
 
         Raises:
             RemoteProtocolError: If no such message exists, before anything is kept for it.
@@ -108,11 +109,13 @@ class ChecksummedFrameDecoder(FrameDecoder):
         try:
             header = read_buffer_header(data, start)
             if header is None:
+                # Raises, because the array header is wrong.
                 self._layout(data[start], data[start + 1])
             else:
                 self._check_buffer(header)
                 body = self.buffers.begin_buffer(header)
         except RemoteProtocolError as violation:
+            # A length over the limits may itself be damaged, so its trailer is not waited for.
             if size > max(self._segment_bytes, self._limits.event_bytes_max):
                 raise
             self._violation = violation

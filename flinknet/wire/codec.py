@@ -175,6 +175,8 @@ class FrameDecoder:
             raise
         if start == end:
             start = end = 0
+        # An incomplete message needs room behind it. Messages that wait for a later call need none,
+        # because nothing is read before they are handled.
         elif start > 0 and not (self._waiting or self.has_more):
             self._memory[: end - start] = self._memory[start:end]
             start, end = 0, end - start
@@ -285,6 +287,7 @@ class FrameDecoder:
         """
         channel, data_type, size = header.channel, header.data_type, header.size
         continued, unfinished, records = header.continued, header.unfinished, header.records
+        # The frequent case first: whole records only, for which all checks below hold.
         is_plain = data_type is _DATA_WITH_CLEAR_END and not continued and not unfinished
         if is_plain and records <= size <= self._segment_bytes:
             return
@@ -295,6 +298,7 @@ class FrameDecoder:
                 f"limit is {limit} bytes"
             )
         if data_type is _DATA:
+            # The buffer ends inside a record, which begins here or fills the whole buffer.
             cut = continued + unfinished <= size and (unfinished > 0 or continued == size)
         elif data_type.is_buffer:
             cut = continued <= size and not unfinished

@@ -98,7 +98,7 @@ _BARRIER_FORM = Struct(">BBBqBqBBBI")
 The barrier therefore keeps its length when it times out."""
 _LATENCY_HEAD = Struct(">BBBqBB")
 """Array of four: kind, moment, and the length of the name that follows."""
-_LATENCY_TAIL = Struct(">BI")
+_LATENCY_TAIL = Struct(">BI")  # subtask index, behind the name
 _ANNOUNCEMENT_HEAD = bytes((0x92, _ANNOUNCEMENT))
 
 _WHOLE = slice(None)
@@ -420,7 +420,8 @@ def check_end_of_partition(body: bytes) -> None:
 def check_received(data_type: DataType, body: bytes) -> None:
     """Raise RemoteProtocolError for an event that no peer may send.
 
-    These are an end in another form and an announcement. The reader of the events checks the rest.
+    These are an end of data or of the partition in another form, and an announcement. The reader of
+    the events checks the rest.
     """
     if data_type is DataType.END_OF_DATA:
         decode_end_of_data(body)

@@ -88,8 +88,8 @@ _LABELS: dict[HandshakeKind, bytes] = {
     HandshakeKind.HELLO: b"flinknet dialling hello",
     HandshakeKind.ANSWER: b"flinknet accepting answer",
 }
-"""Start of the proof's input. It names the role and the message, so that no proof can be sent
-back."""
+"""Start of the proof's input. It names the role and the message, so that a peer cannot send a
+proof back as its own."""
 
 
 class Verdict(IntEnum):
@@ -315,7 +315,7 @@ class _Fields:
             raise HandshakeError(_WRONG_FORM)
 
     def binary(self, header: bytes) -> bytes:
-        """Read bytes with their length in the header."""
+        """Read a byte string; the second byte of its header is its length."""
         if self._take(len(header)) != header:
             raise HandshakeError(_WRONG_FORM)
         return self._take(header[1])

@@ -113,7 +113,9 @@ def _layout(message_type: MessageType, *kinds: str, body: int | None = None) -> 
     template = [0] * position
     for place, constant in constants:
         template[place] = constant
-    few = slice(position - len(fields), position)  # one field, the last item, or none
+    # ``itemgetter`` returns no tuple for one index and needs at least one. A slice serves both
+    # cases, because a single field is the last item.
+    few = slice(position - len(fields), position)
     return Layout(
         message_type,
         Struct(form),
