@@ -40,6 +40,7 @@ class ChannelRegistry(BufferReceiver):
         self._events_max = config.wire.events_per_channel_max
         self._credit = config.flow_control == "credit"
         self._channels: dict[int, RemoteInputChannel] = {}
+        # Numbers that the peer ended with an error, until this side closes them.
         self._failed: set[int] = set()
         self._numbers: dict[RemoteInputChannel, int] = {}
         self._next_number = 0

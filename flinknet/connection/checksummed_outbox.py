@@ -20,7 +20,9 @@ class ChecksummedOutbox(Outbox):
     def next_frames(self, budget_bytes: int) -> list[bytes | memoryview]:
         """Return frames as the plain outbox does, with their trailers."""
         frames = Outbox.next_frames(self, budget_bytes)
-        has_control = len(frames) % 2  # the control piece is first, with its trailers
+        # Headers and bodies come in pairs. An odd number of frames begins with the control piece,
+        # where ``_join`` has added the trailers.
+        has_control = len(frames) % 2
         sealed: list[bytes | memoryview] = frames[:has_control]
         trailer = b""
         for position in range(has_control, len(frames), 2):

@@ -1,12 +1,12 @@
 """Liveness: detects a dead peer, and shows the peer that this side is alive.
 
 Each side sends something once per interval: any message, or a heartbeat if nothing else was sent.
-Heartbeats are control messages, so they go ahead of data. Only bytes that the socket already has
+Heartbeats are control messages, so they go ahead of data. Only bytes that the transport already has
 can delay them.
 
 A peer is given up in two cases. *Silent*: nothing has come from it for the whole timeout. *Deaf*:
-the socket has had bytes to send for the whole timeout, and the peer has taken none of them. A live
-peer always reads, because only credit holds data back.
+the transport has had bytes to send for the whole timeout, and the socket has taken none of them. A
+live peer always reads, because only credit holds data back.
 
 Neither case is judged while this side may not be reading: without credit, a full receiver stops
 reading, and so may the peer. A side that was held up itself, so that ``tick`` came late, listens
@@ -39,8 +39,8 @@ class Liveness:
 
         Args:
             now: Current time in seconds.
-            bytes_out: Bytes given to the socket since the start.
-            unsent_bytes: Bytes of those that are still in the socket.
+            bytes_out: Bytes given to the transport since the start.
+            unsent_bytes: Bytes of those that the socket has not taken yet.
             judges: False while either side may have stopped reading on purpose.
         """
         late = self._last_tick is None or now - self._last_tick > 2 * self.interval_s
@@ -49,6 +49,7 @@ class Liveness:
         if unsent_bytes == 0 or bytes_taken > self._bytes_taken:
             self._taken = now
         self._bytes_taken = bytes_taken
+        # Input may be waiting unread, so both timeouts begin again.
         if late or not judges:
             self.heard_at = self._taken = now
         if not self._timeout_s:

@@ -136,6 +136,7 @@ class Outbox:
             left -= self._take_turn(self._readers.popleft(), left, frames)
         self.bytes_out += budget_bytes - left
         if self._readers:
+            # The budget held some output back.
             self.on_output()
         return frames
 
@@ -178,6 +179,7 @@ class Outbox:
             reader.queued = True
             self._requeue(reader)
         else:
+            # With nothing left to send, it keeps its debt and loses the rest of its quantum.
             reader.allowance_bytes = min(reader.allowance_bytes, 0)
         return sent
 
@@ -193,6 +195,7 @@ class Outbox:
         messages, self._control, self.control_bytes = self._control, [], 0
         accounts, self._credit, self._credit_is_due = self._credit, {}, False
         for channel, account in accounts.items():
+            # The number is taken only now, so many recycled buffers become one message.
             credit = account.take()
             if credit:
                 messages.append(encode_credit(channel, credit))

@@ -3,7 +3,7 @@
 Every message costs the worker time, and some come at no cost to the peer. A heartbeat carries no
 data, and neither does a request that is cancelled before anything is sent on its channel. Such
 messages are counted per minute. A peer that sends more than any honest peer needs breaks the
-protocol. The time of one connection before others have their turn is limited elsewhere
+protocol. Other limits bound the time that one connection may take before others have their turn
 (``turn_messages_max``, ``turn_bytes_max``).
 
 Readers cost memory, and every peer may request many. A ``ReaderQuota`` counts the readers of all
@@ -33,7 +33,7 @@ not wait."""
 
 
 class MinuteBudget:
-    """Limit of ``limit`` events per minute, in consecutive minutes."""
+    """Limit of ``limit`` events per minute; a new minute begins with the first event after one."""
 
     __slots__ = ("_began", "_spent", "limit")
 

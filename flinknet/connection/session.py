@@ -106,9 +106,9 @@ class Session:
     ) -> None:
         """Create a session without a link.
 
-        ``quota`` counts the readers and ``unmet_requests`` the unmet requests of all sessions of
-        the worker; by default the session has its own. ``on_lost`` is called once, when the session
-        is LOST.
+        ``quota`` counts the readers of all sessions of the worker, and ``unmet_requests`` their
+        unmet requests. The session creates its own if they are omitted. ``on_lost`` is called once,
+        when the session is LOST.
         """
         self.peer = peer
         self.state = _OPEN
@@ -200,7 +200,7 @@ class Session:
         """Fail one channel.
 
         Raises:
-            RemoteProtocolError: If there is no such channel, or it has ended already.
+            RemoteProtocolError: If the channel was never requested, or has ended already.
         """
         log.debug("%s: channel %d failed there: %s", self.peer, channel, printable(text))
         self.channels.fail(channel, remote_error(code, text))
@@ -256,7 +256,7 @@ class Session:
             self._send_for(channel, MessageType.ADD_EVENT_CREDIT, channel.tell_events())
 
     def resume_reading(self, channel: RemoteInputChannel) -> None:
-        """Report that the stalled link has its buffer."""
+        """Let the link resume if it is stalled on this channel."""
         if self.channels.stalled_on is channel:
             self.channels.can_resume = True
             self.on_output()

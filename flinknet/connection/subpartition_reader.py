@@ -162,7 +162,11 @@ class SubpartitionReader:
         events_max: int,
         needs_credit: bool = True,
     ) -> None:
-        """``events_max`` is the number of events not yet taken that the consumer may hold."""
+        """Create a WAITING reader.
+
+        ``events_max`` is the number of events that the consumer may hold before its task takes
+        them.
+        """
         self._owner = owner
         self._view: SubpartitionView | None = None
         self._end = ChannelEnd.DATA
@@ -240,6 +244,7 @@ class SubpartitionReader:
     def poll(self) -> BufferAndBacklog | None:
         """Take the next buffer and pay for it; None if none may be sent."""
         view = self._view
+        # With both kinds of credit, any next buffer can be paid for: its type is not asked for.
         can_pay = self.credit > 0 and self.event_credit > self._event_reserve
         if view is None or not (can_pay or self.available()):
             return None
