@@ -46,13 +46,13 @@ def gate_buffers(
     *,
     flow_control: FlowControl = "credit",
 ) -> GateBuffers:
-    """Compute a gate's buffers; beyond ``required_max``, exclusive buffers become floating ones.
-
-    Without credit, all buffers belong to the gate, at least one per channel, as before Flink 1.5.
+    """Compute a gate's buffers.
 
     One floating buffer is required in addition to the exclusive ones, so that a gate cannot
     deadlock. None is required if ``floating`` is 0, which works while each channel has its own
-    buffer.
+    buffer. If the requirement exceeds ``required_max``, exclusive buffers become floating ones.
+
+    Without credit, all buffers belong to the gate, at least one per channel, as before Flink 1.5.
     """
     target_total = channels * per_channel + floating
     if flow_control == "off":

@@ -1,6 +1,6 @@
 """Channel buffers: the free buffers of a remote input channel for arriving frames.
 
-With credit they are a ``BufferManager``, without it ``SharedBuffers``.
+A channel with credit has a ``BufferManager``, and a channel without credit has ``SharedBuffers``.
 """
 
 from __future__ import annotations

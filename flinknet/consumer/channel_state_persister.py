@@ -46,7 +46,7 @@ BARRIERS = frozenset(
         DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
     )
 )
-"""Types of events that may be a barrier with checkpointed data in front of it."""
+"""Types of events that may be a barrier that ends the stored data of its channel."""
 
 
 class PersisterState(Enum):

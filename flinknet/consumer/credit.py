@@ -20,8 +20,8 @@ not need it::
 
 The channel passes its account to the connection once each time it is offered or due. The connection
 ``take``s the whole number when it writes. Many recycles thus become one message, and many channels
-one write. (Flink announces immediately, and its I/O thread collects credit that arrives meanwhile;
-here there is no other thread.)
+one write. (Flink announces immediately, and its I/O thread collects credit that arrives meanwhile.
+flinknet has no such thread.)
 
 The state changes with every buffer, so the methods implement the table by hand, and the test
 compares them with it. Counter: ``unannounced``. Invariant: nothing is unannounced in NONE.
@@ -89,7 +89,7 @@ class ChannelCredit:
         self.unannounced = 0
 
     def add(self, number: int) -> None:
-        """Add free buffers to credit that is already due, and sent with it."""
+        """Add free buffers to credit that is due already; they are announced with it."""
         self.unannounced += number
 
     def settle(
@@ -104,6 +104,7 @@ class ChannelCredit:
         self.unannounced = credit = self.unannounced + number
         if is_busy and 4 * credit < 3 * (free + queued):
             self.state = _HELD
+        # The producer has ``free - credit`` left. Less than ``credit`` may run out too soon.
         elif is_busy or backlog or 2 * credit > free:
             self.state = _DUE
         elif self.state is _NONE:

@@ -148,8 +148,8 @@ class ChannelListener:
     def hold_credit(self, channel: InputChannel) -> None:
         """Hold the channel's credit.
 
-        It is announced with that of other channels, when one of them is due or the gate is no
-        longer busy.
+        The gate announces it with other channels' credit when one of them is due, or when the gate
+        is no longer busy.
         """
         raise NotImplementedError
 
@@ -250,8 +250,8 @@ class InputChannel:
         the barrier. The buffers are polled all the same. In a local channel, data does not arrive
         before it is polled; the producer passes on the data that an event overtakes.
 
-        Returns False, without a call, if the channel cannot take part: a later checkpoint's barrier
-        has come, or the producer has no location yet.
+        Returns False, without a call, if the channel cannot take part: a later checkpoint has
+        started, its barrier has come, or the producer has no location yet.
         """
         return self._persister.start(checkpoint_id, persist)
 

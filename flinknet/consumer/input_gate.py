@@ -185,6 +185,7 @@ class InputGate(ChannelListener):
         self._reserve = list(segments)
         for channel in self.remote_channels:
             channel.manager.add_exclusive(self._take_from_reserve(self._exclusive_per_channel))
+        # Channels that have proved to be local since the request need no buffers.
         kept = len(self.unknown_channels) * self._exclusive_per_channel
         surplus = self._take_from_reserve(len(self._reserve) - kept)
         self._network_pool.return_exclusive(surplus)
@@ -243,11 +244,11 @@ class InputGate(ChannelListener):
                 self.availability.set(True)
 
     def is_busy(self) -> bool:
-        """Whether a slow reader has enough to do: half of the channels have buffers to poll."""
+        """Whether a slow reader has enough to do: half of the live channels have buffers."""
         return self.reader_is_slow and 2 * len(self._queue) >= self._unfinished
 
     def hold_credit(self, channel: InputChannel) -> None:
-        """Hold the channel's credit, to be announced with that of other channels."""
+        """Hold the channel's credit, and announce it later with other channels' credit."""
         self._held[channel] = None
 
     def announce_held_credit(self) -> None:
@@ -321,6 +322,8 @@ class InputGate(ChannelListener):
                 if buffer.data_type is _END_OF_PARTITION:
                     self._finish_channel(channel)
                 return channel.index, buffer
+        # Assigned without ``set``, because no subscriber is ever called here: a finished gate is
+        # available already.
         self.availability.available = self.finished
         return None
 
@@ -373,6 +376,7 @@ class InputGate(ChannelListener):
         self._held.clear()
         self.priority_availability.set(False)
         self._floating_pool.destroy()
+        # A waiting reader polls again, and the poll raises.
         self.availability.set(True)
         callbacks, self._on_released = self._on_released, []
         for callback in callbacks:

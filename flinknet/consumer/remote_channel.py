@@ -130,8 +130,8 @@ class RemoteInputChannel(InputChannel):
         self.events_queued = 0
         """Events that have arrived and are not polled; announcements do not count."""
         self.events_untold = 0
-        """Polled events that the producer has not been told of. The producer limits the events on
-        their way or here, and these count."""
+        """Polled events that the producer has not been told of. They count against its limit of
+        events that are on their way or here."""
         # The end of the received buffers, where this side gives the acknowledgement. A producer
         # that skips a step breaks the protocol. Otherwise a stream that was cut short would look
         # complete.
@@ -190,6 +190,7 @@ class RemoteInputChannel(InputChannel):
             segment, self._arriving_recycler = taken
             self._arriving_segment = segment
             body = segment.view(header.size)
+            # The producer has used one credit, so the unannounced credit may be due now.
             if credit.unannounced and credit.state is not _DUE:
                 self._settle_credit(0)
         else:
@@ -336,6 +337,7 @@ class RemoteInputChannel(InputChannel):
         data_type = buffer.data_type
         if data_type is not _DATA_WITH_CLEAR_END and data_type is not _DATA:
             if received[1] == _MADE_HERE:
+                # Only buffers of the producer count.
                 self.buffers_in -= 1
                 self.bytes_in -= buffer.size
             else:
@@ -350,7 +352,7 @@ class RemoteInputChannel(InputChannel):
         self._client.notify_event_taken(self)
 
     def tell_events(self) -> int:
-        """Return the number of untold events, of which the producer is now told."""
+        """Return the number of untold events, and count them as told."""
         events, self.events_untold = self.events_untold, 0
         return events
 
@@ -433,12 +435,16 @@ class RemoteInputChannel(InputChannel):
         if self.state is _RELEASED or self.end is _COMPLETE or self._client is None:
             return
         if self.credit.state is _DUE:
+            # The connection takes the sum when it writes.
             self.credit.add(number)
         else:
             self._settle_credit(number)
 
     def _settle_credit(self, number: int) -> None:
-        """Add ``number`` free buffers, and tell the client and the gate the credit's new state."""
+        """Add ``number`` free buffers, and tell the client or the gate if the credit is to be sent.
+
+        ``number`` is 0 if the producer has used credit, or if the queue is shorter.
+        """
         credit, client, is_busy = self.credit, self._client, self._listener.is_busy()
         assert client is not None
         before = credit.state

@@ -40,7 +40,7 @@ class SharedBuffers(ChannelBuffers):
         assert not segments, "without credit a channel has no buffers of its own"
 
     def take(self) -> tuple[MemorySegment, LocalBufferPool] | None:
-        """Take a buffer and its recycler; None if there is none, and ``on_available`` follows."""
+        """Take a buffer and its recycler; if it is None, ``on_available`` is called later."""
         segment, self._kept = self._kept, None
         if segment is None and not self.waiting:
             segment = self._pool.request()

@@ -137,8 +137,10 @@ class UnionInputGate:
         if gate.priority_availability.available:
             self.notify_gate_available(member, priority=True)
             return
+        # This subscription may be left from the last time, if only ordinary data came.
         gate.priority_availability.unsubscribe(member.on_priority)
         gate.priority_availability.subscribe(member.on_priority)
+        # Queues the gate now if it may have more.
         gate.availability.subscribe(member.on_available)
 
     def poll(self) -> tuple[int, Buffer] | None:

@@ -33,7 +33,7 @@ class UnknownInputChannel(InputChannel):
         return False
 
     def announce_buffer_size(self, size_bytes: int) -> None:
-        """Do nothing: there is no producer to tell."""
+        """Do nothing, because the producer is not known."""
 
     def resume_consumption(self) -> None:
         """Raise AssertionError: no delivered buffer could have blocked."""
