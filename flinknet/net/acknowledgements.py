@@ -45,6 +45,7 @@ def unacknowledged_s(connection: _Socket | None) -> float:
     except OSError:
         return 0.0
     fields = _INFO.unpack(info)
+    # One window probe may be on its way. A second one means that the first has no answer.
     is_due = fields[_UNACKNOWLEDGED] or fields[_PROBES] > 1
     return fields[_LAST_ACK_MS] / 1000 if is_due else 0.0
 
@@ -69,6 +70,7 @@ class Acknowledgements:
         """
         silent_s = unacknowledged_s(connection)
         before, self._was_due_at = self._was_due_at, now if silent_s else None
+        # An acknowledgement has come since the previous check, or nothing was due then.
         if before is None or silent_s < now - before + _GRAIN_S:
             return 0.0
         return silent_s

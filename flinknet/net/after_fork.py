@@ -21,7 +21,7 @@ class Owned(Protocol):
     """An object that belongs to one process and not to its forked children."""
 
     def disown(self) -> None:
-        """Raise ``left_behind`` in each later call; change nothing outside this process."""
+        """Make each later call raise ``left_behind``; change nothing outside this process."""
 
 
 _owned: WeakSet[Owned] = WeakSet()

@@ -5,8 +5,8 @@ state that the processor must leave, and cold caches and branch predictors. An e
 scheduled callback does not sleep. From ``extend`` on, called at every input and output, a callback
 reschedules itself until the time is over. The loop then sleeps as usual.
 
-Before each poll the processor is offered to other programs. A program that shares it does not have
-to wait for its time slice. The idle process looks busy to other programs, however.
+Before each poll the processor is offered to other programs, so that a waiting program runs before
+the system takes the processor away. The idle process looks busy to other programs, however.
 """
 
 from __future__ import annotations

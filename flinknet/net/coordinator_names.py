@@ -3,11 +3,11 @@
 A name lives as long as the request that published it. ``POST /api/v1/names`` is answered
 immediately, but its response stays open while the partition is produced. The coordinator drops the
 name when the connection is lost; the kernel closes it when a process is killed. A producer that has
-finished withdraws its name first with ``DELETE``, so the name is gone when the block is left. A
-producer that has failed includes its error in the same request. A restarted coordinator knows no
-names, and each producer publishes its name again as soon as it can. A reader calls ``GET
-/api/v1/names``. The answer comes when there are as many producers as it wants, when one has failed,
-or after a while.
+finished withdraws its name first with ``DELETE``, so the name is gone at the end of the
+``published`` block. A producer that has failed includes its error in the same request. A restarted
+coordinator knows no names, and each producer publishes its name again as soon as it can. A reader
+calls ``GET /api/v1/names``. The answer comes when there are as many producers as it wants, when one
+has failed, or after a while.
 
 A coordinator that does not answer the first request is an error. Later, producers wait for it as
 long as they produce, and readers until their deadline.
@@ -53,7 +53,7 @@ class CoordinatorNames(PartitionNames):
 
     The address is like ``http://127.0.0.1:8081``. With ``https://`` it requires ``tls`` from files.
     The cluster's token is appended as in the address of the coordinator's page (``/#token=...``),
-    or in ``FLINKNET_CLUSTER_TOKEN``.
+    or read from ``FLINKNET_CLUSTER_TOKEN``.
 
     Raises:
         ConfigurationError: If there is no token, or the address is not a coordinator's.

@@ -103,6 +103,7 @@ class Dial:
     def _nobody_waits(self) -> None:
         if self._notice is not None:
             self._notice.cancel()
+        # An attempt in progress is completed, because the peer may rely on its connection.
         if self._pausing:
             self._task.cancel()
 
@@ -127,6 +128,7 @@ class Dial:
                 self._failure = error
             except (RemoteTransportError, OSError) as error:
                 self._failure = error
+            # Without waiters there is no further attempt.
             if not self._waiting:
                 raise self._failure
             self._pausing = True

@@ -1,8 +1,8 @@
 """The farewell: reads on after the last message, until the peer closes the socket.
 
 Closing a socket with unread bytes resets the connection, and a reset can discard the last message
-on its way to the peer. That message has the reason. This side therefore goes on reading and
-discards the bytes until the peer has read the message and closes. A peer that does not close is cut
+on its way to the peer, which contains the reason. This side therefore goes on reading and discards
+the bytes until the peer has read the message and closes. A peer that does not close is cut
 off after a time limit or a byte limit.
 """
 

@@ -41,7 +41,7 @@ class EventLoopFlusher:
         self._pending: dict[RecordWriter, Handle] = {}
 
     def request_flush(self, writer: RecordWriter) -> None:
-        """Flush the writer after its buffer timeout; called once per need."""
+        """Flush the writer after its buffer timeout; called for a buffer's first untaken bytes."""
         if writer.buffer_timeout_ms == 0:
             self._flush_at_once(writer)
             return
@@ -66,6 +66,7 @@ class EventLoopFlusher:
 
     def _look(self, writer: RecordWriter, seen: int, deadline: float) -> None:
         progress = writer.progress
+        # The writer is idle for the moment, or its limit is reached.
         if progress == seen or self._loop.time() >= deadline:
             self._flush(writer)
         else:

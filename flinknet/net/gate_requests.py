@@ -69,8 +69,8 @@ class GateRequests:
         """Request a new gate's buffers, and its partitions with known locations.
 
         Raises:
-            InsufficientNetworkBuffersError: If the buffers can never be met; the gate is then
-                released.
+            InsufficientNetworkBuffersError: If the request for buffers can never be met. The gate
+                is then released.
         """
         self._tasks[gate] = set()
         gate.when_released(self._forget)

@@ -1,10 +1,10 @@
 """Calls to a coordinator over HTTP: one request and its whole answer, each on its own connection.
 
-Theory of operation. A command lives for a moment, and asks a coordinator a few things. The import
-of aiohttp takes longer than that, the import of h11 does not. Calls need no websocket and no
-streams. A request ends with ``Connection: close``, and nothing follows it. No answer is compressed,
-and no redirect is followed. The transport gets the whole body at once, because a coordinator may
-answer before it has read the body.
+A command runs for a moment and sends a few requests. Importing aiohttp takes longer than that, and
+importing h11 does not. The calls need neither websockets nor streams. A request has the header
+``Connection: close``, and nothing follows it. Answers are not compressed, and redirects are not
+followed. The transport gets the whole body at once, because a coordinator may answer before it has
+read the body.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ __all__ = ["Answer", "CallError", "HttpCalls", "hint_of_hang_up"]
 
 _READ_BYTES = 65_536
 _SAFE_IN_PATH = "/?&=%:;,+@!$'()*~-._"
-"""What stands in a path as it is; a job's name, which a user writes, may have anything in it."""
+"""Characters of a path that are not quoted. A job's name comes from a user and may contain any
+others."""
 
 
 class CallError(RemoteTransportError):
-    """A call has no answer; ``is_heard`` says that the coordinator may have heard it."""
+    """A call got no answer; ``is_heard`` tells whether the coordinator may have received it."""
 
     def __init__(self, reason: str, *, is_heard: bool) -> None:
         super().__init__(reason)
@@ -44,7 +45,7 @@ class Answer(NamedTuple):
 
 
 class HttpCalls:
-    """Calls to the coordinator at ``address``, which is ``"host:port"``."""
+    """Calls to the coordinator at ``address`` (``"host:port"``)."""
 
     def __init__(
         self, address: str, token: str, tls: TlsFiles | None, server_name: str = ""
@@ -56,10 +57,11 @@ class HttpCalls:
         self._server_name = server_name
 
     async def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Send a request, and return the answer to it.
+        """Send a request and return its answer.
 
-        CallError if none comes, ConfigurationError if TLS finds that the coordinator is not the
-        right one.
+        Raises:
+            CallError: If no answer comes.
+            ConfigurationError: If TLS finds the wrong coordinator.
         """
         reader, writer = await self._connect()
         http = h11.Connection(h11.CLIENT)
@@ -76,7 +78,7 @@ class HttpCalls:
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         host, port = split_address(self._address)
-        # Anew for each call, because certificates may have been renewed.
+        # Created for each call, because certificates may have been renewed.
         context = None if self._tls is None else self._tls.https_client()
         name = None if self._tls is None else self._server_name or host
         try:
@@ -117,20 +119,25 @@ class HttpCalls:
 
 
 def hint_of_hang_up(tls: TlsFiles | None) -> str:
-    """Return what it may mean that a coordinator accepts connections and hangs up."""
+    """Return a likely cause of a coordinator that accepts connections and hangs up."""
     if tls is None:
         return "; if it does so each time, it may want TLS, which is not set here"
     return "; if it does so each time, it may not accept this side's certificate: its log says why"
 
 
 async def _answer(http: h11.Connection, reader: asyncio.StreamReader) -> Answer:
-    """Read an answer. Raises EOFError if the coordinator hangs up before its end."""
+    """Read an answer.
+
+    Raises:
+        EOFError: If the coordinator hangs up before the end of the answer.
+    """
     status, content_type, content = 0, "", bytearray()
     has_ended = False
     while True:
         try:
             event = http.next_event()
         except h11.RemoteProtocolError as error:
+            # h11 reports the end of the connection in the middle of an answer like this.
             if has_ended:
                 raise EOFError from error
             raise

@@ -191,6 +191,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
     def _rest_if_due(self, nbytes: int) -> None:
         """Rest if the link has had its turn, which may include several reads."""
         now = self._loop.time()
+        # uvloop's clock stands still within a turn, and asyncio reads a socket once per turn.
         if now != self._turn:
             self._turn, self._turn_bytes = now, 0
         self._turn_bytes += nbytes
@@ -261,6 +262,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
             self._resume()
             if self._is_over():
                 return
+        # A peer that does not read would never take the rest of the output.
         if self.session.failure is not None:
             transport.abort()
             return

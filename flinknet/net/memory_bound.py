@@ -182,8 +182,9 @@ class MemoryBound(NamedTuple):
     reassembly: int
     """Partly received records that are not on disk."""
     records_read: int
-    """One record of the largest size per reader; a function that keeps the previous record owns it.
-    Plus the bytes of one record being decoded, which is done in one step."""
+    """One record of the largest size per reader, and the bytes of one record for all readers,
+    because decoding is done in one step. A previous record belongs to the function that keeps
+    it."""
     records_reused: int
     """Unused record objects of the process, kept for reuse by the next records."""
     records_written: int

@@ -353,9 +353,8 @@ class NetworkEnvironment:
     ) -> RecordWriter:
         """Create the writer of a partition; the buffer timeout is the configured one by default.
 
-        ``types`` are the classes whose objects may be in records, see ``RecordTypes``. The reader
-        must have the same. A task with several writers and readers passes one ``task_times`` to
-        all.
+        ``types`` are the classes of objects in records, see ``RecordTypes``. The reader must have
+        the same. A task with several writers and readers passes one ``task_times`` to all.
         """
         timeout = self.config.buffer_timeout_ms if buffer_timeout_ms is None else buffer_timeout_ms
         check_buffer_timeout(timeout)
@@ -512,7 +511,8 @@ class NetworkEnvironment:
     ) -> None:
         """Set the location of a channel's producer, and request its partition.
 
-        The channel must have had an UnknownLocation. The partition's name may differ from its name.
+        The channel must have had an UnknownLocation. The partition's name may differ from the name
+        in it.
 
         Raises:
             LocalProtocolError: If the channel is already known.
@@ -618,7 +618,7 @@ class NetworkEnvironment:
     ) -> None:
         """Raise the error that a producer has left for this reader, if any.
 
-        The connection was lost because the producer closed before the reader's request arrived.
+        The connection may be lost because the producer closed before the reader's request arrived.
         """
         assert self._names is not None
         try:

@@ -2,11 +2,12 @@
 
 The directory has a folder for each job, with a folder for each partition name. In the latter, each
 worker that produces such a partition has a file. The file contains the address. The producer
-keeps it locked while it lives, however it ends. An unlocked file therefore belongs to a process
-that is gone, and the next process that finds the file removes it. A file is renamed into place
-after it is locked, and no two files have the same name. A process that removes the file of an
-earlier worker thus cannot remove the file of the worker's restart. The directory must be on this
-machine, as all its addresses are, and its file system must support locks.
+keeps it locked while it lives, and the system releases the lock however the process ends. An
+unlocked file therefore belongs to a process that is gone, and the next process that finds the file
+removes it. A file is renamed into place after it is locked, and no two files have the same name. A
+process that removes the file of an earlier worker thus cannot remove the file of the worker's
+restart. The directory must be on this machine, as all its addresses are, and its file system must
+support locks.
 
 A producer that failed before its readers came leaves its error in another file (``failed-...``),
 with the numbers of their subpartitions. Each reader removes its number. The error is void when it
@@ -236,6 +237,7 @@ def _address_in(path: Path) -> str | None:
     with suppress(FileNotFoundError):
         descriptor = os.open(path, os.O_RDWR)
         try:
+            # Succeeds only if no live writer holds the lock.
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
             path.unlink(missing_ok=True)
         except BlockingIOError:

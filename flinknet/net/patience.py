@@ -2,9 +2,9 @@
 
 User code may hold an event loop up for longer than a deadline. When the loop continues, the timer
 is due together with input that arrived in time, and might come first or undo it. A timer that is
-late by more than ``LATE_S`` was therefore held up itself, and is set again for the time of its
-delay. A timer that is on time is valid. ``unless`` delays a timer that must not fire while a peer
-is held up, which another component judges.
+late by more than ``LATE_S`` was therefore held up itself, and is set again for as long as it was
+late. A timer that is on time is valid. ``unless`` delays a timer that must not fire while a peer is
+held up, which another component judges.
 """
 
 from __future__ import annotations

@@ -61,7 +61,10 @@ class PeerRegistrar(LinkSender, Protocol):
         """Attach a session after the agreement of both sides."""
 
     def on_refused(self, protocol: PeerProtocol) -> None:
-        """Count an accepted peer's refusal; its socket closes when the peer has read it."""
+        """Count an accepted socket that was refused; it closes when the peer has read the refusal.
+
+        Its ``Farewell`` waits for that.
+        """
 
     def on_established(self, protocol: PeerProtocol) -> None:
         """Handle that this side may use the session."""

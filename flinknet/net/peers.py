@@ -144,8 +144,8 @@ class PeerDirectory:
             )
         return await dial.wait(who)
 
-    # A failure to connect is not remembered: the next request dials again.
     def _on_dialled(self, dial: Dial) -> None:
+        """Remove a finished dial; a failure is not remembered, so the next request dials again."""
         if self._dials.get(dial.address) is dial:
             del self._dials[dial.address]
 
@@ -190,6 +190,7 @@ class PeerDirectory:
             error.may_pass = error.unanswered = True
             raise error from None
         except asyncio.CancelledError:
+            # A session that exists may be in use by the peer.
             if protocol.session is None:
                 protocol.abort()
             raise
@@ -325,6 +326,7 @@ class PeerDirectory:
         """Decide whether a valid peer that has dialled is wanted."""
         if self._prefers_own(theirs):
             return Verdict.DUPLICATE, "this worker is connected, or connecting, already"
+        # A peer that has identified itself takes the place of a silent socket.
         silent = self._handshakes.oldest_silent(self._loop.time(), self._admitted)
         if not self._admit(protocol) and silent is not None:
             self._turn_away(silent)

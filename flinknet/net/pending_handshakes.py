@@ -2,10 +2,10 @@
 
 Any host may connect and send nothing, while an honest peer needs only two round trips. If there are
 more sockets than ``limit``, one makes room. It is chosen from the source (the peer's host) with the
-most sockets: the one that has been silent for the longest, or else the oldest. On loopback all
-share one source, and only silence counts. A very young socket is spared, because the event loop may
-not have read its input yet. If all are that young, the newcomer itself is turned away, and will try
-again.
+most sockets. The socket that has been silent for the longest goes, or else the oldest one. On
+loopback all sockets share one source, and only silence counts. A very young socket is spared,
+because the event loop may not have read its input yet. If all are that young, the newcomer itself
+is turned away, and will try again.
 
 Time is passed in as ``now``. The registry owns the pending sockets, in order of arrival.
 """

@@ -26,7 +26,8 @@ _EXPECTED = frozenset({"duplicate", "closing", "silent", "left"})
 peer that gives up."""
 
 _REMEMBERED_MAX = 256
-"""Pairs of source and reason, 50 KiB. Writing a log line costs more than dropping one."""
+"""Number of pairs of source and reason, which take 50 KiB. Dropping a pair costs less than writing
+its log line."""
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class _Told:
 class Refusals:
     """Counts refused peers and logs them.
 
-    ``what`` names the refusal or violation in the log line.
+    Log lines begin with the argument: "refused", or "broke the protocol".
     """
 
     def __init__(self, what: str = "refused") -> None:

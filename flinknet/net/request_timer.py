@@ -38,7 +38,9 @@ class RequestTimer:
             return
         deadline = self._registry.next_deadline()
         if deadline is not None:
-            when = max(deadline, self._loop.time())  # the rest of a turn is not late
+            # Requests left over from the last turn are past their deadline, but the loop was not
+            # held up, as a ``PatientTimer`` would conclude.
+            when = max(deadline, self._loop.time())
             self._timer = PatientTimer(self._loop, when, self._expire)
 
     def _expire(self) -> None:

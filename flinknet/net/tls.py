@@ -360,8 +360,9 @@ class Entrance(asyncio.BufferedProtocol):
         self._early += self._memory[:nbytes]
         if len(self._early) > _EARLY_BYTES_MAX:
             if self._speaks_tls:
-                # Of a peer that has proved its certificate: a request with a body, perhaps. What
-                # was read of the socket together with the end of the handshake comes here still.
+                # The peer has completed the TLS handshake, and these bytes were read together with
+                # its end. They may be a request with a body. Reading pauses until ``inner`` has
+                # them.
                 self._is_paused = True
                 self._plain.pause_reading()
             else:
@@ -384,7 +385,7 @@ class Entrance(asyncio.BufferedProtocol):
                 ssl_handshake_timeout=self._timeout_s,
             )
         )
-        # After the call that gives TLS its socket, and before the socket is read again.
+        # Runs after the call that gives TLS its socket, and before the socket is read again.
         self._loop.call_soon(self._loop.call_soon, self._give_to_tls)
         try:
             secured = await starting

@@ -97,7 +97,7 @@ class TopicWriter:
         return partition
 
     async def emit(self, record: Any) -> None:
-        """Write a record for every current reader; it must not be changed afterwards.
+        """Write a record for every current reader; the caller must not change it afterwards.
 
         Raises the errors of a writer's ``emit`` for a record that cannot be sent; with queues, at
         the next call. A reader that has left is no error.
@@ -184,6 +184,7 @@ class TopicWriter:
         try:
             await subscription.pump()
         except LocalError as error:
+            # The record cannot be sent to any reader: the next ``emit`` raises this.
             self._failure = error
         except FlinknetError:
             self._leave(subscription)

@@ -16,7 +16,7 @@ __all__ = ["Sender", "WriteTurn"]
 
 
 class Sender(Protocol):
-    """Sender for a whole worker."""
+    """Sending state of a worker, shared by its connections."""
 
     sends_at_once: bool
     """Whether a flush is in progress that cannot wait for the end of the loop turn."""
@@ -51,6 +51,7 @@ class WriteTurn:
 
     def _end(self) -> None:
         self._ends = False
+        # After a turn with several urgent outputs, the next ones wait for the end of their turn.
         self._is_quiet, self._hurried = self._hurried <= 1, 0
         if self._has_output:
             self._has_output = False
