@@ -223,7 +223,7 @@ class BufferBuilder:
         if not self.sealed:
             self.sealed = True
             self.end, self.remaining = self.end - self.remaining, 0
-            # Slices refer to a buffer that exists already, and the rest is then a slice too.
+            # After a slice, the shared buffer exists already, and the rest is a slice too.
             if self._shared is None:
                 self._whole = self._make_buffer()
         if self._whole is not None:
@@ -252,8 +252,10 @@ class BufferBuilder:
             shared,
             start,
             self.end - self.remaining - start,
+            # Only the first slice can continue a record of the previous builder.
             continued=0 if start else self._continued,
             unfinished=self._unfinished,
+            # Each reader has its own position, so its earlier records are subtracted.
             records=self._records_taken + self.records - records,
         )
 

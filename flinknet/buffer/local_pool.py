@@ -181,7 +181,7 @@ class LocalBufferPool:
         """Segments taken from the network pool, whether idle here or handed out."""
         return self._ordinary + self._overdraft
 
-    # -- taking -----------------------------------------------------------------------------------
+    # -- requesting -------------------------------------------------------------------------------
 
     def request(self, subpartition: int | None = None) -> MemorySegment | None:
         """Take a segment, counted against a subpartition's quota if given; None if none is left.
@@ -204,6 +204,7 @@ class LocalBufferPool:
             segment = overdraft
         if subpartition is not None:
             in_use = self._per_subpartition[subpartition] = self._per_subpartition[subpartition] + 1
+            # A record in progress may exceed the quota, which is counted only once.
             if in_use == self._quota:
                 self._at_quota += 1
                 self._update_availability()
@@ -227,7 +228,7 @@ class LocalBufferPool:
         if listener in self._listeners:
             self._listeners.remove(listener)
 
-    # -- giving back ------------------------------------------------------------------------------
+    # -- recycling --------------------------------------------------------------------------------
 
     def recycle_from(self, subpartition: int, segment: MemorySegment) -> None:
         """Take back a segment that counts against a subpartition's quota."""
@@ -239,6 +240,7 @@ class LocalBufferPool:
 
     def recycle(self, segment: MemorySegment) -> None:
         """Take back a segment that counts against no quota."""
+        # Surplus returns to the network pool before the listeners here are served.
         if self._destroyed or self._overdraft or self._ordinary > self.size:
             self._return(segment)
         else:
@@ -311,6 +313,7 @@ class LocalBufferPool:
             self._ordinary += 1
         while self._idle and self._ordinary > self.size:
             self._return(self._idle.popleft())
+        # The rest of the surplus is in use, and returns when it is recycled.
         while self._ordinary > self.size:
             self._ordinary -= 1
             self._overdraft += 1
@@ -375,7 +378,7 @@ class LocalBufferPool:
         ), "the quota is not that of the records"
         assert self.availability.available == self._should_be_available(), "availability is stale"
 
-    # -- inside -----------------------------------------------------------------------------------
+    # -- internals --------------------------------------------------------------------------------
 
     def _set_quota(self, quota: int) -> None:
         if quota != self._quota:

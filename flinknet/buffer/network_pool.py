@@ -192,6 +192,7 @@ class NetworkBufferPool:
         total_capacity = sum(capacities)
         to_distribute = min(excess, total_capacity)
         cumulative = given = 0
+        # Rounding the running sum makes equal pools differ by at most one, and loses no segment.
         for pool, capacity in zip(tuple(self._pools), capacities, strict=True):
             cumulative += capacity
             share = to_distribute * cumulative // total_capacity - given if total_capacity else 0
@@ -229,6 +230,7 @@ class NetworkBufferPool:
         """
         self._check_alive()
         self._check_fits(number, owner, "buffers_per_channel, segment_bytes or the parallelism")
+        # They count before they are gathered, so that the local pools shrink for them.
         self._exclusive += number
         request = SegmentRequest(self, number, on_complete, owner)
         if number == 0:
@@ -252,13 +254,14 @@ class NetworkBufferPool:
         """Cancel an incomplete batch, and take back its segments."""
         if request in self._requests:
             self._requests.remove(request)
+            # Only the missing segments: ``return_exclusive`` subtracts the others.
             self._exclusive -= request.number - len(request.segments)
             segments, request.segments = request.segments, []
             self.return_exclusive(segments)
             self.redistribute()
             self._serve()
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- life cycle -------------------------------------------------------------------------------
 
     def destroy(self) -> None:
         """Free the memory; every local pool must be destroyed first."""
@@ -315,7 +318,7 @@ class NetworkBufferPool:
         for pool in self._pools:
             pool.check_invariants()
 
-    # -- inside -----------------------------------------------------------------------------------
+    # -- internals --------------------------------------------------------------------------------
 
     def _check_alive(self) -> None:
         if self._destroyed:
@@ -335,6 +338,7 @@ class NetworkBufferPool:
             )
 
     def _serve(self) -> None:
+        # Batches first, because a channel cannot request its partition without them.
         while self._free and self._requests:
             if self._requests[0].offer(self._free.popleft()):
                 self._requests.popleft().hand_over()  # last: it may return segments immediately

@@ -82,6 +82,7 @@ cdef class Memory:
             buffer, self, self.start + self.view_start, self.view_size, self.views_part, flags
         )
         if self.views_part:
+            # Tells ``__releasebuffer__`` that this view is a part.
             buffer.internal = &self.parts
             self.parts += 1
         else:
@@ -101,6 +102,7 @@ cdef class Memory:
         return PyMemoryView_FromObject(self)
 
     cdef object part(self, Py_ssize_t start, Py_ssize_t size):
+        # Read by ``__getbuffer__``, which the creation of the view calls.
         self.views_part = True
         try:
             return self.view(start, size)
@@ -131,6 +133,7 @@ cdef class MemorySegment:
     cpdef Py_ssize_t write(self, data) except -1:
         cdef Py_buffer memory
         cdef Py_ssize_t size
+        # Bytes are the frequent case, and need no buffer request.
         if PyBytes_CheckExact(data):
             size = PyBytes_GET_SIZE(data)
             memcpy(self._room(size), PyBytes_AS_STRING(data), size)
@@ -176,6 +179,7 @@ def allocate_segments(Py_ssize_t number, Py_ssize_t capacity):
     cdef Py_ssize_t size = ROOM + capacity
     # Rounded up, so that each segment begins with a cache line.
     cdef Py_ssize_t distance = -(-size // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
+    # A smaller stretch would not fill one huge page.
     if number * distance < HUGE_PAGE_BYTES:
         return [MemorySegment(capacity) for _ in range(number)]
     stretch = Stretch(number * distance)
