@@ -206,6 +206,8 @@ class PipelinedSubpartition:
         self._queue.insert(self._priority, buffer)
         self._sealed_load += _BUFFER_LOAD + buffer.size
         self._priority += 1
+        # The reader is notified even if data waits already. It may lack credit for the data, or
+        # must now put the channel in front of others.
         if self._priority == 1 and not self._blocked:
             self._notify()
 
@@ -446,7 +448,7 @@ class PipelinedSubpartition:
             self._release()
             self._owner.on_released(self, cause)
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- life cycle -------------------------------------------------------------------------------
 
     @property
     def consumed(self) -> bool:

@@ -124,6 +124,7 @@ class PartitionRegistry:
         self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
         self._waiting_for: dict[bytes, dict[int, _Waiting]] = {}
         self._not_overdue: OrderedDict[int, _Waiting] = OrderedDict()
+        # A callback, so that reads of a socket need not ask for a new deadline.
         self.on_waiting: Callable[[], None] = _keep_no_time
 
     def register(self, partition: ResultPartition, consumers: Sequence[str] | None = None) -> None:
@@ -160,11 +161,13 @@ class PartitionRegistry:
             LocalProtocolError: If the name is in use.
         """
         wire_id = wire_partition_id(name)
+        # A topic would take the readers of a partition with the same name.
         if wire_id in self._partitions or wire_id in self._topics:
             raise LocalProtocolError(
                 f"{name} is already registered in this worker: names must be unique while "
                 "they are in use"
             )
+        # The name is in use again, so late requests must not get the earlier cause.
         self._gone.pop(wire_id, None)
         return wire_id
 
@@ -203,6 +206,7 @@ class PartitionRegistry:
             self._join(join, requester)
         elif partition is not None and self._is_granted(wire_id, subpartition, consumer):
             return self._answer(partition, subpartition, requester)
+        # Other workers must not learn that the partition has existed.
         elif gone is not None and (gone.consumers is None or consumer in gone.consumers):
             kept = gone.failure
             requester.on_request_failed(kept.error() if kept else released_error("the partition"))
@@ -328,6 +332,7 @@ class PartitionRegistry:
         if failure is not None:
             failure = KeptError(failure.kind, failure.text[:_TEXT_CHARACTERS_MAX])
         self._gone[wire_id] = _Gone(failure, self.clock(), consumers)
+        # ``_find_gone`` expects the oldest record first.
         self._gone.move_to_end(wire_id)
         while len(self._gone) > self._ended_max:
             self._gone.popitem(last=False)

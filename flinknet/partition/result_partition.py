@@ -259,6 +259,7 @@ class ResultPartition:
                 long, or a subpartition has no room for it (see ``has_room_for_event``). The event
                 is then queued nowhere.
         """
+        # All checks come first, so that a refused event is queued nowhere.
         self._check_event(data_type, payload)
         buffer = Buffer.event(data_type, payload, references=len(self.subpartitions))
         for subpartition in self.subpartitions:
@@ -398,6 +399,7 @@ class ResultPartition:
         """
         self.broadcast_event(DataType.END_OF_PARTITION, END_OF_PARTITION)
         self.finished = True
+        # Kept data does not need its producer.
         if not any(part.released_on_consumption for part in self.subpartitions):
             self.all_consumed.set(True)
 
@@ -468,8 +470,10 @@ class ResultPartition:
 
     def on_released(self, subpartition: ResultSubpartition, cause: BaseException | None) -> None:
         """Count one reader that is done, cancelled or lost."""
+        # The loss of a reader that has taken everything is no error.
         if cause is not None and self.lost is None and not subpartition.consumed:
             self.lost = cause
+        # No reader will take the barrier there, and it has overtaken nothing.
         if self._barrier is not None and self._barrier.is_waiting(subpartition.index):
             self._barrier.settle(subpartition.index, [])
         if not subpartition.acknowledged:
@@ -495,7 +499,7 @@ class ResultPartition:
         """Return a new copy of the producer's error, or None if the producer has not failed."""
         return None if self.kept_failure is None else self.kept_failure.error()
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- life cycle -------------------------------------------------------------------------------
 
     def when_released(self, callback: Callable[[ResultPartition], None]) -> None:
         """Call ``callback`` once, when the partition is released."""
@@ -536,6 +540,7 @@ class ResultPartition:
         self.writable = False
         self._abort_barrier()
         self._pool.destroy()
+        # Wake all waiters: a released partition reaches none of these states.
         self.all_data_processed.set(True)
         self.all_consumed.set(True)
         self.room_for_events.set(True)
