@@ -115,6 +115,7 @@ class ChecksummedFrameDecoder(FrameDecoder):
                 self._check_buffer(header)
                 body = self.buffers.begin_buffer(header)
         except RemoteProtocolError as violation:
+            # The header may be damaged, which only the trailer shows.
             # A length over the limits may itself be damaged, so its trailer is not waited for.
             if size > max(self._segment_bytes, self._limits.event_bytes_max):
                 raise

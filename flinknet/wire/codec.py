@@ -224,8 +224,10 @@ class FrameDecoder:
         self._waiting = self.has_more = False
         for _ in range(self._turn_messages_max):
             missing = self._body_missing > 0 or self._waiting
+            # The first two bytes of a message determine its type.
             if missing or end - position < 2:
                 break
+            # Buffers and credit are the most frequent messages.
             if end - position >= BUFFER_PREFIX_BYTES:
                 header = read_buffer_header(data, position)
                 if header is not None:
@@ -352,6 +354,7 @@ class FrameDecoder:
         channel, code, size = fields
         if not 0 < code <= _FIXINT_MAX:
             raise RemoteProtocolError("the peer sent an ERROR_RESPONSE header of the wrong form")
+        # Before the text is complete, so that nothing is kept for a text that is too long.
         self._check_text(size)
         if prefix_end + size > end:
             return start

@@ -441,7 +441,7 @@ def is_announcement(event: Event) -> bool:
     )
 
 
-# -- all of them -----------------------------------------------------------------------------------
+# -- decoding of any event -------------------------------------------------------------------------
 
 DecodedEvent: TypeAlias = (
     CheckpointBarrier

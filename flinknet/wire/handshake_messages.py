@@ -206,6 +206,7 @@ class Answer:
         """Encode with its preamble and proof; a long reason is cut."""
         said = reason.encode(errors="replace")[:_REASON_BYTES_MAX]
         body = _HEADS[HandshakeKind.ANSWER] + bytes((verdict,)) + identity.encode()
+        # The cut may have left a part of a character.
         body += _string(said.decode(errors="ignore").encode())
         return _with_proof(HandshakeKind.ANSWER, body, secret, transcript)
 
