@@ -184,7 +184,7 @@ class Handshake:
         """
         return bytes(self._incoming)
 
-    # -- what the owner does ----------------------------------------------------------------------
+    # -- calls of the owner -----------------------------------------------------------------------
 
     def vouch(self, names: Sequence[str]) -> None:
         """Accept only a worker that one of these certificate names stands for."""
@@ -208,6 +208,7 @@ class Handshake:
                 del self._incoming[:size]
                 said += self._answer_to(message, raw)
         except HandshakeError as error:
+            # Only the accepting side can send a refusal.
             if error.code is ErrorCode.VERSION and not self._dials:
                 said += self._turn_away(Verdict.VERSION, error)
             else:
@@ -322,6 +323,7 @@ class Handshake:
         """Add a message to the transcript; return whether its proof is right."""
         expected = prove(kind, self._secret, self._transcript + raw[:-PROOF_BYTES])
         self._transcript += raw
+        # In constant time, so that a peer cannot guess a proof byte by byte.
         return hmac.compare_digest(proof, expected)
 
     # -- the ends ---------------------------------------------------------------------------------
@@ -390,6 +392,7 @@ def judge(
         return Verdict.IDENTITY, f"flow_control is {modes}: set the same"
     if theirs.worker_id == mine.worker_id:
         return Verdict.IDENTITY, f"both sides are called {mine.worker_id[:60]!r}"
+    # A malformed address could never be dialled, and this side's own would stand for itself.
     if theirs.address:
         if not _is_address(theirs.address):
             return Verdict.IDENTITY, f"its address is {theirs.address[:60]!r}, not host:port"
@@ -400,6 +403,7 @@ def judge(
 
 def stands_for(name: str, worker_id: str) -> bool:
     """Return whether a certificate name stands for a worker; ``*`` matches any characters."""
+    # A star matches dots too: the worker that replaces worker-0 is called worker-0.1.
     parts = (re.escape(part) for part in name.split("*"))
     return re.fullmatch(".*".join(parts), worker_id, re.DOTALL) is not None
 

@@ -171,6 +171,7 @@ class Link:
             receive_buffer_bytes=config.receive_buffer_bytes,
             turn_messages_max=config.turn_messages_max,
         )
+        # Called for every read, credit or write, so without a method in between.
         self.get_buffer = self._decoder.get_buffer
         self.on_credit = session.readers.add_credit
         self.frames_written = session.frames_written
@@ -331,7 +332,7 @@ class Link:
         elif self._liveness.heartbeat_due(bytes_out, len(self._sealed(HEARTBEAT))):
             session.send_heartbeat()
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- life cycle -------------------------------------------------------------------------------
 
     @property
     def ends_in_agreement(self) -> bool:

@@ -145,6 +145,7 @@ class Outbox:
     ) -> int:
         """Let one reader send its quantum; return the number of bytes."""
         reader.queued = False
+        # A debt from the last round is deducted from this quantum.
         if reader.allowance_bytes <= 0:
             reader.allowance_bytes += self._quantum_bytes
         sent = 0

@@ -148,6 +148,7 @@ class ReaderRegistry:
     def cancel(self, channel: int, now: float) -> SubpartitionReader:
         """Handle a CancelPartitionRequest: release the reader and return it."""
         reader = self._reader(channel, "CANCEL_PARTITION_REQUEST")
+        # A request without any data costs the worker time and the peer nothing.
         if not (reader.used or self._unused.spend(now)):
             raise RemoteProtocolError(
                 f"the peer cancelled more than {self._unused.limit} requests in a minute before "
@@ -165,6 +166,7 @@ class ReaderRegistry:
         """Handle an AddCredit."""
         if not self._needs_credit:
             raise RemoteProtocolError("the peer sent ADD_CREDIT, though flow control is off")
+        # Looked up here first, because this message is as frequent as buffers.
         reader = self._readers.get(channel) or self._reader(channel, "ADD_CREDIT")
         try:
             reader.add_credit(credit)

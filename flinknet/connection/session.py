@@ -180,7 +180,7 @@ class Session:
                 if self._on_lost is not None:
                     self._on_lost(self)
 
-    # -- what the peer says -----------------------------------------------------------------------
+    # -- input ------------------------------------------------------------------------------------
 
     def on_message(
         self, message_type: MessageType, fields: tuple[int | bytes, ...], now: float
@@ -283,6 +283,7 @@ class Session:
             self._send(encode(MessageType.CANCEL_PARTITION_REQUEST, number))
             self.channels.remove(channel)
             self.outbox.remove_channel(number)
+        # A frame that waits for a buffer of this channel is skipped.
         self.resume_reading(channel)
 
     def _send_for(
@@ -304,7 +305,7 @@ class Session:
         """Send BacklogAnnouncement."""
         self._send(encode(MessageType.BACKLOG_ANNOUNCEMENT, reader.channel, backlog))
 
-    # -- what is said -----------------------------------------------------------------------------
+    # -- output -----------------------------------------------------------------------------------
 
     def send_heartbeat(self) -> None:
         """Send a heartbeat."""
@@ -315,6 +316,7 @@ class Session:
             return
         outbox, limit = self.outbox, self._limits.control_bytes_max
         outbox.add_message(message)
+        # Credit does not limit control messages, so a peer that does not read is cut off.
         if outbox.control_bytes > limit:
             self.fail(
                 UnreadMessagesError(
@@ -323,7 +325,7 @@ class Session:
                 )
             )
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- life cycle -------------------------------------------------------------------------------
 
     def end(self) -> None:
         """Handle that the last message was taken."""

@@ -282,6 +282,7 @@ class SubpartitionReader:
             )
         had_none = self.credit == 0
         self.credit += credit
+        # A reader with credit left does not wait for more.
         if had_none:
             self.notify_data_available()
 
