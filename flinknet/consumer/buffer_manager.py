@@ -139,6 +139,7 @@ class BufferManager(ChannelBuffers):
             return
         exclusive, floating = self._exclusive, self._floating
         exclusive.append(segment)
+        # Beyond the requirement, other channels have more use for a floating buffer.
         if floating and len(exclusive) + len(floating) > self.required:
             self._floating_pool.recycle(floating.pop(0))
         else:

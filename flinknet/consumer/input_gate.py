@@ -114,6 +114,7 @@ class InputGate(ChannelListener):
             need.floating_max if remote else 0,
             owner=f"gate {name}",
             buffers_per_subpartition_max=config.buffers_per_subpartition_max,
+            # A gate has no subpartitions, so large records only raise the pool's maximum.
             large=LargeRecordLimits(0, config.large_record_extra_buffers if remote else 0),
         )
         self.channels: list[InputChannel] = [
@@ -244,7 +245,9 @@ class InputGate(ChannelListener):
                 self.availability.set(True)
 
     def is_busy(self) -> bool:
-        """Whether a slow reader has enough to do: half of the live channels have buffers."""
+        """Whether a slow reader has enough to do: half of the unfinished channels have buffers."""
+        # For a fast reader of large records, holding credit back costs up to a fifth of the
+        # throughput, because the producer's answer takes longer than a buffer.
         return self.reader_is_slow and 2 * len(self._queue) >= self._unfinished
 
     def hold_credit(self, channel: InputChannel) -> None:
@@ -262,7 +265,8 @@ class InputGate(ChannelListener):
         if not self.is_busy():
             self.announce_held_credit()
         # The poll has shortened this channel's queue, so its own credit may have reached the share
-        # at which it is due.
+        # at which it is due. A channel with nothing left to poll is left out. With two exclusive
+        # buffers, it would announce each credit alone.
         elif polled.queued_in_gate and polled in self._held:
             polled.settle_held_credit()
 
@@ -347,7 +351,7 @@ class InputGate(ChannelListener):
             self.finished = True
             self.availability.set(True)
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- life cycle -------------------------------------------------------------------------------
 
     def when_failed(self, callback: Callable[[BaseException], None]) -> None:
         """Call ``callback`` once with the first error; immediately if there is one already."""

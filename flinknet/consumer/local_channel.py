@@ -42,6 +42,7 @@ class LocalInputChannel(InputChannel):
 
     def on_view_created(self, view: SubpartitionView) -> None:
         """Take the view of the partition."""
+        # The gate was released while the request waited.
         if self.released:
             view.release()
             return

@@ -241,6 +241,7 @@ class RemoteInputChannel(InputChannel):
             )
         else:
             buffer = self._end_event(header)
+        # The channel was released after the frame began.
         if self.state is _RELEASED:
             buffer.recycle()
             return
@@ -369,6 +370,7 @@ class RemoteInputChannel(InputChannel):
         for buffer, sequence in self._queue:
             if not buffer.data_type.is_buffer or not buffer.size:
                 continue
+            # Without an arrived barrier, the whole queue is in front of it.
             if barrier is None or _is_before(sequence, barrier):
                 persist(buffer.retained())
         return True
@@ -385,6 +387,7 @@ class RemoteInputChannel(InputChannel):
                     self._queue.remove(received)
                     unaligned = Buffer.event(*barrier.to_unaligned().event())
                     self._add_prioritized((unaligned, sequence))
+                    # An unaligned barrier does not block its channel.
                     self.resume_consumption()
                     return True
         return False

@@ -184,7 +184,7 @@ class UnionInputGate:
             self._failure = cause
         self._wake()
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- life cycle -------------------------------------------------------------------------------
 
     def when_released(self, callback: Callable[[UnionInputGate], None]) -> None:
         """Call ``callback`` once, when the union is released."""
