@@ -144,6 +144,7 @@ class CoordinatorNames(PartitionNames):
                     raise _error_in(failure)
                 return found
             except RemoteTransportError:
+                # Only a coordinator that has answered before is waited for.
                 if not self._has_answered or not left:
                     raise
             await asyncio.sleep(min(backoff.next_pause(), left))

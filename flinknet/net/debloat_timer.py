@@ -37,6 +37,7 @@ class DebloatTimer:
         """Return a wait for the gate's reader that also reports its duration to the gate."""
         if not self._config.enabled:
             return wait
+        # The reader is busy until its first wait.
         for each in gate.gates:
             each.debloating.end_wait(self._loop.time())
 

@@ -83,6 +83,7 @@ class Dial:
             self._notice = self._loop.call_later(self._notice_s, self._tell)
         self._waiting.append(who)
         try:
+            # The shield keeps a cancelled waiter from cancelling the dial for others.
             async with patient_timeout(self._timeout_s or None, self._waits_for_answer):
                 return await asyncio.shield(self._task)
         except TimeoutError:

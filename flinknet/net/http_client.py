@@ -84,6 +84,7 @@ class _Connector(aiohttp.TCPConnector):
     """Connector that checks the peer's certificate before anything is sent."""
 
     def __init__(self, address: str, tls: TlsFiles | None) -> None:
+        # Each request has its own connection, and their number is not limited here.
         super().__init__(limit=0, force_close=True)
         self._address = address
         self._tls = tls

@@ -92,7 +92,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._heartbeat_s = config.heartbeat_interval_ms / 1000
         self._heartbeat_timer = loop.call_later(self._heartbeat_s, self._tick)
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- life cycle -------------------------------------------------------------------------------
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the loss of the socket to the link and the owner."""
@@ -133,6 +133,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
             bytes_max=config.wire.farewell_bytes_max,
             deadline=self._loop.time() + config.close_timeout_ms / 1000,
         )
+        # The farewell discards input, so the socket must be read.
         if self._reading_paused:
             self._reading_paused = False
             transport.resume_reading()
@@ -149,6 +150,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
             if link.state is not LinkState.LOST:
                 link.tick(self._loop.time(), self._transport.get_write_buffer_size())
         finally:
+            # Also if a channel's listener raises when the session is lost.
             if link.state is LinkState.LOST:
                 self._transport.abort()
         if link.state is not LinkState.LOST:

@@ -174,7 +174,7 @@ class NetworkEnvironment:
         self._clock: TaskClock
         self._debloat_timer: DebloatTimer
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- life cycle -------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         """Allocate the network memory and listen.
@@ -186,6 +186,7 @@ class NetworkEnvironment:
         if self._loop is not None:
             raise LocalProtocolError("a network environment is entered once")
         check_machine(self.config)
+        # Raises if a name is too long for a handshake.
         self._identity().encode()
         loop = asyncio.get_running_loop()
         self.network_pool = NetworkBufferPool(self.config.segments, self.config.segment_bytes)
@@ -199,6 +200,7 @@ class NetworkEnvironment:
                 self._host,
                 self._port,
                 backlog=ACCEPTS_PER_TURN,
+                # The directory of peers, which accepts, needs the port first.
                 start_serving=False,
             )
             port = server.sockets[0].getsockname()[1]
@@ -249,6 +251,7 @@ class NetworkEnvironment:
         tasks = self._requests.release()
         self._registry.close()
         for partition in self._registry.partitions():
+            # Readers get the exception that ended the block.
             if exc is not None:
                 partition.fail(exc)
             else:
@@ -408,6 +411,7 @@ class NetworkEnvironment:
             raise
         try:
             async with self._published(name, partial(_failure_of, partition)):
+                # Inside, so that the error is known when the name is withdrawn.
                 with _failing(writer):
                     yield writer
                     await writer.finish()
@@ -458,6 +462,7 @@ class NetworkEnvironment:
             async with self._published(name, failed):
                 try:
                     yield topic
+                    # No reader may join while the topic ends.
                     self._registry.forget_topic(name)
                     await topic.finish(self.config.close_timeout_ms / 1000)
                 except BaseException as cause:

@@ -81,6 +81,7 @@ class PartitionDirectory(PartitionNames):
             descriptor, unnamed = tempfile.mkstemp(prefix=_UNNAMED, dir=folder)
         except OSError as error:
             raise self._unusable(error) from error
+        # Locked before it gets its name, so that no process takes it for abandoned.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         os.write(descriptor, address.encode())
         unique = Path(unnamed).name.removeprefix(_UNNAMED)
@@ -104,6 +105,7 @@ class PartitionDirectory(PartitionNames):
 
     async def _publish(self, name: str, worker_id: str, address: str) -> Withdraw:
         publication = self.publish(name, worker_id, address)
+        # The worker produces again, so an error that it left before is void.
         try:
             self._failure_of(name, worker_id).unlink(missing_ok=True)
         except OSError as error:
@@ -124,6 +126,7 @@ class PartitionDirectory(PartitionNames):
         until = loop.time() + wait_s
         while True:
             found = self.addresses(name)
+            # Removed even if all producers are found, because it is void then.
             failure = self._take_failure(name, subpartition)
             if len(found) >= producers:
                 return found

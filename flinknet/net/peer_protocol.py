@@ -61,10 +61,7 @@ class PeerRegistrar(LinkSender, Protocol):
         """Attach a session after the agreement of both sides."""
 
     def on_refused(self, protocol: PeerProtocol) -> None:
-        """Count an accepted socket that was refused; it closes when the peer has read the refusal.
-
-        Its ``Farewell`` waits for that.
-        """
+        """Count a refused accepted socket; it closes when the peer has read the refusal."""
 
     def on_established(self, protocol: PeerProtocol) -> None:
         """Handle that this side may use the session."""
@@ -132,7 +129,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         """Whether nothing has been received from the peer."""
         return self.handshake is not None and self.handshake.is_silent
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- life cycle -------------------------------------------------------------------------------
 
     def accepted(self, transport: asyncio.BaseTransport) -> None:
         """Register the socket, which with TLS is not secure yet."""
@@ -294,6 +291,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         if self._farewell is not None:
             self._farewell.discard(nbytes)
             return
+        # The first input shows that the dialling side has received the answer.
         if self._linked is not None:
             self._establish()
             self._pass_on(self._memory[:nbytes])

@@ -236,7 +236,7 @@ class PeerDirectory:
             self._arrivals.pop(name, None)
         return self._session(address)
 
-    # -- what protocols ask -----------------------------------------------------------------------
+    # -- calls of the protocols -------------------------------------------------------------------
 
     def accept(self) -> asyncio.BufferedProtocol:
         """Create the protocol of an accepted socket."""
@@ -249,7 +249,7 @@ class PeerDirectory:
     def begin_handshake(self, protocol: PeerProtocol) -> Handshake:
         """Create the handshake of a socket."""
         asked = self._config.checksums
-        # TLS itself detects changed bytes.
+        # TLS itself detects changed bytes, and loopback crosses no network.
         is_safe = protocol.is_loopback or self.tls is not None
         checksums = asked == "on" or (asked == "auto" and not is_safe)
         return Handshake(

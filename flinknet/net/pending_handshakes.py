@@ -87,6 +87,7 @@ class PendingHandshakes(Generic[S]):
         Returns None if no socket is silent, or the silent ones have only just come.
         """
         for socket, arrival in self._arrivals.items():
+            # All sockets behind this one are younger.
             if arrival.at + self._spared_s > now:
                 break
             if socket in among and socket.is_silent:

@@ -160,6 +160,7 @@ class TlsFiles(Tls):
                 stamp = self._stamp()
                 if stamp != self._seen:
                     self._contexts = self._load()
+                    # Only now, so that unusable files are tried again at the next check.
                     self._seen = stamp
                     log.info("the certificate %s was loaded again", self._certificate)
             except ConfigurationError as error:
@@ -198,6 +199,7 @@ class TlsFiles(Tls):
             raise _unusable(self._authority, "the authority", error) from error
         check_private(self._private_key, "the private key")
         try:
+            # Without the function, OpenSSL would ask for a password at the terminal.
             context.load_cert_chain(self._certificate, self._private_key, password=_no_password)
         except (OSError, ValueError) as error:
             what = f"the certificate, with the private key {self._private_key},"
