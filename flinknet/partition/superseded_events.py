@@ -50,12 +50,15 @@ def supersede(queue: deque[Buffer], event: Buffer) -> list[Buffer]:
     if isinstance(said, Watermark):
         if not isinstance(before, Watermark):
             return []
+        # A watermark that does not rise adds no information.
         if said.timestamp_ms <= before.timestamp_ms:
             return [event]
+    # Only an active channel has watermarks, so *active* behind one adds no information.
     elif isinstance(before, Watermark):
         return [] if said.idle else [event]
     elif not isinstance(before, WatermarkStatus):
         return []
+    # Behind a watermark, *idle* and *active* cancel each other out.
     elif before.idle and not said.idle and _is_watermark_before_last(queue):
         queue.pop()
         return [last, event]
@@ -73,6 +76,7 @@ def _supersede_cancel(
     for place, waiting in enumerate(queue):
         before = _said(waiting)
         if isinstance(before, CancelCheckpointMarker):
+            # The waiting marker cancels all earlier checkpoints too.
             if said.checkpoint_id <= before.checkpoint_id:
                 return [event]
             queue[place] = event
