@@ -93,6 +93,7 @@ class ChannelRegistry(BufferReceiver):
             return None
         data_type = header.data_type
         is_event = data_type is not _DATA_WITH_CLEAR_END and data_type is not _DATA
+        # The peer counts an event until it is told that the event was taken, and so does this side.
         if is_event and channel.events_queued + channel.events_untold >= self._events_max:
             raise RemoteProtocolError(
                 f"the peer sent an event without event credit on channel {header.channel}: "

@@ -309,6 +309,7 @@ class Handshake:
             error = HandshakeError(f"{self._peer} refused the connection: {answer.reason}")
             self._turned_away(answer.verdict, error)
             return
+        # The dialling side judges for itself whether it has reached the right worker.
         verdict, reason = judge(self._mine, answer.identity, self._vouched)
         if verdict is not Verdict.WELCOME:
             raise HandshakeError(f"{self._peer} answered as another worker: {reason}")

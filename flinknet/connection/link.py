@@ -353,6 +353,7 @@ class Link:
         log.debug("%s broke the protocol: %s", self.session.peer, text_of(violation))
         self._become(_E.REJECT)
         self.session.fail(violation)
+        # A goodbye is the last message of either side.
         if not hears_why:
             return b""
         text = str(violation)

@@ -163,6 +163,7 @@ class Session:
         self.on_output = self.outbox.on_output = _no_link
         before = self.state
         self._become(_E.DETACH)
+        # Only the first time.
         if self.state is _S.LOST is not before:
             self._lose(cause)
 
