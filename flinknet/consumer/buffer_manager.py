@@ -118,6 +118,7 @@ class BufferManager(ChannelBuffers):
         self.required = number
         self._floating_pool.expect_backlog(number - self.exclusive_total)
         missing = number - len(self._exclusive) - len(self._floating)
+        # The listener of a waiting manager follows the new requirement.
         if missing <= 0 or self.waiting or self._released:
             return
         pool = self._floating_pool

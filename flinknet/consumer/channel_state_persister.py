@@ -114,6 +114,7 @@ class ChannelStatePersister:
         if self._barrier is None or self._barrier[0] < checkpoint_id:
             self._become(_E.AWAIT, persist)
         else:
+            # The barrier has arrived already, so later data is not stored.
             self._become(_E.STOP)
         return True
 

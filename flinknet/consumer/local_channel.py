@@ -49,6 +49,7 @@ class LocalInputChannel(InputChannel):
         self._become(ChannelEvent.ATTACH)
         self._view = view
         self.notify_data_available()
+        # A barrier may wait since before this reader was attached.
         self.notify_barrier_queued()
 
     def on_request_failed(self, cause: BaseException) -> None:
@@ -95,6 +96,7 @@ class LocalInputChannel(InputChannel):
         if buffer.data_type.is_event:
             if buffer.data_type in BARRIERS:
                 self._note_barrier(buffer, polled.sequence)
+        # Here data arrives when it is polled, because the queue belongs to the producer.
         elif self._persister.persist is not None:
             self._persister.persist(buffer.retained())
         if self.end is not _OPEN or buffer.data_type.is_event:

@@ -197,6 +197,7 @@ class RemoteInputChannel(InputChannel):
             # Events need no network buffer, only a few bytes of ordinary memory.
             self._arriving_event = bytearray(header.size)
             body = memoryview(self._arriving_event)
+        # Only now, because a frame that waits for a buffer is tried again.
         self._expected_sequence = (header.sequence + 1) & _SEQUENCE_MAX
         self._arriving_header = header
         return body
@@ -295,6 +296,7 @@ class RemoteInputChannel(InputChannel):
         queue.append(received)
         if len(queue) == 1:
             self._listener.notify_channel_non_empty(self)
+        # The barrier keeps its place, and only the announcement overtakes the queue.
         if data_type is _TIMEOUTABLE:
             announcement = Buffer.event(*announcement_of(event.body))
             self._add_prioritized((announcement, _MADE_HERE))
