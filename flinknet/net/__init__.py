@@ -1,1 +1,1 @@
-"""The asyncio shell around the core: the only package that uses sockets and clocks."""
+"""The asyncio shell around the exchange's core, which has no event loop, socket or clock."""

@@ -50,6 +50,7 @@ class EventLoopFlusher:
         if writer.buffer_timeout_ms == ADAPTIVE:
             channels = len(writer.partition.subpartitions)
             delay_s = max(self._adaptive_s_max, channels * self._adaptive_s_per_channel)
+            # No progress equals -1, so the first look does not take the writer for idle.
             self._look_again(writer, -1, self._loop.time() + delay_s)
         else:
             delay_s = float(writer.buffer_timeout_ms) / 1000

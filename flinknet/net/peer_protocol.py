@@ -33,8 +33,8 @@ from flinknet.wire.handshake_messages import Verdict
 __all__ = ["PeerProtocol", "PeerRegistrar"]
 
 _HANDSHAKE_READ_BYTES = 640
-"""More than the default size of a handshake message. Bytes that a peer sends behind a message,
-without waiting for the answer, arrive in the same read and are noticed."""
+"""Exceeds the default limit of a handshake message. Bytes that a peer sends behind a message,
+without waiting for the answer, therefore arrive in the same read and are noticed."""
 
 _ROUND_TRIPS = 5
 """At least this many round trips fit the timeout of a handshake. An accepted connection that has

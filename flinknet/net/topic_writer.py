@@ -210,6 +210,7 @@ class TopicWriter:
 
     def _remove(self, subscription: _Subscription) -> None:
         self._subscriptions.remove(subscription)
+        # A task that finds its own reader gone ends by itself.
         if subscription.task is not None and subscription.task is not asyncio.current_task():
             subscription.task.cancel()
         subscription.writer.close()
