@@ -107,6 +107,7 @@ class AsyncWaitOperator(FunctionOperator):
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
         assert self._in_flight is not None, "an operator is open when its state is captured"
+        # Waiting records are newer than the records in the queue. Watermarks are not state.
         waiting = [record for record, event_time in self._waiting if event_time is None]
         self._in_flight.update([*self._queue.records(), *waiting])
 
@@ -207,7 +208,7 @@ class AsyncWaitOperator(FunctionOperator):
     def _end(self, entry: QueueEntry, request: asyncio.Task[list[Any]]) -> None:
         """Take the outcome of a finished request, and post a mail that emits it."""
         self._requests.discard(request)
-        if self._is_closed:
+        if self._is_closed:  # close() has cancelled the request; that is no failure.
             return
         error = asyncio.CancelledError() if request.cancelled() else request.exception()
         if error is None:
@@ -215,6 +216,7 @@ class AsyncWaitOperator(FunctionOperator):
         elif self._failure is None:
             self._failure = entry.record, error
         self._news.set()
+        # One mail emits all results that are complete by the time it runs.
         if not self._has_posted:
             self._has_posted = True
             self._context.processing_time.post(self._on_mail)
@@ -226,7 +228,7 @@ class AsyncWaitOperator(FunctionOperator):
             async with time:
                 return await self._attempts(value)
         except TimeoutError:
-            if not time.expired():
+            if not time.expired():  # The user's function raised the error itself.
                 raise
         try:
             return self._given(await value_of(self._timeout(value)))

@@ -48,7 +48,8 @@ class MapBatchOperator(FunctionOperator):
     async def _process_whole(self, records: Batch) -> None:
         values, stamps = values_of(records), without_time
         if isinstance(records, StampedBatch):
-            # The function may sort its list, and other receivers may share the batch.
+            # Other receivers may share the batch. A function that sorts its list must not move
+            # their values beside other timestamps.
             values, stamps = values.copy(), same(latest(records.stamps))
         await self._emit_results(partial(on_records, values), self._call, values, stamps=stamps)
 

@@ -46,7 +46,8 @@ __all__ = [
 EmitMode = Literal["every_record", "end_of_input"]
 """When a fold emits: after every record (streaming), or once per key at the end (batch).
 
-None leaves the choice to the runtime mode; an operator treats it as ``"every_record"``.
+Where None is allowed, it leaves the choice to the runtime mode. An operator treats None as
+``"every_record"``.
 """
 
 
@@ -176,9 +177,9 @@ class KeyedProcessOperator(StatefulOperator):
 class FoldOperator(KeyedOperator):
     """Base of reduce and aggregate: one value per key, and the choice of when to emit results.
 
-    Only a plain function may change a value, so that a batch is folded in one loop. The dict that
-    holds the values may be replaced between two batches (``state_table.py``). If records have
-    timestamps, that of the last record is kept with the value: ``(timestamp, value)``.
+    The function must be plain, so that a batch is folded in one loop. The dict with the values may
+    be replaced between two batches (``state_table.py``). If records have timestamps, the timestamp
+    of the last record is kept with the value: ``(timestamp, value)``.
     """
 
     awaits = False
@@ -302,7 +303,7 @@ class AggregateOperator(FoldOperator):
             key = key_of(record)
             try:
                 before = values[key]
-            except (KeyError, TypeError):
+            except (KeyError, TypeError):  # As in ReduceOperator, the key may be a list.
                 key = comparable_key(key)
                 if key not in values:
                     made = self._create()

@@ -195,7 +195,7 @@ class Mailbox:
             except Exception as error:
                 if not mail.answer.done():
                     mail.answer.set_exception(error)
-            except BaseException:
+            except BaseException:  # The subtask ends within the call. The sender must learn it.
                 self._return(mail)
                 raise
             else:
@@ -215,6 +215,7 @@ class Mailbox:
                 if self.mails:
                     await self.run_mails()
                     continue
+                # A new mail sets ``woken``, too, so that the wait ends at whichever comes first.
                 woken.set(False)
                 availability.subscribe(wake)
                 try:

@@ -216,6 +216,7 @@ class Operator:
         restored = context.state.restored_from
         if not isinstance(function, WithdrawableOutput) or not context.checkpointed:
             return
+        # A checkpoint id of another job, which this job continues, says nothing about this output.
         if restored is not None and restored.job_id == context.job_id:
             try:
                 if in_thread:
@@ -274,6 +275,7 @@ class FunctionOperator(Operator):
 
     async def open(self, context: RuntimeContext) -> None:
         await super().open(context)
+        # First, so that the function's open() finds the restored state.
         try:
             context.state.initialize(self._function)
         except BaseException as error:
@@ -468,6 +470,7 @@ class CallableSinkOperator(FunctionOperator):
 
 
 def _last_taken(records: list[Any] | ArrivedRecords, position: Iterator[Any]) -> Any:
+    """Return the record that the iterator ``position`` has yielded last."""
     if isinstance(records, list):
         return records[len(records) - length_hint(position) - 1]
     return records.last

@@ -7,7 +7,8 @@ checkpoints a batch is processed in slices of about SLICE_S; the duration of a s
 of the next one. Between two slices the subtask runs mails, timers and triggers among them, and
 handles priority events. It also waits there until every output has memory for another record, so
 that a slice seldom blocks inside. (Flink does all this between two records.) A fast operator
-finishes its batch in one slice and reads the clock twice.
+finishes its batch in one slice and reads the clock twice. In any job, an operator that may run out
+of room (``Operator.room``) has its batches sliced as well, and each slice waits for room.
 
 The records of a batch that have not begun are the *rest*. They are in flight on the channel that
 they came from: after the processed records, before the partial record in the deserializer.

@@ -344,7 +344,8 @@ class SinkOperator(Operator):
             self.fail(error, "in close()")
 
     async def _write(self, batch: Batch) -> None:
-        # The sink may sort its list, and other receivers may share the batch.
+        # Other receivers may share the batch. A sink that sorts its list must not move their values
+        # beside other timestamps.
         records = batch.values.copy() if isinstance(batch, StampedBatch) else batch
         if self._failure is not None:
             self._check_nothing_is_lost()

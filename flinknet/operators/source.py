@@ -61,6 +61,7 @@ class Share(NamedTuple):
 
     def part(self, number: int, parts: int) -> Share:
         """Return part ``number`` of ``parts``, for records that are dealt out one by one."""
+        # Record i of the share is record ``subtask + i * subtasks`` of the whole sequence.
         first = self.subtask + (self.position + number) * self.subtasks
         subtasks = self.subtasks * parts
         return Share(first % subtasks, subtasks, first // subtasks)
@@ -77,6 +78,7 @@ def shares_of(
         return list(row[index::parallelism])
     if not can_be_cut:
         return list(row[index : index + 1])
+    # Every share is divided among the subtasks whose index is congruent to its position in the row.
     readers = range(index % len(row), parallelism, len(row))
     return [row[index % len(row)].part(index // len(row), len(readers))]
 
@@ -178,7 +180,7 @@ async def _pieces(batches: Batches, detachment: Detachment) -> AsyncGenerator[li
     runs_beside = isinstance(batches, AsyncIterator)
     async with aclosing(_each(batches)) as each:
         async for batch in each:
-            if not len(batch):
+            if not len(batch):  # Mails run and other subtasks get a turn after it, too.
                 yield []
             if runs_beside or not isinstance(batch, list):
                 for piece in in_pieces(all_detached(batch, detachment)):
@@ -242,6 +244,7 @@ class SourceOperator(Operator):
         """Return the shares that this subtask continues; finished subtasks have left none."""
         context = self._context
         had = {subtask: [Share(*one) for one in shares] for subtask, _, shares in saved}
+        # At an unchanged parallelism, each subtask continues its own shares.
         if {number for _, number, _ in saved} <= {context.parallelism}:
             return had.get(context.index, [])
         return shares_of(
@@ -344,6 +347,7 @@ class SourceOperator(Operator):
 
     async def _emit_counted(self, records: list[Any]) -> None:
         await self._emit(records)
+        # Count only now, because a checkpoint's position must not include records to be emitted.
         share = self._shares[self._read]
         self._shares[self._read] = share._replace(position=share.position + len(records))
 

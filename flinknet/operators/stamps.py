@@ -13,7 +13,7 @@ key selectors and partitioners look at the value. Batches without timestamps are
 | on_timer | the timer, if it is an event-time timer |
 | map_batch, process_batch | the latest record of the batch |
 | a window | the window's end |
-| finish() | nothing: it is None |
+| finish() | none: it is None |
 
 Results are generated one by one, each right after its record was taken. So the timestamp of a
 result is the timestamp of the record taken last when the result was generated.

@@ -84,6 +84,7 @@ class StreamElementQueue:
         if segment is None:
             segment = Segment()
             self._segments.append(segment)
+            # In ordered mode, no segment takes a second record.
             self._open = None if self._ordered else segment
         entry = QueueEntry(record, segment)
         segment.pending[entry] = None

@@ -73,6 +73,7 @@ class AssignTimestampsOperator(Operator):
         await self._activate()
         latest_ms = max(stamps)
         await self._emit(StampedBatch(values_of(records), stamps))
+        # Read the clock after the emission, so that backpressure does not count as idle time.
         self._generator.on_batch(latest_ms, self._clock.get_relative_time())
 
     def _stamps_of(self, records: Batch) -> list[Any]:
@@ -107,6 +108,7 @@ class AssignTimestampsOperator(Operator):
         if self._generator.is_idle(self._clock.get_relative_time()):
             if not self._idle:
                 self._idle = True
+                # The watermark goes first, because consumers ignore watermarks of idle channels.
                 await self._advance(self._generator.watermark())
                 await self._pass_on(WatermarkStatus(idle=True))
         else:

@@ -71,6 +71,8 @@ def restored(head: Operator, context: RuntimeContext, inputs: Sequence[InputType
             batch = StampedBatch.of(batch.pairs)
         return process(batch)
 
+    # If all inputs have timestamps, arrivals are always adapted here, even for a head that needs a
+    # list.
     head.iterates_once = iterates_once or all(one.stamped for one in inputs)
     return process_restored
 

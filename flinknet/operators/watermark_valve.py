@@ -103,9 +103,12 @@ class StatusWatermarkValve:
             aligned = [one for one in active if one >= self._last]
             return [*self._turn(idle=False), *self._rise_to(min(aligned, default=MIN_WATERMARK))]
         if all(one.finished for one in timed):
+            # Silent channels hold back the end: timers must not fire before their records.
             if not timed or not all(one.finished for one in self._channels):
                 return []
             return [*self._turn(idle=False), *self._rise_to(MAX_WATERMARK)]
+        # A finished channel counts with the watermark before its MAX_WATERMARK. Otherwise the later
+        # records of the idle channels would all be late.
         highest = max(one.watermark for one in timed)
         return [*self._rise_to(highest), *self._turn(idle=True)]
 

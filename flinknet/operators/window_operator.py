@@ -309,6 +309,8 @@ class WindowOperator(Operator):
         for one in touched:
             pane = panes.pop(one)
             context = self._context_of(key, one, pane)
+            # on_merge() sees the memories as they were before clear(). The trigger has no part in
+            # the merge of numbers that clear() leaves, such as the count of emitted windows.
             remembered.append(pane[STATE].copy())
             self._trigger.clear(one, context)
             self._forget_timers(context)
@@ -467,6 +469,8 @@ class WindowOperator(Operator):
         if result.is_fire() and kept:
             elements = self._contents.fire(kept, context.window, context)
             if elements is not None:
+                # A trigger is called in plain code, but the window function may be a coroutine
+                # function. So ``_speak`` calls it later.
                 self._fired.append((context.key, self._window_that_speaks(context), elements))
         if result.is_purge():
             kept.clear()
