@@ -296,7 +296,7 @@ class OperatorChain:
                 snapshot = context.state.snapshot(checkpoint_id, timestamp_ms)
                 given_up.callback(snapshot.close)
                 taken.append(snapshot)
-            given_up.pop_all()
+            given_up.pop_all()  # All are captured: the caller closes them from now on.
         return taken
 
     async def persist(self) -> None:
@@ -355,6 +355,7 @@ class OperatorChain:
         errors are added to it as notes instead.
         """
         failure: Exception | None = None
+        # They were opened last to first, so the last entry is the first operator.
         while self._opened:
             try:
                 await self._opened.pop().close()

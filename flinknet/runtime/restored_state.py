@@ -43,7 +43,7 @@ class RestoredState:
         """
         for uid in chain.uids:
             operator = self._operators.get(uid)
-            if operator is None:
+            if operator is None:  # This version of the job has added the operator.
                 continue
             if operator.max_parallelism != max_parallelism:
                 raise StateError(
@@ -63,7 +63,7 @@ class RestoredState:
                 made = self._metadata
                 state = chain.state_of(uid)
                 for _ in state.restore(made.checkpoint_id, keyed, own, made.job_id):
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)  # The loop also serves other subtasks and heartbeats.
 
     def has_ended(self, uids: Iterable[str], index: int, parallelism: int) -> bool:
         """Return whether a subtask had emitted its last record in the checkpoint.

@@ -181,7 +181,8 @@ class Subtask:
         self._chain: OperatorChain | None = None
         self._slices: RecordSlices | None = None
         self._looks_up = False
-        """Whether mails and barriers may interrupt a batch."""
+        """Whether mails and barriers may interrupt a batch (``record_slices.py``). They may in jobs
+        with unaligned checkpoints, and if an operator may run out of room."""
         self._checkpoints = checkpoints
         self._restored = restored
         self._has_finished = finished
@@ -304,7 +305,7 @@ class Subtask:
                         await self._thread.run(chain.end_of_input())
                         await self._await_final_checkpoint(chain)
                     self._note_end_of_input(chain)
-                except Stopped:
+                except Stopped:  # The savepoint that stops the job is complete.
                     await self._await_ends()
                     if self._checkpoints is not None:
                         taken = self._checkpoints.taken
@@ -442,6 +443,9 @@ class Subtask:
     def _unless_ended(
         self, action: Callable[[SubtaskCheckpoints], Any], checkpoints: SubtaskCheckpoints
     ) -> Any:
+        # A subtask with results to report does not set ``input_has_ended``, nor does one that was
+        # restored as finished. A checkpoint must not count the former as finished before its
+        # results have arrived.
         ended = self._has_finished and not checkpoints.input_has_ended
         return None if ended else action(checkpoints)
 
@@ -462,6 +466,7 @@ class Subtask:
         if self._checkpoints is None or not is_checkpointed or not chain.awaits_checkpoint():
             return
         self._checkpoints.has_emitted_all = True
+        # A timer would emit records after the ends of the outputs.
         self._close_timers()
         await self._finish_writers()
         await self._checkpoints.await_checkpoint()
@@ -603,6 +608,8 @@ class Subtask:
     def _make_slices(self, chain: OperatorChain) -> RecordSlices:
         outputs = [output.writer.partition.availability for output in self._outputs]
         packer = RecordPacker(self._types)
+        # Short slices serve barriers and mails. Otherwise a slice only ends to give other subtasks
+        # a turn. A step in a thread has a fixed cost, and a barrier waits for its end.
         slice_s = SLICE_S if self._looks_up else TURN_S
         if chain.gathered is not None:
             slice_s = STEP_S
@@ -663,6 +670,7 @@ class Subtask:
             return
         assert self._reader is not None, "a vertex without a source has a gate"
         events = self._events
+        # Each request for a batch returns the buffer of the last one, and so the producer's credit.
         while (number := await self._reader.begin_batch()) is not None:
             if events is not None and events.pending:
                 await self._thread.run(_pass_on(chain, events.take()))

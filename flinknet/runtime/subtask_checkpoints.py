@@ -252,6 +252,7 @@ class SubtaskCheckpoints:
             )
             part = self._part_of(barrier)
             if barrier.options.kind.stops:
+                # A source has no barriers to wait for. Nothing can follow the hold.
                 self.complete(barrier.checkpoint_id, metrics)
                 return self._take_and_hold(begun, part)
             self._take(begun, part)
@@ -327,6 +328,8 @@ class SubtaskCheckpoints:
             in_flight = self._begin_channels(begun, barrier, snapshots)
         except Exception as error:
             self._refuse(part, error)
+            # The abort unblocks channels and tells the consumers. With the reason COORDINATOR, it
+            # sends no second message to the coordinator.
             if begun.barriers is not None:
                 begun.barriers.abort(checkpoint_id, AbortReason.COORDINATOR)
             else:
@@ -338,6 +341,7 @@ class SubtaskCheckpoints:
     def _take_as_finished(self, begun: _Begun, barrier: CheckpointBarrier) -> None:
         """Take a checkpoint after the last record: the state is only the data in flight."""
         checkpoint_id = barrier.checkpoint_id
+        # Once its ends are written, the subtask takes part only by finishing.
         ended = any(writer.partition.finished for writer in begun.writers)
         if checkpoint_id <= self.taken or ended or not begun.writers:
             return
