@@ -176,6 +176,7 @@ class BarrierHandler:
         self._begin(barrier, now_ms)
         self._step(BarrierStep.ANNOUNCE)
         if self.state is BarrierState.PERSISTING:
+            # The checkpoint is unaligned by now, so this barrier may overtake its data as well.
             self._gate.channels[channel].convert_to_priority_event(self.checkpoint_id)
         else:
             self.on_time(now_ms)
@@ -276,6 +277,8 @@ class BarrierHandler:
             self._missing = set(self._open)
             self._account = AlignmentAccount(barrier.timestamp_ms, now_ms)
         known, options = self._barrier, barrier.options
+        # FORCED_ALIGNED says something about one exchange only. Pass another barrier on if there is
+        # one, so that the exchanges behind this subtask decide for themselves.
         if known is None or known.options.alignment is Alignment.FORCED_ALIGNED:
             self._barrier = barrier
         if (
@@ -285,8 +288,8 @@ class BarrierHandler:
             and self.state is not BarrierState.PERSISTING
         ):
             self._timeoutable = barrier
-            # The clock may have been set back since the barrier was created, possibly on another
-            # machine.
+            # The coordinator's clock may have been set back since it created the barrier, and the
+            # offset of this machine's clock is known only approximately.
             self.deadline_ms = min(barrier.timestamp_ms, now_ms) + options.aligned_timeout_ms
 
     def _subsume(self) -> None:
@@ -301,12 +304,12 @@ class BarrierHandler:
     def _settle(self, now_ms: int) -> None:
         """After a barrier or an end, trigger, complete or time out the checkpoint if it is due."""
         if not self.is_pending or self._missing:
-            self.on_time(now_ms)
+            self.on_time(now_ms)  # The passive check of the timeout.
             return
         if self.state is BarrierState.ALIGNING:
             assert self._barrier is not None
             self._listener.trigger(self._barrier)
-        if self.is_pending:
+        if self.is_pending:  # The listener may have aborted the checkpoint.
             self._step(BarrierStep.FINISH)
             metrics = self._account.ended(now_ms, self._bytes_in())
             self._release()

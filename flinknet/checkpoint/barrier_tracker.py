@@ -104,7 +104,7 @@ class BarrierTracker:
         """Handle a delivered cancel marker: neither its barrier nor older ones will come."""
         for older in [number for number in self._pending if number < checkpoint_id]:
             self._abort(older, AbortReason.CANCELLATION_BARRIER)
-            del self._pending[older]
+            del self._pending[older]  # Checkpoints begin in the order of their ids.
         self.abort(checkpoint_id, AbortReason.CANCELLATION_BARRIER)
         pending = self._pending.get(checkpoint_id)
         if pending is not None:
@@ -134,7 +134,7 @@ class BarrierTracker:
         """Abort a checkpoint, even a future one; ignored if it has ended here."""
         if checkpoint_id > self.checkpoint_id:
             self.checkpoint_id = checkpoint_id
-            if self._open:
+            if self._open:  # Remember it, so that a barrier to come does not begin it again.
                 self._begin(checkpoint_id, None, AlignmentAccount(0, 0))
             self._listener.abort(checkpoint_id, reason)
         elif checkpoint_id in self._pending:

@@ -133,6 +133,7 @@ class ClaimedStore:
                 raise CheckpointStorageError(
                     f"{self.store.storage.location}/{path} is there already"
                 )
+            # Until the entry exists, the metadata alone does not make the checkpoint complete.
             try:
                 await self._check()
                 number = await self._write_entry(Entry(self.attempt, str(metadata.directory)))
@@ -215,6 +216,7 @@ class ClaimedStore:
 
     async def _remove(self, checkpoint: CompletedCheckpoint) -> None:
         directory = self.store.path(checkpoint.directory)
+        # Metadata first: without it, the checkpoint is not complete, and no restore tries it.
         await self.store.storage.delete(f"{directory}/{METADATA}")
         await self.store.storage.delete_directory(directory)
         await self.store.storage.delete(self.store.path(entry_path(checkpoint.number)))

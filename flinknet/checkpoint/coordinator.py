@@ -314,6 +314,7 @@ class CheckpointCoordinator:
         self._ended(checkpoint, now)
         orders: list[Order] = []
         if checkpoint.can_be_subsumed:
+            # Not after a savepoint: it neither ends a series of failures nor serves a restart.
             self._failures_in_a_row = 0
             self.latest = checkpoint
             for other in self.pending:

@@ -13,6 +13,7 @@ the storage, and every file system and object store offers it.
     claims are never removed; other entries are removed with their checkpoint
 
 The second rule makes the first one safe: the next number of a replaced attempt is always taken.
+Only when the job has ended for good, the whole journal is removed.
 """
 
 from __future__ import annotations

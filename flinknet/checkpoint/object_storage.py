@@ -59,6 +59,7 @@ class ObjectStorage:
     async def read_range(self, path: str, start: int, length: int) -> bytes:
         """Read a range of an object; see ``Storage.read_range``."""
         with self._explained("read", path):
+            # A file gives fewer bytes at its end; object stores refuse an empty range.
             size = (await obstore.head_async(self._store, path))["size"]
             if start >= size or not length:
                 return b""

@@ -79,9 +79,9 @@ class SubtaskReport(NamedTuple):
     """A subtask's report on its part in a checkpoint."""
 
     handle: bytes = b""
-    """Location of the written state, opaque to the coordinator."""
+    """Description of the written state (``state_handle.py``), opaque to the coordinator."""
     start_delay_ms: float = 0.0
-    """Time from the trigger to the first barrier."""
+    """Time from the trigger until the subtask first learned of the checkpoint."""
     alignment_ms: float = 0.0
     """Time from the first barrier to the last."""
     sync_ms: float = 0.0

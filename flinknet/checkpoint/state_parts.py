@@ -44,6 +44,7 @@ async def write_part(
     """
     content = _Content(path, config.part_bytes_max)
     passing = content.passing(blocks)
+    # Keep the first blocks until they exceed the limit: a small part is stored in the metadata.
     first: list[bytes] = []
     for block in passing:
         first.append(block)

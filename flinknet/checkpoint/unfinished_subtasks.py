@@ -108,6 +108,7 @@ class UnfinishedSubtasks:
             freed = self._cease_to_emit(subtask)
         self._awaiting[subtask] = taken
         self._taken[taken] += 1
+        # Its inputs have ended, so no barrier reaches it any more: it is a root itself.
         return [subtask, *freed]
 
     def roots(self) -> tuple[SubtaskId, ...]:
