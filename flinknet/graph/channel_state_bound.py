@@ -41,7 +41,7 @@ class ChannelStateBound(NamedTuple):
     broadcast_copies: int
     """The same buffers again for each further consumer of a broadcast."""
     unfinished_records: int
-    """Partial records, and records in a batch in progress, all of the maximum size."""
+    """Partial records, and the rests of batches in progress, in the worst case."""
     limit: int
     """Amount beyond which a checkpoint is aborted."""
 

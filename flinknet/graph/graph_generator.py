@@ -212,6 +212,7 @@ class _Generator:
             tuple(vertices),
             tuple(edges),
             self._defaults.types,
+            # A batch job uses only the watermark at the end of its input (Flink).
             0 if self._is_batch else self._defaults.auto_watermark_interval_ms,
             self._defaults.latency_interval_ms,
         )

@@ -34,7 +34,8 @@ def own_modules() -> Iterator[ModuleType]:
         if name == "__main__" or name.partition(".")[0] == _PACKAGE:
             continue
         file = _file(module)
-        # Most are installed, and to resolve the links of hundreds takes long.
+        # Most modules are installed. Skip them here, because resolving the links in hundreds of
+        # paths takes long.
         if file is None or file.startswith(installed):
             continue
         place = Path(file).resolve()

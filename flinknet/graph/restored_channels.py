@@ -123,6 +123,7 @@ class RestoredChannels:
 
     def _found(self) -> dict[int, Exchange]:
         """Return the old exchange of each edge of the job, by the number of the edge."""
+        # Several exchanges may have equal ends. They are matched in their order, by ``pop``.
         before = defaultdict(list)
         for exchange in reversed(self._metadata.exchanges):
             before[_ends(exchange)].append(exchange)
@@ -206,6 +207,7 @@ class RestoredChannels:
         before = self._operator(exchange.receiver).parallelism
         if before == now or not _is_keyed(partitioner):
             return _all_of
+        # Several subtasks may read an old channel; each selects with the present partitioner.
         partitioner.setup(now)
         if partitioner.cuts_records:
             return lambda record: partitioner.cut(record).get(index)

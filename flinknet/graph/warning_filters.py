@@ -52,7 +52,7 @@ def take_filters(filters: tuple[WarningFilter, ...]) -> None:
 
 
 def _pattern(text: re.Pattern[str] | str | None) -> str:
-    """Return the regular expression of a filter; Python's own filters have plain names."""
+    """Return a filter's regular expression; Python's default filters hold a plain string."""
     return text.pattern if isinstance(text, re.Pattern) else text or ""
 
 
