@@ -101,6 +101,7 @@ __all__ = [
     "__version__",
 ]
 
+# From here on, imports also find the names of PyFlink's modules below ``flinknet``.
 answer_imports()
 
 

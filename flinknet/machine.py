@@ -120,7 +120,7 @@ def listen(host: str, port: int) -> Socket:
 
 
 def take_over(descriptor: int) -> Socket:
-    """Return the socket that this process has inherited, and that its children do not."""
+    """Return the socket of an inherited descriptor, which child processes do not inherit."""
     os.set_inheritable(descriptor, False)
     return Socket(fileno=descriptor)
 
