@@ -39,7 +39,7 @@ class CollectorTotals(Protocol):
 
 
 class GenerationTotals(NamedTuple):
-    """The collections of one generation and of younger ones, since the start."""
+    """The collections of one generation since the start; each collects younger ones, too."""
 
     generation: int
     collections: int

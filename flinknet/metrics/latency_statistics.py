@@ -6,9 +6,10 @@ preceding operators, because a marker passes between two of their batches. Each 
 subtask has a histogram of the latest markers: for each source, for each subtask of a source, or one
 for all.
 
-Latencies are differences between the clocks of two workers, in whole milliseconds. If the clocks of
-two machines differ, latencies are wrong by the difference and may be negative. Quantiles are
-observed values (nearest rank): of a hundred values, the 99th percentile is the last but one.
+Latencies are differences between times of two workers, in whole milliseconds. Both times are those
+of the coordinator's clock (``environment/cluster_clock.py``). Between machines, latencies are wrong
+by the errors of the measured clock offsets, and may be negative. Quantiles are observed values
+(nearest rank): of a hundred values, the 99th percentile is the last but one.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ class LatencyStatistics:
             marked = _Marked(self._config.latency_history_size)
         marked.count += 1
         marked.values.append(now_ms - marker.marked_time_ms)
+        # Last, because another thread may read the histograms, and none of them may be empty.
         self._marked[origin] = marked
 
     def histograms(self) -> tuple[LatencyHistogram, ...]:

@@ -2,9 +2,10 @@
 
 flinknet's own names follow Prometheus' conventions (``_total``, ``_bytes``, ``_seconds``). Flink's
 names for a process contain "JVM". They are used here with the same meaning, so that dashboards made
-for Flink work. There are no heap metrics; ``process_resident_memory_bytes`` is the memory of the
-process. Flink's collectors are the JVM's, such as ``G1_Young_Generation``, and ``All`` for their
-sum. Python's collectors are its generations, ``generation0`` to ``generation2``.
+for Flink work. Flink's heap metrics are left out, because Python has no heap of that kind;
+``process_resident_memory_bytes`` is the memory of the process. Flink's collectors are the JVM's,
+such as ``G1_Young_Generation``, and ``All`` for their sum. Python's collectors are its generations,
+``generation0`` to ``generation2``.
 """
 
 from __future__ import annotations
