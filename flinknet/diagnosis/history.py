@@ -118,7 +118,8 @@ class History:
     def held_up(self, worker_id: str, seconds: float) -> tuple[HeldUp, ...]:
         """Return the tasks that blocked a worker's event loop, up to its latest report.
 
-        The period has ``seconds``. Earlier tasks with the same names count separately.
+        The period has ``seconds``. Time that tasks with the same names blocked before it, such as
+        those of an earlier attempt, does not count.
         """
         kept = self._processes.get(worker_id)
         if kept is None:

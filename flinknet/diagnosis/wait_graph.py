@@ -155,7 +155,7 @@ class WaitGraph:
     def _stood_still(
         self, reading: TaskReading, worker: WorkerReading | None, waited_s: float
     ) -> tuple[float, float]:
-        """Return how much of a wait an event loop was blocked, and its worker collected garbage.
+        """Return the seconds of a wait with a blocked event loop, and those with garbage collection.
 
         Garbage collection is a cause only if it is more than a little, because every program has
         some. A task loses to it at most the time in which the task had work.
@@ -221,8 +221,8 @@ def _held(
 ) -> dict[TaskKey, float]:
     """Return the buffers of a task's output that each consumer holds, of those that hold many.
 
-    If no consumer holds any, all of them count equally. One buffer of each subpartition does not
-    count, because the writer is filling it.
+    One buffer of each subpartition does not count, because the writer is filling it. If no
+    subpartition has more, these buffers count. If no consumer holds any, all of them count equally.
     """
     consumers = {
         (place, subpartition): (exchange.target, consumer)
