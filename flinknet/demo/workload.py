@@ -145,7 +145,7 @@ def prepare_workload(spark: SparkSession, output: Path, parameters: WorkloadPara
     from pyspark.sql import functions
 
     directory = output / "workload"
-    _write_manifest(output, None)
+    _write_manifest(output, None)  # Until all is written, the directory holds no valid workload.
     shutil.rmtree(directory, ignore_errors=True)
     source = (functions.col("row") % parameters.sources).cast("int").alias("source")
     flights = spark.createDataFrame(_flights(parameters.limit)).select("*", source)
@@ -207,6 +207,7 @@ def _write_manifest(output: Path, workload: Workload | None) -> None:
             "files": workload.files,
         }
     text = json.dumps({"format": MANIFEST_FORMAT, "workload": stored}, indent=2)
+    # A rename is atomic, so a demo that is killed leaves the old manifest or the new one.
     unfinished = output / "manifest.json.unfinished"
     unfinished.write_text(text + "\n")
     unfinished.replace(output / "manifest.json")
