@@ -1,8 +1,8 @@
 """The choice between compiled modules and plain Python, made once for the whole package.
 
-A module ``x.py`` with an ``x.pxd`` beside it can be compiled ahead of time. So can an ``x.pyx``,
-which is a second version of ``x.py``, written for C where that is worth it. The result is an
-extension module beside it (``hatch_build.py`` in the source tree builds it).
+Two kinds of modules can be compiled ahead of time: an ``x.py`` with an ``x.pxd`` beside it, and an
+``x.pyx``, which is a second version of ``x.py``, written for C where that is worth it. The result
+is an extension module beside it (``hatch_build.py`` in the source tree builds it).
 
 Python would import an extension module wherever it finds one, even if the source has changed or
 only some modules are compiled. But compiled modules depend on each other's memory layout. So the

@@ -89,6 +89,7 @@ class _LoopThread:
         assert thread is not None, "it ran"
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
+        # The loop has no thread any more, so this one may run it.
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 

@@ -1,4 +1,7 @@
-"""The version of flinknet; the build of the package reads it here."""
+"""The version of flinknet; the build of the package reads it here.
+
+It is a module of its own, because modules that must not import the package's names need it.
+"""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ class ChannelStateWriter:
         *,
         is_input: bool,
     ) -> None:
-        # One iterator for both loops, so that the second one recycles what the first has left.
+        # One iterator for both loops, so that the second one recycles the rest after an error.
         pieces = iter(data)
         try:
             collection = self._wanted(checkpoint_id, _INPUT_OPEN if is_input else _OUTPUT_OPEN)

@@ -211,6 +211,7 @@ class ClaimedStore:
             # An earlier attempt cannot complete anything any more.
             if directory.attempt < self.attempt:
                 await storage.delete_directory(self.store.path(directory))
+        # Under the lock, because this attempt must not write an entry meanwhile.
         async with self._completing:
             await storage.delete_unfinished(self.store.path(JOURNAL))
 

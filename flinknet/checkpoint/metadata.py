@@ -240,7 +240,7 @@ def encode_metadata(metadata: CheckpointMetadata, bytes_max: int) -> bytes:
         "operators": [*map(_operator_out, metadata.operators)],
         "exchanges": [exchange._asdict() for exchange in metadata.exchanges],
     }
-    if not metadata.exchanges:
+    if not metadata.exchanges:  # The format has the key only if data was in flight.
         del content["exchanges"]
     return put_in_envelope({"what": "checkpoint", **content}, bytes_max)
 

@@ -131,7 +131,8 @@ class CheckpointStore:
         """Verify a checkpoint; return an error for each bad file.
 
         With ``reads``, all files are read. Without it, only the metadata is read, and the other
-        files are checked for existence and length.
+        files are checked for existence and length. That suffices before a restore, because each
+        subtask verifies the sections that it reads.
         """
         try:
             metadata = await self.read_metadata(directory)
@@ -161,7 +162,8 @@ class CheckpointStore:
         with its bad files.
 
         Raises CheckpointNotFoundError if there is none. Raises CheckpointStorageError if the
-        storage does not answer, because that is no reason to fall back to an earlier checkpoint.
+        storage does not answer. Falling back to an earlier checkpoint would then only make the job
+        repeat work.
         """
         refused: list[CheckpointError] = []
         for _, directory in reversed(await self.completed()):

@@ -155,7 +155,7 @@ class WaitGraph:
     def _stood_still(
         self, reading: TaskReading, worker: WorkerReading | None, waited_s: float
     ) -> tuple[float, float]:
-        """Return the seconds of a wait with a blocked event loop, and those with garbage collection.
+        """Return the seconds of a wait with a blocked event loop, and with garbage collection.
 
         Garbage collection is a cause only if it is more than a little, because every program has
         some. A task loses to it at most the time in which the task had work.
@@ -186,6 +186,8 @@ class WaitGraph:
         worker = self._readings.workers.get(reading.worker_id)
         if worker is not None and worker.silent_s:
             return {Blame(Blamed.SILENCE, worker_id=worker.worker_id): 1.0}
+        # A blocked loop costs a task no more than the time of the block, even if the task waits for
+        # many tasks on that loop. So the time is divided among the task's waits.
         held_up_s, garbage_s = self._stood_still(reading, worker, every_s)
         held_up_s, garbage_s = (wait.seconds * one / every_s for one in (held_up_s, garbage_s))
         stood_still_s = held_up_s + garbage_s

@@ -245,6 +245,7 @@ def _worker_needs(
 
 
 def _remembers_keys(partitioner: Partitioner) -> bool:
+    """Return whether the partitioner remembers keys; only then it overrides the method."""
     return type(partitioner).remember_at_most is not Partitioner.remember_at_most
 
 

@@ -107,6 +107,7 @@ def descriptors_to_fields(descriptors: Iterable[SubtaskDescriptor]) -> dict[str,
     known: dict[int, int] = {}
 
     def shared(members: tuple[Any, ...]) -> int:
+        # By identity, because a comparison of such lists would visit every channel.
         number = known.setdefault(id(members), len(lists))
         if number == len(lists):
             lists.append(list(members))
@@ -324,6 +325,7 @@ class _EdgeWiring:
         # The index is the same for all producers. On a pointwise edge, several producers of one
         # subtask have no other consumer.
         subpartition = self._reach[read.start].index(index)
+        # A slice of a whole tuple is the tuple itself, so subtasks share it if they read from all.
         return GateDescriptor(self._number, self._producers[read.start : read.stop], subpartition)
 
 

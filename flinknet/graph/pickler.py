@@ -149,7 +149,7 @@ class NotSent:
         vars(self).update(_name=name, _reason=reason)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__"):  # Python itself asks for such names, for example to copy.
             raise AttributeError(name)
         raise self._error()
 

@@ -265,7 +265,8 @@ class _RecordSplitter:
         self._name = name
         self._unpacker = unpacker
         self._bounds = msgpack.Unpacker(max_buffer_size=0)
-        """Finds the ends of records, without creating objects."""
+        """Finds the ends of records, without creating objects. A size of 0 stands for the largest
+        buffer: a record may exceed the default limit."""
         self._pending = bytearray()
         self._pending_from = 0
 

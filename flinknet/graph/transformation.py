@@ -107,7 +107,7 @@ def column_hash_partitioning(columns: tuple[str, ...]) -> Partitioning:
 
     Raises ConfigurationError if there is no column, or no pyarrow.
     """
-    _column_hash_partitioner(columns, 1)
+    _column_hash_partitioner(columns, 1)  # An error must come here, not later in a worker.
     return Partitioning(
         "COLUMN HASH",
         lambda groups: partial(_column_hash_partitioner, columns, groups),

@@ -193,6 +193,7 @@ class TaskTimes:
         """Begin a wait of a reader or writer."""
         self._waits[reason] += 1
         self._waiting += 1
+        # A single wait is the usual case, and needs no search for the weightiest reason.
         if self._waiting == 1:
             self._state = reason
             self._gauges[reason].mark_start(now)

@@ -3,10 +3,11 @@
 Theory of operation. Each record starts a *request*: an asyncio task that awaits the user's
 function, repeats it if the retry strategy says so, and ends with results or a timeout. The queue
 (``stream_element_queue.py``) holds at most ``capacity`` elements, each from the start of its
-request until its results are emitted. Elements that find the queue full *wait*; at most one batch
-and the event time behind it wait. While the queue is full, ``room`` is unavailable. The subtask
-waits for it before the next batch and does other work meanwhile (``record_slices.py``). This is the
-backpressure, and because of it no barrier has to wait for requests.
+request until its results are emitted. Elements that find the queue full *wait*: at most one batch,
+or the restored records, and the event time behind them. While the queue is full, ``room`` is
+unavailable. The subtask waits for it before the next batch and does other work meanwhile
+(``record_slices.py``). This is the backpressure, and because of it no barrier has to wait for
+requests.
 
 Completed results are emitted only in the subtask's own turn: after a batch, or in a mail that a
 completed request posts. So nothing is emitted in the middle of a checkpoint.
@@ -208,7 +209,7 @@ class AsyncWaitOperator(FunctionOperator):
     def _end(self, entry: QueueEntry, request: asyncio.Task[list[Any]]) -> None:
         """Take the outcome of a finished request, and post a mail that emits it."""
         self._requests.discard(request)
-        if self._is_closed:  # close() has cancelled the request; that is no failure.
+        if self._is_closed:  # close() has cancelled the request, which is no failure.
             return
         error = asyncio.CancelledError() if request.cancelled() else request.exception()
         if error is None:

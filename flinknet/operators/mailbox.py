@@ -215,7 +215,7 @@ class Mailbox:
                 if self.mails:
                     await self.run_mails()
                     continue
-                # A new mail sets ``woken``, too, so that the wait ends at whichever comes first.
+                # A new mail sets ``woken``, too, so that it ends the wait.
                 woken.set(False)
                 availability.subscribe(wake)
                 try:

@@ -78,7 +78,7 @@ def shares_of(
         return list(row[index::parallelism])
     if not can_be_cut:
         return list(row[index : index + 1])
-    # Every share is divided among the subtasks whose index is congruent to its position in the row.
+    # Share k of n is divided among the subtasks k, k + n, k + 2n, ...
     readers = range(index % len(row), parallelism, len(row))
     return [row[index % len(row)].part(index // len(row), len(readers))]
 

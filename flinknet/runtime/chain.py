@@ -105,7 +105,10 @@ class RecordWriterOutput:
         """Send a watermark or a status to all consumers, or a latency marker to one of them."""
 
     def gather(self, gathered: GatheredOutput) -> None:
-        """Serialise records where they are emitted, and have the event loop write them."""
+        """Serialise records in the thread that emits them, and have the event loop write them.
+
+        A key selector that blocks then delays only its own subtask.
+        """
         self.emit = gathered.gathering(self._pack, self._named)
         self.pass_on = gathered.gathering(self._pack_element, _as_it_is)
 

@@ -451,6 +451,7 @@ class SubtaskCheckpoints:
             begun.channels.complete_input(checkpoint_id)
         task = asyncio.create_task(self._write(begun, part, written))
         self._writing[checkpoint_id] = task
+        # A ``finally`` in the task would not run if the task was cancelled before its first step.
         task.add_done_callback(partial(self._end_writing, begun, checkpoint_id, written.captured))
 
     def _end_writing(
@@ -537,6 +538,7 @@ class SubtaskCheckpoints:
         await begun.chain.persist()
         operators = []
         pace = WritePace(task_time())
+        # All operators first: until its capture is detached, an operator is slower than before.
         for snapshot in captured.snapshots:
             await self._at_pace(begun, pace, snapshot.detach())
         for number, snapshot in enumerate(captured.snapshots):
