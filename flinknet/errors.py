@@ -129,6 +129,7 @@ class FlinknetError(Exception):
         """
         if channel == self.channel or (channel is not None and channel in str(self)):
             return self
+        # str() keeps the name of the channel that this error has ended before, if any.
         error = type(self)(*self.args) if channel is None else type(self)(str(self))
         error.__dict__.update(self.__dict__)
         error.__cause__ = self.__cause__

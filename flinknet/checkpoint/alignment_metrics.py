@@ -33,6 +33,7 @@ class AlignmentAccount:
     __slots__ = ("_bytes_in", "_first_barrier_ms", "_start_delay_ms", "persisted_bytes")
 
     def __init__(self, created_ms: int, now_ms: int) -> None:
+        # Both times are of the coordinator's clock, which each machine knows approximately.
         self._start_delay_ms = max(0, now_ms - created_ms)
         self._first_barrier_ms: int | None = None
         self._bytes_in = 0

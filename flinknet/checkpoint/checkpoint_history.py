@@ -98,6 +98,7 @@ class CheckpointHistory:
             reason=checkpoint.reason,
             explanation=explanation,
             metrics=_metrics(reports),
+            # A handle may contain small state itself, and only the metadata needs it.
             reports={
                 subtask: report._replace(handle=b"")
                 for subtask, report in checkpoint.reports.items()

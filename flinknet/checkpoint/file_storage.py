@@ -204,6 +204,8 @@ class _Unfinished:
 
     def take_place(self) -> None:
         """Give the file its name; replace an existing file."""
+        # The new name is not durable by itself. The link of the metadata makes all names in the
+        # directory durable, and a sync for each name takes as long as writing a small part.
         self._sync()
         self._path.rename(self._target)
         self._has_place = True
@@ -215,7 +217,7 @@ class _Unfinished:
             self._target.hardlink_to(self._path)
         except FileExistsError:
             return False
-        _sync(self._target.parent)
+        _sync(self._target.parent)  # This also covers the names of the parts beside it.
         return True
 
     def give_up(self) -> None:

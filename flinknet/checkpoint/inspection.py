@@ -97,7 +97,7 @@ async def _of_job(storage: Storage, job: str, config: CheckpointingConfig) -> li
         has_metadata = store.path(directory, METADATA) in files
         if directory in complete:
             state = "complete"
-        else:
+        else:  # Without any journal, a directory with metadata was copied from another place.
             state = "incomplete" if has_journal or not has_metadata else "copied"
         found.append(await _kept(storage, store.path(directory), state, config))
     return found

@@ -151,6 +151,7 @@ class PendingCheckpoint:
 
     def subtask_finished(self, subtask: SubtaskId) -> None:
         """Count a finished subtask as taking part, unless it has acknowledged."""
+        # After an acknowledgement, the state captured for it counts.
         if self.state is CheckpointState.PENDING and subtask in self.missing:
             self.missing.discard(subtask)
             self.finished.add(subtask)

@@ -57,6 +57,7 @@ class CheckpointReader(NamedTuple):
         name, if the metadata is damaged, foreign or of a later version; CheckpointStorageError if
         the storage fails; ConfigurationError if the location is invalid.
         """
+        # Storage at the parent directory reads the checkpoint under any name, as for a job's store.
         above, _, name = open_storage(location, config).location.rpartition("/")
         storage = open_storage(above or "/", config)
         path = f"{name}/{METADATA}"

@@ -173,6 +173,7 @@ async def _exchange(
             facts = await _run(cluster, job, workload, progress)
         kill = None
         if parameters.kill:
+            # Slow enough for a checkpoint and a kill before the end.
             rate = min(offered, workload.parameters.records / RUN_S)
             with progress.phase("Run with a worker killed", f"{rate:,.0f} records/s"):
                 job = FlightsJob(files, keyed, output / KILLED, rate, CHECKPOINT_INTERVAL_MS)

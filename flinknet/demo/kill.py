@@ -70,7 +70,7 @@ class WorkerKiller:
         await asyncio.sleep(machine.uniform(0, DELAY_S_MAX))
         pids = await self._workers()
         worker = machine.choice(list(pids))
-        while not self._seen.empty():
+        while not self._seen.empty():  # Report the newest progress, not that of the checkpoint.
             seen = self._seen.get_nowait()
         os.kill(pids[worker], signal.SIGKILL)
         self._progress.say(

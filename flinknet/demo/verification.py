@@ -64,6 +64,7 @@ def expected_aggregates(spark: SparkSession, workload: Workload) -> DataFrame:
             functions.lit(1).cast("bigint").alias("results"),
             functions.count("*").alias("records"),
             functions.sum("distance").alias("distance"),
+            # A pair without any delay has the sum 0 in flinknet, and null in SQL.
             functions.coalesce(functions.sum("arr_delay"), functions.lit(0)).alias("delay_sum"),
             functions.count("arr_delay").alias("delays"),
             functions.sum("id").alias("id_sum"),

@@ -85,7 +85,7 @@ class Comparison:
         """Return the pools of a task that could grow if its worker had free buffers."""
         reading = self._readings.tasks[task]
         worker = self._readings.workers.get(reading.worker_id)
-        if worker is None or worker.segments_free:
+        if worker is None or worker.segments_free:  # With free buffers, no pool is starved.
             return []
         pools = [one.pool for one in reading.latest.partitions]
         pools += [one.floating_pool for one in reading.latest.gates]

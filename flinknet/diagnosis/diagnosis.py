@@ -81,7 +81,7 @@ def restarting(topology: Topology, readings: Readings) -> Finding | None:
     if len(failures) < 2:
         return None
     every_s = (failures[-1].ago_s - failures[0].ago_s) / (len(failures) - 1)
-    if failures[0].ago_s > 2 * every_s:
+    if failures[0].ago_s > 2 * every_s:  # The next failure is overdue: the job has recovered.
         return None
     last = failures[0]
     tasks = [task for task in topology.tasks() if topology.task_name(task) == last.subtask]

@@ -192,6 +192,7 @@ def _counts(task: SubtaskTotals, now: float) -> _Counts:
 def _reading(
     kept: deque[_Counts], worker_id: str, latest: SubtaskTotals, refreshes: int
 ) -> TaskReading:
+    # With too few reports, the period begins at the start of the subtask, with all counters at 0.
     first, last = kept[-1 - refreshes] if len(kept) > refreshes else _NOTHING, kept[-1]
     idle_s = (last.idle_ms - first.idle_ms) / 1000
     busy_s = max(0.0, last.busy_ms - first.busy_ms) / 1000

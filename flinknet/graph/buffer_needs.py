@@ -191,7 +191,7 @@ def job_needs(graph: JobGraph, workers: Sequence[WorkerOffer]) -> tuple[WorkerNe
 
     Raises InsufficientSlotsError.
     """
-    plan = plan_deployment(graph, "plan", 0, workers)
+    plan = plan_deployment(graph, "plan", 0, workers)  # Only the placement matters, not the names.
     readers: dict[str, list[str]] = {}
     for worker in workers:
         for descriptor in plan[worker.worker_id]:
@@ -261,4 +261,5 @@ def degraded_gate_limit(workers: Sequence[WorkerNeeds], config: NetworkConfig) -
         limited = replace(config, required_buffers_per_gate_max=limit)
         return max(worker.need(limited).required for worker in workers)
 
+    # The need rises with the limit, so a binary search finds the largest one that fits.
     return bisect_right(limits, config.segments, key=required) or None

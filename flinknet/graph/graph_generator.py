@@ -232,6 +232,7 @@ class _Generator:
         groups = {
             self._placed[one.transformation].slot_sharing_group for one in transformation.inputs
         }
+        # As in Flink, an operator inherits the group of its inputs if they agree.
         inherited = groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP
         group = transformation.slot_sharing_group or inherited
         self._find_timestamps(transformation)
@@ -310,6 +311,7 @@ class _Generator:
     def _edge(self, read: StreamInput, number: int, target: _Placed) -> JobEdge:
         partitioning = self._partitioning(read, target)
         stamped = self._stamped[read.transformation]
+        # Records are tuples (timestamp, value) there, and a partitioner must look at the value.
         if stamped and partitioning.with_timestamps is not None:
             partitioning = partitioning.with_timestamps()
         first = target.transformation.first_inputs
@@ -348,6 +350,7 @@ class _Generator:
         operators = [
             ChainedOperator(
                 name=placed.transformation.name,
+                # Without a uid, the position in the graph identifies the operator's state.
                 uid=placed.transformation.uid or f"{number}.{index}",
                 factory=placed.factory,
                 input=feeder,

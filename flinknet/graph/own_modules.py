@@ -31,6 +31,7 @@ def own_modules() -> Iterator[ModuleType]:
     not_own = {Path(prefix).resolve() for prefix in prefixes}
     installed = tuple(f"{prefix}{os.sep}" for prefix in prefixes)
     for name, module in list(sys.modules.items()):
+        # The program's own file is pickled by value anyway, and every worker has flinknet.
         if name == "__main__" or name.partition(".")[0] == _PACKAGE:
             continue
         file = _file(module)

@@ -44,7 +44,7 @@ def take_filters(filters: tuple[WarningFilter, ...]) -> None:
     if filters == program_filters():
         return
     warnings.resetwarnings()
-    for one in reversed(filters):
+    for one in reversed(filters):  # filterwarnings() puts each filter in front of the others.
         category = one.category if isinstance(one.category, type) else _loaded(*one.category)
         if category is not None:
             action = cast(Action, one.action)

@@ -55,6 +55,7 @@ class ChannelSums(NamedTuple):
         """Return the sums over these channels."""
         local = [channel for channel in channels if channel.kind == "local"]
         remote = [channel for channel in channels if channel.kind == "remote"]
+        # Credit that is held back counts as exclusive buffers first; the rest is floating.
         held = [min(one.held_credit, one.exclusive_free) for one in remote]
         exclusive_free = sum([channel.exclusive_free for channel in channels])
         floating_free = sum([channel.floating_free for channel in channels])

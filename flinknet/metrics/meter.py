@@ -25,6 +25,7 @@ class Meter:
     __slots__ = ("_readings",)
 
     def __init__(self, now: float, counts: Sequence[float]) -> None:
+        # One more than the intervals between them.
         self._readings: deque[tuple[float, Sequence[float]]] = deque(maxlen=INTERVALS + 1)
         self._readings.append((now, counts))
 

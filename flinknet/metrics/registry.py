@@ -259,5 +259,6 @@ def family_of(
     kind, described = metric.kind, metric.help
     if not metric.is_own:
         described = f"{described} (scope: {scope})"
+        # Flink's reporter exports counters as gauges, and dashboards made for it expect that.
         kind = Kind.GAUGE if kind is Kind.COUNTER else kind
     return Family(prometheus_name(metric, scope), described, kind, samples, counts)

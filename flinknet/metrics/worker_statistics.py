@@ -166,6 +166,7 @@ def pack_statistics(statistics: WorkerStatistics, bytes_max: int) -> bytes:
 
 
 def _pack(statistics: WorkerStatistics) -> bytes:
+    # Names may hold lone surrogates, which UTF-8 cannot encode.
     body: bytes = msgpack.packb(statistics, default=row_of, unicode_errors="backslashreplace")
     return body
 

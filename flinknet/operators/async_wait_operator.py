@@ -100,7 +100,7 @@ class AsyncWaitOperator(FunctionOperator):
 
     async def open(self, context: RuntimeContext) -> None:
         await super().open(context)
-        if self._in_thread:
+        if self._in_thread:  # One thread for each request that the queue can hold.
             self._threads = ThreadPoolExecutor(self._capacity, context.operator_name)
         self._in_flight = context.state.operator.get_list_state(_IN_FLIGHT)
         self._waiting.extend((record, None) for record in self._in_flight.get())
@@ -273,6 +273,7 @@ class AsyncWaitOperator(FunctionOperator):
     async def _attempt(self, value: Any) -> list[Any]:
         if self._threads is None:
             return self._given(await self._call(value))
+        # As in asyncio.to_thread, the function runs in the context of its subtask.
         return await asyncio.get_running_loop().run_in_executor(
             self._threads, copy_context().run, lambda: self._given(self._call(value))
         )

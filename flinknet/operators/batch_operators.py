@@ -91,6 +91,7 @@ class ProcessBatchOperator(StatefulOperator):
                 except (KeyError, TypeError):
                     group = groups.setdefault(comparable_key(key), StampedBatch([], []))
                 group.values.append(record)
+                # Only ``latest`` reads these timestamps, so they need not match the values.
                 if stamp is not None:
                     group.stamps.append(stamp)
             except BaseException as error:

@@ -137,10 +137,11 @@ class KeyedProcessOperator(StatefulOperator):
                 stamped=self.is_stamped,
             )
         await super().open(context)
-        if self._timers is not None:
+        if self._timers is not None:  # Restored timers may be due at once.
             self._timers.start()
 
     async def process_watermark(self, watermark: Watermark) -> None:
+        # The timers first: behind the watermark, their results would be late.
         if self._timers is not None:
             await self._timers.advance_watermark(watermark.timestamp_ms)
         await super().process_watermark(watermark)

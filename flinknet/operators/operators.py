@@ -357,11 +357,12 @@ class FunctionOperator(Operator):
             stamps = StampsOfBatch(records)
         self._stamps = stamps
         one_each = self.gives_one_each
+        # One iterator for the whole batch: its position shows which record has failed.
         position = iter(records) if stamps is None else stamps.taken(one_each=one_each)
         batches = self._apply(position)
         while True:
             try:
-                batch = next(batches, None)
+                batch = next(batches, None)  # This runs the user's function.
             except BaseException as error:
                 last = _last_taken(records, position) if stamps is None else stamps.last
                 self.fail(error, on_records((last,)))
@@ -379,6 +380,7 @@ class FunctionOperator(Operator):
             except BaseException as error:
                 self.fail(error, on_records((record,)))
             if results:
+                # At once, because the next call may take long.
                 await self._emit(self._beside(results, same(stamp)))
 
 
@@ -462,7 +464,7 @@ class CallableSinkOperator(FunctionOperator):
         call = self._call
         for record in records:
             call(record)
-        yield []
+        yield []  # A sink has no results, but ``_apply`` must be a generator.
 
     async def _apply_awaiting(self, record: Any) -> list[Any]:
         await self._call(record)

@@ -304,7 +304,7 @@ class SourceOperator(Operator):
                     reading.popleft()
                     continue
                 reading.rotate(-1)
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # Other subtasks on this loop get a turn.
 
     async def _read_batch(self, pieces: Pieces, slices: RecordSlices, cuts: bool) -> bool:
         """Emit one batch, in slices if it may be cut; return False at the end of the source."""

@@ -177,7 +177,7 @@ class StampsOfBatch(NotedStamps):
         note = self._noted.append
         for stamp, value in self._pairs:
             self.stamp, self.last = stamp, value
-            if one_each:
+            if one_each:  # The only result of this value is generated next.
                 note(stamp)
             yield value
 

@@ -61,7 +61,7 @@ class TwoInputOperator(FunctionOperator):
         self.process = self._process_one_input
 
     async def open(self, context: RuntimeContext) -> None:
-        if any(self._keys):
+        if any(self._keys):  # Without a key there is neither keyed state nor a timer.
             context = replace(context, keyed_state=context.state.keyed)
             self._timers = self._timers_of(context)
         await super().open(context)
@@ -113,6 +113,7 @@ class TwoInputOperator(FunctionOperator):
 
     async def _process_one_input(self, records: Batch) -> None:
         view = self._context.process_context
+        # Channels are numbered input by input, and a batch comes from a single channel.
         side = int(view.channel >= self._context.channels_of_first_input)
         key_of = self._keys[side]
         for stamp, value in in_pairs(records):
@@ -127,6 +128,7 @@ class TwoInputOperator(FunctionOperator):
     async def _take(self, stamp: Stamp, pieces: AsyncGenerator[list[Any], None]) -> None:
         async with aclosing(pieces):
             async for piece in pieces:
+                # Collect the results of several records: an emission costs more than a record.
                 self._out.add(stamp, piece)
                 if len(self._out) >= BATCH_RECORDS:
                     await self._emit_out()
@@ -183,6 +185,8 @@ class BroadcastProcessOperator(TwoInputOperator):
         store = context.state.operator
         self._states = {one.name: store.get_broadcast_state(one) for one in self._descriptors}
         self._clock = context.processing_time
+        # Only the broadcast input may change the state: it reaches all subtasks with the same
+        # records, so that all of them keep the same state.
         self._views = [
             BroadcastContext(
                 context.process_context, self._clock, self._states, read_only=read_only

@@ -201,6 +201,7 @@ class WindowOperator(Operator):
                     self.fail(error, "in open()")
 
     def _restore_timers(self) -> None:
+        # The heaps of timers are not state. The panes hold all that they need.
         for key, panes in self._table.entries():
             for place, pane in panes.items():
                 window = _window_of(place)
@@ -265,6 +266,7 @@ class WindowOperator(Operator):
         shares = [kept_of_it]
         if len(windows) > 1:
             # A function may change a record in one window; other windows must not see the change.
+            # The last window takes the record itself.
             shares = [detached(kept_of_it, self.detachment) for _ in windows[1:]] + shares
         for assigned, share in zip(windows, shares, strict=False):
             window = assigned
@@ -351,6 +353,7 @@ class WindowOperator(Operator):
     async def process_watermark(self, watermark: Watermark) -> None:
         self._context.process_context.current_watermark = watermark.timestamp_ms
         due = self.event_timers.due(watermark.timestamp_ms)
+        # The windows first: behind the watermark, their results would be late.
         await self._run_timers(due, self._trigger.on_event_time, is_event_time=True)
         await super().process_watermark(watermark)
 
@@ -402,7 +405,7 @@ class WindowOperator(Operator):
                 self.fail(error, f"on window {window} of the key {reprlib.repr(key)}")
             if self._fired:
                 await self._speak()
-            if is_end:
+            if is_end:  # Only now: the window function has used the state above.
                 await self._forget_state(key, window)
             asked += 1
             if asked >= self._slice.records:

@@ -211,6 +211,7 @@ class OperatorChain:
         self._outputs = [output for some in outputs.values() for output in some]
         self.gathered: GatheredOutput | None = None
         """Output of the chain's steps in a thread; None if the event loop runs the chain."""
+        # A chain that awaits something for every record would switch threads for each of them.
         if vertex.task_threads and not any(one.needs_loop for one in self._operators):
             self.gathered = GatheredOutput()
             for output in self._outputs:
@@ -254,7 +255,7 @@ class OperatorChain:
             # because the writer refuses it with a better error.
             self._operators[index].detachment = Detachment.IF_POSSIBLE
         self._operators[index].is_stamped = one.stamped
-        emit = targets.pop(None, Targets()).emit
+        emit = targets.pop(None, Targets()).emit  # The main output; side outputs are left.
         if one.converts and one.output_type is not None:
             emit = typed(emit, self._operators[index], one.output_type)
         if one.splits_outputs:

@@ -92,6 +92,7 @@ class ChannelCapture:
             raise
         if not partitions:
             self._finish_output(checkpoint_id)
+        # Every barrier may have settled within ``broadcast_barrier``.
         elif options.aligned_timeout_ms is not None and checkpoint_id in self._unsettled:
             # This is a timer of the event loop, not a mail. A subtask that waits for memory in the
             # middle of a batch must still let its barriers overtake the data. The clock may have
@@ -134,7 +135,7 @@ class ChannelCapture:
 
     def _settled(self, checkpoint_id: int, number: int, overtaken: OvertakenData | None) -> None:
         """Take the data overtaken in one partition; None if its barrier was given up there."""
-        if checkpoint_id not in self._unsettled:
+        if checkpoint_id not in self._unsettled:  # The checkpoint was aborted meanwhile.
             _recycle(overtaken)
             return
         if overtaken is None:

@@ -78,7 +78,7 @@ class KeyGroupSample:
         if self._counted >= SAMPLE_MAX:
             halved = {group: count // 2 for group, count in self._counts.items()}
             self._counts = Counter({group: count for group, count in halved.items() if count})
-            self._counted = self._counts.total()
+            self._counted = self._counts.total()  # Halves are rounded down, so add them up.
 
     def counts(self) -> tuple[KeyGroupCount, ...]:
         """Return the most frequent key groups with their counts, in descending order.

@@ -310,7 +310,7 @@ class Subtask:
                     if self._checkpoints is not None:
                         taken = self._checkpoints.taken
                         await self._thread.run(chain.notify_checkpoint_complete(taken))
-                self._close_timers()
+                self._close_timers()  # No timer may call a closed operator.
                 await self._thread.run(chain.close())
             await self._finish_outputs()
             if self._checkpoints is not None:
@@ -746,7 +746,7 @@ class Subtask:
         self._has_finished = True
         await self._finish_writers()
         self._mailbox.quiesce()
-        await self._mailbox.run_mails()
+        await self._mailbox.run_mails()  # Run the mails that were accepted before.
 
     async def _finish_writers(self) -> None:
         """Wait until the consumers have processed everything, and run mails meanwhile."""

@@ -252,7 +252,8 @@ class SubtaskCheckpoints:
             )
             part = self._part_of(barrier)
             if barrier.options.kind.stops:
-                # A source has no barriers to wait for. Nothing can follow the hold.
+                # A source has no barriers to wait for. The part must be aligned before the hold,
+                # which lasts until the savepoint has an outcome.
                 self.complete(barrier.checkpoint_id, metrics)
                 return self._take_and_hold(begun, part)
             self._take(begun, part)
