@@ -187,6 +187,7 @@ class ChannelStateWriter:
             return
         before = self._present
         self._last_id = checkpoint_id
+        # Smaller ids cannot be started any more, so they need not be remembered.
         self._aborted = {aborted for aborted in self._aborted if aborted > checkpoint_id}
         self._present = _Collection(checkpoint_id, ended)
         if before is not None:

@@ -136,6 +136,7 @@ class RecordSlices:
                 await self._look_up()
                 size = self.size.records
                 part, self._rest = self._rest[:size], self._rest[size:]
+                # The working time excludes waits for other subtasks, which would shrink the slices.
                 began = self.thread.working_time()
                 await self.thread.run(work(part))
                 self.size.took(len(part), self.thread.working_time() - began)
