@@ -1,4 +1,4 @@
-# Memory that will be needed soon, to be brought meanwhile; the address need not be a valid one.
+# Prefetching of memory that will be needed soon. The address need not be valid.
 
 
 cdef extern from *:

@@ -284,7 +284,7 @@ class Subtask:
         assert chain is not None, "an open subtask has its chain"
         self._times.end_wait(WaitReason.IDLE, task_time())
         try:
-            # A subtask that was restored as finished runs no code of its chain, and needs no thread.
+            # A subtask that was restored as finished runs no code of its chain: it needs no thread.
             if chain.gathered is not None and not self._has_finished:
                 self._thread = TaskThread(self.descriptor.name, chain.gathered)
             if self._has_finished:
