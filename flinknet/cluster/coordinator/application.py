@@ -7,8 +7,9 @@ looking at state, OPERATE allows changing it, SUBMIT allows running new code, an
 routes of the workers.
 
 An error response is ``{"error": {"type": ..., "message": ...}}``: 400 refused, 401 no token, 403
-insufficient role, 404 unknown, 408 too slow, 409 wrong state, 413 too large. Under ``/v1``, which
-has the format of Flink's REST API, it is ``{"errors": [message]}`` with the same statuses.
+insufficient role, 404 unknown, 408 too slow, 409 wrong state, 413 too large, or a result that the
+coordinator cannot store. Under ``/v1``, which has the format of Flink's REST API, it is
+``{"errors": [message]}`` with the same statuses.
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ def control_plane(coordinator: Served, token: str) -> web.Application:
     roles |= dict.fromkeys((route.handler for route in workers), Role.WORKER)
     largest = max(coordinator.config.job_bytes_max, coordinator.config.collect_bytes_max)
     application = web.Application(
+        # The first middleware is the outermost, so it also formats the refusals of the second.
         middlewares=[_errors_as_json, _with_token(token, roles)],
         client_max_size=largest + _OVERHEAD_BYTES,
     )
@@ -100,6 +102,7 @@ def _with_token(token: str, roles: Mapping[Any, Role | None]) -> Middleware:
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+        # Requests without a route (404, 405) are not in ``roles``. They need a token as well.
         needed = roles.get(request.match_info.handler, Role.READ)
         if needed is not None:
             check_role(request.headers, token, needed)

@@ -118,11 +118,11 @@ class Coordinator:
         self._connections: dict[str, WorkerConnection] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._ticking: asyncio.Task[None] | None = None
-        """Looks whether a successor has come, before anything is done because time has passed."""
+        """The check for a successor before a ``tick``; None if none is under way."""
         self._closed = False
         self._ends: dict[str, asyncio.Event] = {}
         self.submissions_waiting = 0
-        """Number of submissions that wait for slots to be freed."""
+        """Number of submissions that wait for slots."""
         self._progressed = asyncio.Event()
         """Set, and replaced by a new event, after every input."""
         self.config = config
@@ -196,6 +196,7 @@ class Coordinator:
             state_id, epoch = self._epoch.state_id, self._epoch.number
             self._epoch.hear(message.state_id, message.epoch)
         self.dispatcher.register(message, self.now())
+        # A worker may register again before the end of its old connection is noticed.
         before = self._connections.get(message.worker_id)
         if before is not None:
             before.abort()
@@ -297,6 +298,8 @@ class Coordinator:
         try:
             while self.dispatcher.may_fit_soon(submission, self._slots_coming()):
                 with suppress(TimeoutError):
+                    # After this time ``_slots_coming`` no longer counts replacements, so look
+                    # again.
                     async with asyncio.timeout_at(self._replaced_by or None):
                         await self._progressed.wait()
         finally:
@@ -338,6 +341,7 @@ class Coordinator:
         if submission.shape.checkpointing is not None:
             self._keeper.check(submission.shape.checkpointing.directory)
         record = self.dispatcher.submit(submission, self.now(), restored, job_id)
+        # Drop the lines of jobs that the dispatcher has forgotten.
         for printing in self.printed.jobs():
             if self.dispatcher.job(printing) is None:
                 self.printed.forget(printing)
@@ -483,7 +487,10 @@ class Coordinator:
         self._settle()
 
     async def _check_epoch(self) -> None:
-        """Look whether a successor has come, in a thread: the store may be far away, and slow."""
+        """Raise CoordinatorSupersededError if a successor has taken over.
+
+        Runs in a thread, because the state directory may be on a slow remote file system.
+        """
         if self._epoch is not None:
             await asyncio.to_thread(self._epoch.check)
 
@@ -518,6 +525,7 @@ class Coordinator:
         connection.send(message)
 
     def _settle(self) -> None:
+        """Act on the new state: wake waiters, end jobs, replace workers, and set the timer."""
         self._progressed.set()
         self._progressed = asyncio.Event()
         for job_id in list(self._ends):
@@ -532,6 +540,7 @@ class Coordinator:
                 else:
                     self._keeper.end(record)
                     _log_end(record)
+        # Messages that a lost worker has sent before must not count once it registers again.
         for lost in self.dispatcher.workers.workers():
             if lost.loss is not None and lost.worker_id in self._connections:
                 self._connections[lost.worker_id].abort()
@@ -598,6 +607,7 @@ class Coordinator:
         try:
             await self._check_epoch()
         except CoordinatorSupersededError:
+            # The check has scheduled ``_give_way``.
             return
         except OSError:
             # An error here decides nothing. If the state directory does not respond, the next write
@@ -688,6 +698,7 @@ async def serve(
         if coordinator.superseded.done():
             raise coordinator.superseded.result()
     finally:
+        # A superseded coordinator leaves the workers and jobs to its successor.
         if not coordinator.superseded.done():
             coordinator.close(reason)
             await coordinator.wait_for_workers()
@@ -768,10 +779,12 @@ def main() -> int:
     try:
         config = load_settings(options.config, os.environ, {}).config
         token = take_token(config.cluster.token_file)
+        # ``take_token`` has removed the token from the environment, which the new process inherits.
         restart_with_seed(config.cluster.hash_seed, {TOKEN_VARIABLE: token})
         output = configure_logging(config.cluster, "coordinator")
-        # Its log tells of jobs and workers only. The level of user code does not apply, because no
-        # user code runs in this process.
+        # Other loggers of flinknet log only warnings, because ``log_level`` is for user code. No
+        # user code runs in this process, so here the level applies to messages about jobs and
+        # workers.
         logging.getLogger("flinknet.coordinator").setLevel(config.cluster.log_level.upper())
         asyncio.run(
             serve(

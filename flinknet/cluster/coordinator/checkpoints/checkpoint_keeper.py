@@ -297,6 +297,7 @@ class CheckpointKeeper:
             # The previous coordinator may have written the journal, but not its own record.
             known.note(await store.newest_claimed(known.is_passed_over))
         reads = record.doubts_checkpoints
+        # Unless ``reads``, the metadata is read, and the other files need only exist.
         found = await store.latest_valid(reads=reads, is_passed_over=known.is_passed_over)
         if found.checkpoint.checkpoint_id < known.newest and not reads:
             # Output may be withdrawn for this older checkpoint, so all of its files must be
@@ -356,6 +357,7 @@ def _metadata(
             operators[operator.uid] = OperatorState(
                 operator.uid, vertex.parallelism, vertex.max_parallelism
             )
+            # Subtasks that had finished before this checkpoint have sent no report.
             states[operator.uid] = [
                 SubtaskState(index, {}, finished=True)
                 for index in range(vertex.parallelism)

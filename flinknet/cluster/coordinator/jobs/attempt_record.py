@@ -99,6 +99,7 @@ class AttemptRecord:
 
         The results of the regions' earlier subtasks are dropped.
         """
+        # A restart is over when all of its subtasks have been restarted again.
         present = {number for _, number in self.execution.parts}
         self.restarts = [one for one in self.restarts if one.number in present] + [restart]
         self.placement = placement

@@ -11,7 +11,7 @@ tests and simulations can drive without a process.
 - A job is refused unless it fits the free slots. The caller waits first if slots of ending jobs,
   which end within their timeouts, would suffice (``may_fit_soon``). A submission may ask to wait
   for slots. Such jobs start in the order of submission, but a job that does not wait may overtake
-  them.
+  them. An attempt occupies its slots on a worker until the worker has released it.
 - A job ends with its attempt, unless the attempt has failed and the restart strategy allows another
   one. ``recovery.py`` has the states between two attempts; the dispatcher sends its events. If only
   some regions have failed, they restart as part of the same attempt, under a new number
@@ -202,6 +202,7 @@ class Dispatcher:
             wall=self._wall,
             restored=restored,
         )
+        # A job that may wait for slots does not overtake the jobs that wait already.
         if not (submission.wait_for_slots_ms and self._waiting()):
             try:
                 self.begin_attempt(record, now)
@@ -258,6 +259,7 @@ class Dispatcher:
         """
         self._jobs[record.job_id] = record
         commands = [] if record.is_queued else record.resume_execution(state, cause, now)
+        # The books have this phase already. They are written again when it changes.
         self._phases[record.job_id] = record.phase
         self._carry_out(record, record.present, commands, now)
         self._forget_oldest()
@@ -311,6 +313,7 @@ class Dispatcher:
 
     def cancel(self, record: JobRecord, now: float) -> None:
         """Cancel a job on request; do nothing if it has ended or is ending."""
+        # Between two attempts there is no execution to cancel.
         if record.recovery.scope is Scope.JOB and not record.is_queued:
             record.end(now, cancelled=True)
             self._write_down(record)
@@ -322,6 +325,7 @@ class Dispatcher:
         self._stopping = True
         for record in self.jobs():
             if record.recovery.scope is Scope.JOB and not record.is_queued:
+                # Between two attempts. The books are not written, so a successor restarts the job.
                 record.end(now)
                 continue
             commands = record.execution.fail(cause, now)
@@ -345,6 +349,8 @@ class Dispatcher:
             attempt.collected_bytes + len(result["collected"]), self._config.collect_bytes_max
         )
         taken = result.pop("checkpoint_taken")
+        # A subtask that had finished before the restored checkpoint did nothing in this attempt, so
+        # its earlier result counts.
         before = record.result_before(subtask)
         attempt.note_result(subtask, result if before is None else before)
         attempt.finished_at[subtask] = now
@@ -557,6 +563,8 @@ class Dispatcher:
                     cause = FailureCause.of_coordinator(machine.process_id(), explanation)
                     self._carry_out(record, attempt, execution.fail(cause, now), now)
                 case NotifyCompleted(checkpoint_id, kind):
+                    # The job does not restart from a savepoint that it survives. Output committed
+                    # with such a savepoint would be repeated after a failure.
                     commits = kind.stops or not kind.is_savepoint
                     for worker_id, number in execution.parts:
                         message = CompleteCheckpoint(job_id, number, checkpoint_id, commits)
@@ -629,6 +637,7 @@ class Dispatcher:
                     self._restart_job(record, now)
                 lacks_slots = lacks_slots or record.is_queued
                 continue
+            # A job that was taken over does not restart before a worker has registered.
             if self.workers.registered():
                 recovery.get_worker(now)
             if not recovery.is_due(now) or self._waits_for_release(record):
@@ -721,6 +730,7 @@ class Dispatcher:
         return commands
 
     def _restart_deadline(self, record: JobRecord) -> float | None:
+        # The release is a message of a worker, which triggers the next try itself.
         return None if self._waits_for_release(record) else record.recovery.deadline
 
     def _lose(self, cause: FailureCause | None, now: float) -> None:
@@ -744,6 +754,7 @@ class Dispatcher:
             record.attempt_ended(now, may_restart=not self._stopping)
         record.note_state(now)
         self._write_down(record)
+        # Sent last: no worker acts on a state that is not persisted.
         for worker_id, message in commands:
             self._send(worker_id, message)
 
@@ -781,6 +792,7 @@ def _apply(
                 raise RemoteProtocolError(f"malformed Progress message: {error}") from error
         case Opened():
             return execution.opened(worker_id, message.attempt)
+        # The worker could not open its subtasks.
         case Failed(vertex=-1):
             return execution.open_failed(worker_id, message.attempt, _cause_of(message), now)
         case Failed():

@@ -47,7 +47,7 @@ class Draining:
         return books.latest is not None and books.latest.checkpoint_id >= number
 
     def forget(self, job_id: str) -> None:
-        """The job is no longer known."""
+        """Forget a job that the dispatcher has forgotten."""
         self._after.pop(job_id, None)
 
     def may_go(self, records: Iterable[JobRecord], worker: WorkerRecord) -> bool:

@@ -55,7 +55,8 @@ class Epoch:
             if max(_numbers(directory), default=number) <= number:
                 break
             # This process was held up: successors have taken this number and later ones, and have
-            # removed this one. From then on a file with a later number exists at any moment.
+            # removed this number's file before it was created again. The file of the last successor
+            # exists, so the next round takes a higher number.
             (directory / str(number)).unlink(missing_ok=True)
         for before in _numbers(directory):
             if before < number:

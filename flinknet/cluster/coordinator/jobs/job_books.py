@@ -104,6 +104,7 @@ class JobBooks:
             return
         self._store.write_state(record.job_id, state)
         if record.ended_at is not None:
+            # The submission has lost its graph by now. Results are fetched from finished jobs only.
             self._store.write_submission(record.job_id, record.submission.to_bytes())
             if record.execution.state is not JobState.FINISHED:
                 self._store.remove_results(record.job_id)
@@ -199,6 +200,7 @@ def _give_results(
 ) -> None:
     made = {subtask: decode_result(body) for subtask, body in results.items()}
     for result in made.values():
+        # Used only when a result is uploaded (``Dispatcher.take_result``).
         del result["checkpoint_taken"]
     if reached is JobState.FINISHING:
         missing = attempt.execution.subtask_states().keys() - made.keys()

@@ -207,6 +207,7 @@ class JobExecution:
         self._is_resumed = True
         self._unopened.clear()
         self._holders.clear()
+        # Workers of the former attempt are unfit until they offer themselves (``offer``).
         self._unfit.update(self.workers)
         self.state, self.cause = state, cause
         return self.fail(lost, now) if self._may_be_cancelled else self._advance(now)
@@ -248,6 +249,7 @@ class JobExecution:
         if part not in self._unopened or self.state not in (JobState.DEPLOYING, JobState.RUNNING):
             return []
         self._unopened.discard(part)
+        # All parts with one number start together, when the last of them is open.
         if any(other == number for _, other in self._unopened):
             return []
         if self.state.takes(JobEvent.OPEN):
@@ -337,6 +339,7 @@ class JobExecution:
         if not self._may_be_cancelled:
             return []
         self._become(JobEvent.CANCEL)
+        # A failure that still waits for a better cause does not count any more.
         self.cause = None
         return self._cancel_pending(now)
 
@@ -350,8 +353,10 @@ class JobExecution:
         if self._waits_for_cause:
             return self._settle(now)
         if self._settler is None:
+            # The cancel timeout has passed: subtasks that still run are not waited for.
             return self._settle_sinks(now)
         if self.state is not JobState.FINISHING:
+            # An abort that takes too long changes nothing.
             self._end()
             return []
         self._unfit.add(self._settler)
@@ -380,6 +385,7 @@ class JobExecution:
 
     def _settle(self, now: float) -> Commands:
         assert self.cause is not None, "it is settled now"
+        # Until all workers have opened their subtasks, a failure concerns the whole attempt.
         regions = self._broken() if self.state is JobState.RUNNING else frozenset()
         if not self.failover.concerns_some(regions):
             return self._fail_all(now)
@@ -424,6 +430,7 @@ class JobExecution:
     def _cancel_pending(self, now: float) -> Commands:
         self.failover.end()
         self._deadline = now + self._cancel_timeout
+        # No worker reports the release of subtasks that were never placed.
         self._move_all(self._subtasks_of(NOWHERE), SubtaskEvent.RELEASE)
         cancels: Commands = [
             (worker, Cancel(self.job_id, number))

@@ -196,6 +196,7 @@ class JobRecord:
         """Let the first attempt wait for slots, for as long as the submission says."""
         shape = self.submission.shape
         keys = [(one.id, index) for one in shape.vertices for index in range(one.parallelism)]
+        # The placeholder has number -1, so that the first attempt has number 0.
         placement = Placement.of_assignment(shape, self.job_id, -1, {NOWHERE: keys})
         self.recovery.queue(now, self.submission.wait_for_slots_ms / 1000)
         self._attempts.append(
@@ -384,6 +385,7 @@ class JobRecord:
         self.latest_checkpoint = point
         if number is None:
             return Answer()
+        # Checkpoint numbers are never reused (``going_back.py``).
         self.checkpoints.number_after(max(number, newest))
         if choice.goes_back:
             all_of_it = self.recovery.scope is Scope.JOB
@@ -432,6 +434,7 @@ class JobRecord:
             return None
         cause, lost = self.execution.cause, self.present.lost
         is_lost = lost is not None and cause is lost
+        # The restart strategy is about failures of the job, not of the coordinator (as in Flink).
         if is_lost and self.submission.shape.checkpointing is not None:
             return now
         return self._restart_after(cause, now)
@@ -456,6 +459,7 @@ class JobRecord:
 
     def _restart_after(self, cause: FailureCause | None, now: float) -> float | None:
         has_checkpoints = self.submission.shape.checkpointing is not None
+        # Nothing has failed, so the restart strategy is not asked.
         if cause is not None and cause.is_drain and has_checkpoints:
             return now
         is_damage = cause is not None and self.may_have_checkpoint and cause.error_type in _DAMAGE
@@ -464,6 +468,7 @@ class JobRecord:
             # started. So the restart is immediate and does not count as one of the strategy.
             self.doubts_checkpoints = True
             return now
+        # A job that has never run fails again with the same program and settings.
         if self.present.last_number == 0 and cause is not None and cause.cannot_work:
             return None
         return self.backoff.failed(now)
@@ -472,6 +477,7 @@ class JobRecord:
     def phase(self) -> tuple[object, ...]:
         """A value that changes whenever the record must be persisted for a successor."""
         state = self.execution.state
+        # A successor treats an attempt that runs like one that deploys: both have failed.
         if state is JobState.RUNNING:
             state = JobState.DEPLOYING
         has_checkpoint = self.latest_checkpoint is not self.start
@@ -553,6 +559,7 @@ def _checkpoint_coordinator(
     settings = shape.checkpointing
     if settings is not None:
         return CheckpointCoordinator(settings, inputs, wall_ms=wall.ms, first_id=first_id)
+    # For savepoints only: the interval has no effect with ``periodic=False``.
     defaults = JobCheckpointingConfig(interval_ms=1000.0)
     return CheckpointCoordinator(
         defaults, inputs, wall_ms=wall.ms, first_id=first_id, periodic=False

@@ -5,10 +5,10 @@ Theory of operation
 ::
 
     lock                                held (flock) for as long as the coordinator lives
-    epochs/NUMBER                       which coordinator has the directory, see ``epoch.py``
+    epochs/NUMBER                       the coordinator of the directory, see ``epoch.py``
     jobs/JOB/submission                 the job as its client sent it; without its functions once
                                         it has ended
-    jobs/JOB/state                      where it stands, see ``job_books.py``
+    jobs/JOB/state                      its state, see ``job_books.py``
     jobs/JOB/results-ATTEMPT-NUMBER     uploads of finished subtasks that were written together;
                                         numbered in the order of writing
 
@@ -115,6 +115,7 @@ class JobStore:
         for directory in sorted(self._jobs.iterdir()):
             if _JOB_ID.fullmatch(directory.name) is None:
                 log.error("%s is no job's directory: it is left alone", directory)
+            # The job was never acknowledged, or has been forgotten.
             elif not (directory / "state").exists():
                 shutil.rmtree(directory)
             else:
@@ -162,6 +163,7 @@ class JobStore:
         self.epoch.check()
         directory = self._directory(job_id)
         self._numbers.pop(job_id, None)
+        # First, because ``load`` removes a job without a state.
         (directory / "state").unlink(missing_ok=True)
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -171,6 +173,7 @@ class JobStore:
             raise CheckpointCorruptedError(f"{directory / 'submission'} holds no job")
         results: dict[SubtaskKey, bytes] = {}
         newest = -1
+        # In the order of attempts and writes, so that the last result of a subtask counts.
         for (_, number), path in sorted(_results(directory)):
             newest = max(newest, number)
             for vertex, index, result in _read(path)["results"]:

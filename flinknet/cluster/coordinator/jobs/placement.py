@@ -26,7 +26,7 @@ class Placement:
     subtasks: Mapping[str, tuple[SubtaskDescriptor, ...]]
     slots: Mapping[str, int]
     """Slots taken per worker. Subtasks with the same slot sharing group and index share a slot.
-    Empty if some subtasks were redeployed (``slots_of``)."""
+    Empty after a redeployment, for which the dispatcher recounts the slots (``_occupy_again``)."""
 
     @classmethod
     def of_job(

@@ -194,7 +194,7 @@ class Recovery:
         self._data: _Restart | _End | None = None
         self._slots_timeout_s = slots_timeout_s
 
-    # -- answers
+    # -- queries
 
     @property
     def scope(self) -> Scope | None:
@@ -302,7 +302,7 @@ class Recovery:
         """End the job; ``cancelled`` if a client has ended it between two attempts."""
         self._become(RecoveryEvent.END, _End(now, cancelled))
 
-    # -- how
+    # -- implementation
 
     @property
     def _restart(self) -> _Restart:

@@ -7,7 +7,8 @@ is therefore consistent with regions that have gone on since. A failure affects 
 failed subtasks. If other regions remain, the failed ones are *given up*: their subtasks must be
 released before ``deadline``, and then they may be redeployed. A failure of all regions that are not
 given up yet is a failure of the whole job. With the strategy "full"
-(``cluster.failover_strategy``), every failure is. A region that has finished is affected by none.
+(``cluster.failover_strategy``), every failure concerns the whole job. A region that has finished is
+not affected by any failure.
 
 ``take_failure`` reports each failure once, to the dispatcher, which decides whether and when the
 regions are restarted. Flink: RestartPipelinedRegionFailoverStrategy. Flink also restarts the
@@ -39,6 +40,7 @@ class RegionFailover:
     """The regions of one attempt that were given up."""
 
     def __init__(self, regions: Sequence[PipelinedRegion], *, enabled: bool) -> None:
+        # A region that consumes the results of a failed one would have to restart with it.
         self.enabled = enabled and not any(region.consumes for region in regions)
         """Whether some regions may fail while others go on."""
         self.given_up: set[str] = set()

@@ -76,6 +76,7 @@ class RestartBackoff:
             return None
         delay_ms = growing.initial_delay_ms
         for _ in range(self._restarts):
+            # Further factors change nothing, and a job may have restarted very often.
             if delay_ms >= growing.max_delay_ms or growing.multiplier == 1:
                 break
             delay_ms *= growing.multiplier

@@ -15,10 +15,13 @@ from struct import pack
 __all__ = ["failure_cause"]
 
 _MAGIC = b"\xac\xed\x00\x05"
+# Java's type codes: TC_NULL, TC_REFERENCE, TC_CLASSDESC, TC_OBJECT, TC_STRING, TC_ARRAY,
+# TC_LONGSTRING. ``_END`` is TC_ENDBLOCKDATA.
 _NULL, _REFERENCE, _CLASS, _OBJECT, _TEXT, _ARRAY, _LONG_TEXT = map(
     bytes, ([0x70], [0x71], [0x72], [0x73], [0x74], [0x75], [0x7C])
 )
 _END = b"\x78"
+# Flags of a class: SC_SERIALIZABLE, without and with SC_WRITE_METHOD.
 _SERIALIZABLE, _WRITES_ITSELF = 2, 3
 _STRING_TYPE = _REFERENCE + b"\x00\x7e\x00\x01"
 """Reference to the second handle of the stream: the type name of String."""
@@ -56,13 +59,16 @@ def _serialized_throwable(kind: str, text: str) -> bytes:
     )
     no_frames = _ARRAY + _class("[Ljava.lang.StackTraceElement;", 0x02462A3C3CFD2239, parent=_NULL)
     no_frames += pack(">i", 0)
+    # The fields of Throwable: cause, detailMessage, stackTrace, suppressedExceptions.
     own = _NULL + _text(text) + no_frames + _NULL + _END
+    # The fields of SerializedThrowable follow those of its superclass.
     return _MAGIC + _OBJECT + description + own + _text(text) + _text(kind) + _NULL
 
 
 def _class(
     name: str, version: int, *fields: bytes, parent: bytes, flags: int = _SERIALIZABLE
 ) -> bytes:
+    """Return a class descriptor; ``version`` is the class's serialVersionUID."""
     head = _CLASS + _utf(name) + pack(">QBH", version, flags, len(fields))
     return head + b"".join(fields) + _END + parent
 

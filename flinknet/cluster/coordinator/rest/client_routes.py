@@ -199,12 +199,14 @@ class ClientRoutes:
         job_id = request.query.get("job_id")
         if job_id is not None and _JOB_ID.fullmatch(job_id) is None:
             raise ConfigurationError(f"{job_id[:40]!r} is no job's id: choose 32 digits of 0-9a-f")
+        # The client has repeated its request. The job may have started since.
         if job_id is not None and self._dispatcher.job(job_id) is not None:
             return web.json_response({"job_id": job_id}, status=201)
         submission = Submission.from_bytes(body, self._config.job_shape_bytes_max)
         check_software(f'the program that submits job "{submission.name}"', submission.software)
         restored = await self._coordinator.find_restore_point(submission)
         await self._coordinator.wait_for_slots(submission)
+        # It may have left while this request waited for slots.
         if request.transport is None or request.transport.is_closing():
             raise web.HTTPConflict(text="the client has gone before its job could be started")
         record = self._coordinator.submit(submission, restored, job_id)

@@ -81,6 +81,7 @@ class AnsweredRequests:
         record, present = self._named_attempt(job_id, attempt)
         bodies = unpack_results(body)
         results = {subtask: decode_result(body) for subtask, body in bodies.items()}
+        # A subtask that was restarted since has another number, and its late result is not kept.
         deployed = {
             subtask: body
             for subtask, body in bodies.items()
@@ -88,6 +89,7 @@ class AnsweredRequests:
         }
         if present.ended_at is None:
             await self._coordinator.keep_results(record, present, deployed)
+        # The attempt may have ended while the results were written.
         if present.ended_at is not None:
             raise LateRequestError(f"attempt {present.number} of the job has ended")
         refused = self._coordinator.take_results(record, present, attempt, results)

@@ -56,6 +56,7 @@ class WorkerConnection:
         self._conversation = conversation
         self._silence_s = coordinator.config.heartbeat_timeout_ms / 1000
         self._outbox: asyncio.Queue[Message | None] = asyncio.Queue(OUTBOX_MESSAGES_MAX)
+        """Messages to write; None ends the writer."""
         self._is_cut = False
         self.is_answered = False
         """Whether the worker has been told that it is registered."""

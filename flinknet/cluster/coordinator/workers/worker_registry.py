@@ -148,11 +148,12 @@ class WorkerRegistry:
         lost_retained: int,
         takes_back: bool = False,
     ) -> None:
-        """``lost_retained`` is the number of lost workers to remember.
+        """Create an empty registry.
 
-        The rest is forgotten, because a cluster that runs for long loses workers again and again.
-        With ``stuck_timeout_s`` 0 a worker's event loop may be blocked for any time. ``takes_back``
-        allows a lost worker to register again.
+        ``lost_retained`` is the number of lost workers to remember. The oldest are forgotten,
+        because a cluster that runs for long loses workers again and again. With ``stuck_timeout_s``
+        0 a worker's event loop may be blocked for any time. ``takes_back`` allows a lost worker to
+        register again.
         """
         self._takes_back = takes_back
         self._lost_retained = lost_retained
