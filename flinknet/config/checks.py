@@ -26,7 +26,7 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 
 _INTEGER_MAX = 2**63 - 1
-"""Maximum integer of counters, sizes and other programs."""
+"""Largest integer that counters, sizes and other programs can hold."""
 
 _NUMBER_MAX = 365 * 24 * 3_600_000
 """Maximum of a float, which is a time in milliseconds or less: a year.

@@ -21,7 +21,7 @@ __all__ = ["TOKEN_VARIABLE", "ClusterConfig"]
 TOKEN_VARIABLE = "FLINKNET_CLUSTER_TOKEN"
 """The environment variable with the cluster's secret.
 
-The secret is in no file and on no command line, where other users could read it.
+The secret is never on a command line, where other users could read it.
 """
 
 
@@ -307,7 +307,7 @@ class ClusterConfig:
     commit_timeout_ms: float = 60_000.0
     """Time for one worker to commit or abort the prepared output of a job's two-phase sinks.
 
-    This means some renames, on a file system that may be remote.
+    A commit is a few renames, on a file system that may be remote.
     """
 
     control_message_bytes_max: int = 4 * MIB

@@ -312,6 +312,7 @@ def why_without_meaning(key: str) -> str | None:
         for name in WITHOUT_MEANING
         if key == name or (name.endswith(".") and key.startswith(name))
     )
+    # The longest prefix is the most specific one.
     family = max(families, key=len, default=None)
     return None if family is None else WITHOUT_MEANING[family]
 
@@ -322,6 +323,7 @@ def check_known(key: str, known: Iterable[str]) -> None:
         return
     names = [*known, *(name for name in WITHOUT_MEANING if not name.endswith("."))]
     is_flinks = why_without_meaning(key) is not None
+    # A name with a known prefix may be an option that this table does not list.
     near = get_close_matches(key, names, 1, _SAME if is_flinks else _SIMILAR)
     if near or not is_flinks:
         meant = f": did you mean {near[0]}?" if near else ""

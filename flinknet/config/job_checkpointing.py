@@ -78,7 +78,7 @@ class JobCheckpointingConfig:
     tolerable_failures: int = 0
     """Number of periodic checkpoints that may fail in a row; one more fails the job.
 
-    Checkpoints that fail for lack of space do not count, unlike in Flink:
+    Checkpoints that fail for lack of space do not count here; in Flink they do. Flink:
     execution.checkpointing.tolerable-failed-checkpoints.
     """
 

@@ -98,6 +98,7 @@ _QUANTITIES = {
     "s": _Quantity(_SECONDS, f"a number of seconds, {_DURATION}"),
 }
 _UNIT_IN_NAME = re.compile(r"_(bytes|ms|s)(?:_max|_min)?$")
+# Digits are limited, because a Fraction with a huge exponent would fill the memory.
 _WRITTEN_NUMBER = re.compile(
     r"([+-]?[0-9]{1,19}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?) ?([a-z]*)", re.IGNORECASE
 )
@@ -269,6 +270,7 @@ def _from_file(path: Path) -> Iterator[tuple[str, object, Origin]]:
     except ValueError as error:  # TOMLDecodeError or UnicodeDecodeError
         raise ConfigurationError(f"configuration file {path} is not valid TOML: {error}") from error
     for name, written in _flatten(table, ""):
+        # A key or table that is not flinknet's may use Flink's option names.
         if name not in options() or isinstance(written, dict):
             of_flink = dict(_leaves(name, written))
             if of_flink and all(key in FLINK_OPTIONS or _is_flinks(key) for key in of_flink):

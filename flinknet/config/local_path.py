@@ -33,7 +33,7 @@ def local_path(place: str) -> Path | None:
         raise ConfigurationError(
             f"{place} is on another machine, {parts.netloc}: a path has three strokes, file:///tmp"
         )
-    # Now, because it brings an HTTP client with it, and most paths are none of these.
+    # Imported here, because it imports an HTTP client, and few paths are file:// URLs.
     from urllib.request import url2pathname
 
     return Path(url2pathname(parts.path))

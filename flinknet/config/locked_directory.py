@@ -40,6 +40,7 @@ class LockedDirectory:
         if not self._is_closed:
             self._is_closed = True
             shutil.rmtree(self.path, ignore_errors=True)
+            # Closing the file releases the lock.
             os.close(self._lock)
 
 

@@ -27,9 +27,9 @@ class MetricsConfig:
     """
 
     latency_granularity: LatencyGranularity = "operator"
-    """Separate histograms for no source, each source, or each subtask of each source.
+    """Grouping of markers into histograms: all together, by source, or by subtask of a source.
 
-    Flink: metrics.latency.granularity (operator).
+    These are "single", "operator" and "subtask". Flink: metrics.latency.granularity (operator).
     """
 
     latency_history_size: int = 128

@@ -269,11 +269,6 @@ class NetworkConfig:
     """Memory of all network buffers of a worker, allocated at start.
 
     Flink: taskmanager.memory.network.min (64mb).
-
-    With "credit", a producer sends only as much as its consumer has buffers for. With "off", it
-    sends all its data, and a consumer without buffers stops reading the whole connection, as Flink
-    did before 1.5. This mode exists only to measure the value of credit. Flink:
-    taskmanager.network.credit-model.
     """
 
     flow_control: FlowControl = "credit"
@@ -317,7 +312,7 @@ class NetworkConfig:
     """
 
     large_record_buffers_max: int = 32
-    """The same limit while records are large; 0 for no difference.
+    """The same limit as buffers_per_subpartition_max while records are large; 0 for no difference.
 
     Records are large while buffers of a partition hold 64 records or fewer, or parts of one. The
     partition and its gates may then also use more buffers, by the difference between the two
