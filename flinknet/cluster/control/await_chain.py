@@ -40,6 +40,7 @@ EXECUTOR_FRAMES_MAX = 8
 """Frames of an executor's thread to search for the start of its work; five are known, of threading
 and futures."""
 
+# Frames with this code precede the work of a thread: in executors, and in threads of subtasks.
 _RUN_WORK = thread._WorkItem.run.__code__
 _RUN_STEPS = TaskThread._main.__code__
 _ADVANCE = advance.__code__

@@ -77,7 +77,11 @@ class CoordinatorClient:
     def __init__(
         self, coordinator: str, token: str, config: ClusterConfig, *, is_there: bool = False
     ) -> None:
-        """``coordinator`` is ``"host:port"``; ``is_there`` if it is known to run."""
+        """Create a client of the coordinator at ``"host:port"``.
+
+        ``is_there`` means that this coordinator is known to have run, so that the first request is
+        repeated as well.
+        """
         self._coordinator = coordinator
         self._timeout_ms = config.coordinator_timeout_ms
         self._slots_wait_ms = config.cause_grace_ms + config.cancel_timeout_ms
@@ -96,7 +100,7 @@ class CoordinatorClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Nothing of a call is left when it has returned, so there is nothing to close."""
+        """Do nothing: no connection outlives its call."""
 
     async def submit(self, submission: Submission, job_id: str | None = None) -> str:
         """Start a job and return its id, which is generated if it is not given.
@@ -261,6 +265,7 @@ class CoordinatorClient:
     async def _take_result(self, progress: JobProgress) -> JobResult:
         path = f"/api/v1/jobs/{progress.job_id}/result"
         rows = await self._request("GET", path)
+        # The result is here. The request only frees memory of the coordinator.
         with suppress(RemoteTransportError):
             await self._request("DELETE", path, once=True)
         collected = merge_by_sink([row.pop("collected") for row in rows])
@@ -291,6 +296,7 @@ class CoordinatorClient:
             except CallError as error:
                 lost_at = loop.time() if lost_at is None else lost_at
                 is_over = loop.time() - lost_at >= self._return_s
+                # A coordinator that has never answered may not exist: fail at once.
                 if not self._has_answered or (error.is_heard and once) or is_over:
                     raise RemoteTransportError(
                         f"the coordinator at {self._coordinator} cannot be reached: {error}"

@@ -97,6 +97,7 @@ class ControlLink:
             raise RemoteProtocolError(
                 f"the coordinator answered {type(answer).__name__} to Register"
             )
+        # Epochs of different state directories cannot be compared.
         if answer.state_id == message.state_id and answer.epoch < message.epoch:
             await self._conversation.close()
             raise RemoteTransportError(

@@ -79,7 +79,7 @@ def role_token(token: str, role: Role) -> str:
 
 
 def role_of(headers: Mapping[str, str], token: str) -> Role | None:
-    """Return the highest role with a token that the request shows, or None."""
+    """Return the role of the token that a request shows, or None."""
     shown = headers.get("Authorization", "").encode(errors="surrogateescape")
     found = None
     # All roles are compared, so that the time does not reveal the role.

@@ -175,6 +175,7 @@ class FailureCause:
 
 
 def _gravity(error: BaseException) -> Gravity:
+    # Such an error says that a peer, or the connection to it, has failed.
     is_echo = isinstance(error, RemoteError | LocalTransportError)
     return Gravity.SYMPTOM if is_echo else Gravity.CAUSE
 

@@ -92,6 +92,7 @@ class HttpServer:
         self._refusals = Refusals() if refusals is None else refusals
         self._by_handler: dict[asyncio.Protocol, _Connection] = {}
         self._timer: asyncio.TimerHandle | None = None
+        # The outermost middleware sees the status of every answer, also of refusals.
         application.middlewares.insert(0, self._middleware())
         # A handler is cancelled with its connection, because its answer could not be delivered.
         self._runner = web.AppRunner(
@@ -222,6 +223,7 @@ class HttpServer:
         now = self._loop.time()
         was_held_up = self._peer_was_held_up(self._request_timeout_s)
         for connection in self._connections.overdue(now):
+            # It is not known which connection belongs to a blocked peer, so all of them wait again.
             if connection.has_written() or was_held_up:
                 self._connections.progress(connection, now)
             else:

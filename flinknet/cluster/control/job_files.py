@@ -8,9 +8,9 @@ before it unpickles the graph, and removes them when nothing of the job is left 
 several jobs is unpacked once, since files are identified by their contents.
 
 A module, a zip or a wheel is put at the end of the worker's own path, so that it never shadows a
-library. A module is refused if it could be imported already, or if another job on the worker has
-one of that name with other contents: one of the two would silently get the other's code. When a
-file is removed, modules imported from it are removed from ``sys.modules``.
+library. A module is refused if it could be imported already, or if another job on the worker has a
+module of that name with other contents. Otherwise one job would silently get the code of the other.
+When a file is removed, modules imported from it are removed from ``sys.modules``.
 
 An archive is untrusted data. Paths that leave its directory and links are refused. Its unpacked
 size is counted while it is written, and the sizes that it declares are ignored.
@@ -146,15 +146,17 @@ def unpack_job(job: bytes) -> tuple[tuple[JobFile, ...], bytes]:
 
 
 def check_files(job: bytes, header_bytes_max: int | None) -> None:
-    """Raise ConfigurationError unless ``unpack_job`` would find whole files, and a graph behind
-    them. The length of their header is compared before anything is made of it."""
+    """Raise ConfigurationError unless ``unpack_job`` would find complete files and a graph.
+
+    The length of the files' header is checked before the header is decoded.
+    """
     _described(job, header_bytes_max)
 
 
 def _described(
     job: bytes, header_bytes_max: int | None = None
 ) -> tuple[list[tuple[Kind, str, str, int]], int]:
-    """Return kind, name, target and size of each file, and where the first one begins."""
+    """Return kind, name, target and size of each file, and the offset of the first file."""
     if not job.startswith(_MAGIC):
         return [], 0
     begin = len(_MAGIC) + _LENGTH.size
@@ -205,7 +207,7 @@ class FilesInUse:
         self._base: LockedDirectory | None = None
         self._unpacked: dict[str, _Unpacked] = {}
         self._giving_back: set[asyncio.Future[None]] = set()
-        """In threads, which go on though the call has been cancelled."""
+        """Removals that run in threads, also after their call has been cancelled."""
 
     def take(self, files: Sequence[JobFile]) -> dict[str, Path]:
         """Provide files until ``give_back``; return the directories of archives by their names.
@@ -263,9 +265,10 @@ class FilesInUse:
                 self._base = None
 
     async def give_back_in_thread(self, files: Sequence[JobFile]) -> None:
-        """``give_back``, which may remove much, and waits while other files are unpacked.
+        """Run ``give_back`` in a thread.
 
-        Returns or raises when it is done, also if this call is cancelled meanwhile.
+        It may remove many files, and waits while other files are unpacked. This call ends only when
+        ``give_back`` has ended, even if it is cancelled.
         """
         if not files:
             return
@@ -324,6 +327,7 @@ class FilesInUse:
             shutil.rmtree(directory, ignore_errors=True)
             raise
         if file.kind == "python":
+            # At the end of the path, so that no file of a job shadows a library.
             sys.path.append(str(directory))
             importlib.invalidate_caches()
         return _Unpacked(directory, modules)
@@ -347,7 +351,7 @@ class FilesInUse:
 
 @contextmanager
 def _found(archives: Mapping[str, Path]) -> Iterator[None]:
-    """Have ``job_archive`` find these directories."""
+    """Let ``job_archive`` find these directories inside the block."""
     token = ARCHIVES.set({**ARCHIVES.get(), **archives})
     try:
         yield

@@ -126,7 +126,10 @@ class _Tee:
     """
 
     def __init__(self, stream: TextIO, text: KeptText, *, is_passed_on: bool = False) -> None:
-        """``is_passed_on`` forwards lines to the program that has submitted the job, too."""
+        """Wrap ``stream``, and copy its text to ``text``.
+
+        ``is_passed_on`` also forwards lines to the program that has submitted the job.
+        """
         self._is_passed_on = is_passed_on
         self._stream = stream
         self._text = text

@@ -43,8 +43,8 @@ class PrintedLines:
     def after(self, number: int) -> tuple[int, list[str]]:
         """Return the lines from ``number`` on, and the number of the first line returned.
 
-        The first line has a higher number if some lines have been dropped. If ``number`` is beyond
-        the next line it refers to lines of a previous coordinator, and all lines are returned.
+        The first line has a higher number if some lines have been dropped. A ``number`` beyond the
+        next line refers to lines of a previous coordinator, so all lines are returned.
         """
         with self._lock:
             number = number if number <= self._end else 0

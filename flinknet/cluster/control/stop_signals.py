@@ -28,8 +28,10 @@ __all__ = ["STOP_SIGNALS", "ignore_stop_signals", "is_heard", "when_told_to_stop
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _WAKES = signal.SIGURG
-"""Handled by asyncio, which then wakes up for each signal that Python handles. It does nothing by
-default, so that it harms nothing when a loop gives it back."""
+"""Signal that asyncio handles, so that its loop wakes up for every signal that Python handles.
+
+The system ignores it by default, so it is harmless when a closed loop has returned it.
+"""
 
 _PYTHONS_OWN: dict[int, Any] = {
     signal.SIGTERM: signal.SIG_DFL,
@@ -59,11 +61,12 @@ def when_told_to_stop(call: Callable[[signal.Signals], None]) -> None:
     loop.add_signal_handler(_WAKES, _wake_up)
     for number in STOP_SIGNALS:
         signal.signal(number, heard)
+        # The system restarts interrupted calls of user code, as with asyncio's own handlers.
         signal.siginterrupt(number, False)
 
 
 def ignore_stop_signals() -> None:
-    """Let no stop signal change the exit status of this process, which ends."""
+    """Ignore the stop signals, so that none changes the exit status of an ending process."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
@@ -78,10 +81,12 @@ def _wake_up() -> None:
 
 
 def _start_clean() -> None:
+    """Give the stop signals their default effect in a forked process."""
     heard = [number for number in STOP_SIGNALS if is_heard(number)]
     for number in heard:
         signal.signal(number, _PYTHONS_OWN[number])
     if heard:
+        # The parent's loop would read signals of this process from the shared descriptor.
         signal.set_wakeup_fd(-1)
 
 

@@ -32,11 +32,10 @@ from flinknet.partition.exchange_mode import ExchangeMode
 __all__ = ["RestoreSettings", "Submission"]
 
 _LENGTH = struct.Struct(">I")
-"""The length of the shape in bytes, at the start of the body. The graph is the rest, and is not
-read."""
+"""The length of the shape in bytes, at the start of the body. The shape and the graph follow."""
 
 _WAIT_MS_MAX = 365 * 24 * 3_600_000
-"""A year: nobody waits that long, and timers of many years overflow."""
+"""A year in milliseconds; timers of many years overflow."""
 
 T = TypeVar("T")
 
@@ -198,7 +197,7 @@ def _parts_of(body: bytes) -> tuple[memoryview, bytes]:
 
 
 def _a(kind: type[T], value: object) -> T:
-    """Return a value of that type; TypeError if it is another one."""
+    """Return the value; raise TypeError unless its type is exactly ``kind``."""
     if type(value) is not kind:
         raise TypeError(f"{reprlib.repr(value)} is no {kind.__name__}")
     return value
