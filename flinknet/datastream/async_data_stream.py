@@ -176,7 +176,7 @@ def _replaced(
     method: _Method,
     in_thread: bool,
 ) -> DataStream:
-    """Return the stream of results; ConfigurationError for a wrong argument."""
+    """Return the stream of results; raise ConfigurationError for a wrong argument."""
     retries = method.endswith("_with_retry")
     _check_order(
         method,

@@ -194,6 +194,7 @@ class CollectedRecords(Iterator[Any]):
                 sender.held.append((rest[0], []))
             case "complete":
                 self._complete(sender, rest[0])
+        # Only these messages make records visible. The sink limits the records that are held.
         if not sender.is_checkpointed or kind == "complete":
             self._changed.wait_for(lambda: self._has_room or self._is_late(sender))
         return not self._is_late(sender)
@@ -240,6 +241,7 @@ class CollectedRecords(Iterator[Any]):
 
     def _complete(self, sender: _Sender, checkpoint: int) -> None:
         held = sender.held
+        # Without its mark, the checkpoint has completed here before.
         marks = [index for index, (mark, _) in enumerate(held) if mark == checkpoint]
         for _, records in held[: marks[-1]] if marks else ():
             self._show(sender, records)
@@ -256,6 +258,7 @@ class CollectedRecords(Iterator[Any]):
 
     def _end(self, error: BaseException | None) -> None:
         with self._changed:
+            # A job that has finished sends no record again.
             for sender in self._senders.values() if error is None else ():
                 for _, records in sender.held:
                     self._show(sender, records)

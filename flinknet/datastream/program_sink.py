@@ -54,8 +54,15 @@ class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
         self._answered = 0
         self._has_finished = False
         self._is_over = False
-        """Whether the program has all records for good, so that none is sent again."""
+        """Whether ``close`` ends the connection in order instead of aborting it.
+
+        It does after ``finish`` and, in a job with checkpoints, a later completion. That completion
+        may be of a checkpoint that was taken before ``finish``. No data is pending then, because
+        ``finish`` has waited for the program, and ``close`` waits for the answers to later marks.
+        If the subtask restarts, the program still drops the records after that checkpoint.
+        """
         self._is_given_up = False
+        """Whether ``close`` has aborted the connection, so that pending marks are not answered."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         """Store the id of the checkpoint that the job resumes from."""

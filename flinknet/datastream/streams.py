@@ -2,8 +2,8 @@
 
 A stream describes records that will flow when the job is executed. Its methods build the program
 and return the next stream. Functions are plain callables, coroutine functions, or instances of the
-classes in ``functions.py``. An error that no job could avoid raises ConfigurationError at once; an
-error that depends on the rest of the job raises it at execution.
+classes in ``functions.py``. An argument that is wrong in any job raises ConfigurationError at once.
+An argument that is wrong only with the rest of the job raises it at execution.
 """
 
 from __future__ import annotations

@@ -170,6 +170,7 @@ class WindowedStream(PyFlinkNames, Generic[S_co]):
             contents,
             function,
             method,
+            # Without keys, all records are in the windows of one key.
             _one_key if key is None else key,
             keyed=key is not None,
             lateness_ms=self._lateness_ms,

@@ -195,6 +195,7 @@ def _text(value: pyarrow.Scalar) -> str:
 
 
 def require_pyarrow(operator: str) -> None:
+    """Raise ConfigurationError, with the operator's name, if pyarrow is not installed."""
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:

@@ -67,6 +67,7 @@ class _Members(io.RawIOBase):
                 read = self._opened.read(READ_BYTES)
                 if not read:
                     raise EOFError("the file ends within a compressed member: it is cut off")
+            # The size is limited, because a few bytes may expand to gigabytes.
             data: bytes = self._member.decompress(read, size)
             if data:
                 return data

@@ -200,6 +200,7 @@ class _Rows:
             raise UnreadableError(f"{self._file}, column {name!r}: {text_of(cause)}") from cause
 
     def _refuse(self, name: str, index: int, text: str, make: Any, error: Exception) -> None:
+        # ``index`` does not count the empty lines, which ``rows`` has dropped.
         filled = [number for number, row in enumerate(self._batch) if row]
         kind = getattr(make, "__name__", type(make).__name__)
         raise UnreadableError(
@@ -222,9 +223,11 @@ def _values_of(texts: Sequence[str], make: Callable[[str], Any]) -> list[Any]:
         return [_truth(text) for text in texts]
     values = list(map(make, texts))
     if make in NUMBERS:
+        # Python also accepts underscores and digits of other scripts.
         together = "".join(texts)
         if "_" in together or not together.isascii():
             raise ValueError("a number is written in ASCII digits, without underscores")
+        # One sum is faster than a check of each value.
         if make is float and not isfinite(sum(values)):
             _require_finite(texts, values)
     return values

@@ -155,6 +155,7 @@ class DirectorySink(CheckpointedSink, WithdrawableOutput):
             if self._is_begun:
                 unfinished = output.writable(self._present_name())
                 stack.callback(unfinished.unlink, missing_ok=True)
+            # After ``prepare_commit`` the committer needs the files.
             if self._staged is not None and not self._is_prepared:
                 for name in self._ended:
                     stack.callback(output.writable(name).unlink, missing_ok=True)

@@ -168,6 +168,7 @@ class CsvEncoder(Encoder):
         if ("'" in text and "b'" in text) or ('"' in text and 'b"' in text):
             return True
         delimiter = self._delimiter
+        # With line breaks as delimiters, an empty field is between two delimiters in a row.
         return 2 * delimiter in (delimiter + text).replace("\n", delimiter)
 
     def _carefully(self, row: Sequence[Any]) -> str:

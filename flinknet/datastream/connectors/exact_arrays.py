@@ -86,6 +86,7 @@ def _cast_back(array: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array | 
 
     types = pyarrow.types
     are_times = types.is_timestamp(array.type) and types.is_timestamp(kind)
+    # A time without a zone is no point in time, so only nulls have a counterpart.
     if are_times and (array.type.tz is None) != (kind.tz is None):
         return None if array.null_count < len(array) else array
     try:
@@ -108,6 +109,7 @@ def _is_same(back: pyarrow.Array, array: pyarrow.Array) -> bool:
         return True
     if not pyarrow.types.is_floating(array.type):
         return False
+    # NaN does not equal NaN.
     is_nan = pyarrow.compute.is_nan
     number = is_nan(array).fill_null(False)
     same = pyarrow.compute.if_else(number, is_nan(back), pyarrow.compute.equal(back, array))
@@ -284,6 +286,7 @@ def _is_equal(value: Any, held: Any, kind: pyarrow.DataType) -> bool:
     if types.is_floating(kind):
         if isnan(value) or isnan(held):
             return isnan(value) and isnan(held)
+        # A program that declares a narrower float asks for rounding.
         narrow = kind.bit_width < 64
         return isinf(value) == isinf(held) if narrow else bool(value == held)
     if isinstance(held, date) and isinstance(value, date):

@@ -153,6 +153,7 @@ class FileSink(DirectorySink):
         try:
             return self._encoder.encode(records)
         except Exception:
+            # Find the record that fails, for the message.
             for record in records:
                 try:
                     self._encoder.encode([record])

@@ -66,6 +66,7 @@ def input_files(paths: Paths, suffixes: Sequence[str], kind: str) -> tuple[Locat
 def _files_of(location: Location, suffixes: Sequence[str], kind: str) -> list[Location]:
     if isinstance(location, RemoteLocation):
         filesystem, path = location.filesystem(), location.path
+        # fsspec caches listings, and files may have come since.
         filesystem.invalidate_cache()
         is_file, exists = filesystem.isfile(path), filesystem.exists(path)
         below: dict[str, Location] = {

@@ -148,7 +148,8 @@ class RemoteParts(RemoteFolder):
         for name in names:
             target = self._location / self._names.with_checkpoint(name, checkpoint_id)
             if not checkpoint_id and self._is_committed(name):
-                # The job that wrote the file was interrupted between a copy and a removal.
+                # 0 means a checkpoint of another job, which this job continues. That job was
+                # interrupted between a copy and a removal.
                 self._remove(f"{HIDDEN}{name}")
                 continue
             self._move(self._hidden(name), target)
