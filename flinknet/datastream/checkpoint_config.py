@@ -51,6 +51,7 @@ class CheckpointConfig(PyFlinkNames):
 
     def set_checkpoint_interval(self, checkpoint_interval: float) -> CheckpointConfig:
         """Set the interval between checkpoints."""
+        # Checks the value, so that a wrong one fails here.
         JobCheckpointingConfig(checkpoint_interval)
         self._interval_ms = checkpoint_interval
         return self
@@ -174,6 +175,7 @@ class CheckpointConfig(PyFlinkNames):
 
     def _set(self, option: str, value: float | str) -> CheckpointConfig:
         options = {**self._options, option: value}
+        # Checks all options together, because some exclude each other.
         JobCheckpointingConfig(1000.0, **options)  # type: ignore[arg-type]
         self._options = options
         return self

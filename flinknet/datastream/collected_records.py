@@ -94,6 +94,7 @@ class CollectedRecords(Iterator[Any]):
             target=self._server.serve_forever, name="flinknet collected records", daemon=True
         )
         self._thread.start()
+        # A program that ends without closing the iterator must not leave its job running.
         atexit.register(self.close)
         self.sink = ProgramSink(path)
         """The sink to add to the job."""
@@ -126,6 +127,7 @@ class CollectedRecords(Iterator[Any]):
             if error is not None:
                 raise error
             assert self._job is not None, "it has ended"
+            # Raises the error that the job has ended with.
             self._job.get_job_execution_result().result()
         finally:
             self.close()
@@ -152,6 +154,7 @@ class CollectedRecords(Iterator[Any]):
             self._senders.clear()
             self._changed.notify_all()
         if self._job is not None:
+            # Until the job ends, the threads drop its records, so that no sink fails.
             self._job.cancel()
             self._job.join()
         self._server.shutdown()

@@ -287,6 +287,7 @@ def configure(environment: Environment, configuration: Configuration) -> None:
     for_cluster = {
         key: text for key, text in values.items() if key in FLINK_OPTIONS and key not in _OPTIONS
     }
+    # Check the values now, although the cluster that uses them starts later.
     for key, text in for_cluster.items():
         read_option(key, text)
     for key, text in sorted(values.items(), key=lambda option: option[0] in _LAST):
@@ -301,6 +302,7 @@ def configure(environment: Environment, configuration: Configuration) -> None:
 
 def _take_remote(values: dict[str, str]) -> str | None:
     """Remove and return the address of a running cluster; None if the options name none."""
+    # Other targets have no effect here; ``configure`` warns about them.
     if values.get("execution.target") != "remote":
         return None
     del values["execution.target"]

@@ -361,7 +361,7 @@ class StreamExecutionEnvironment(PyFlinkNames):
         return self._state_backend
 
     def set_restart_strategy(self, strategy: RestartStrategy) -> StreamExecutionEnvironment:
-        """Set whether and how soon a failed job restarts: one of ``RestartStrategies``.
+        """Set whether and how soon a failed job restarts, by a strategy of ``RestartStrategies``.
 
         By default a job with checkpoints restarts, with exponential delays; other jobs do not.
         """
@@ -478,8 +478,8 @@ class StreamExecutionEnvironment(PyFlinkNames):
         checkpointing = self._checkpoint_config.job_checkpointing()
         if self._defaults.mode != "streaming" and is_batch(self._transformations, self._defaults):
             checkpointing = None
-            # The warning points to the caller of ``execute`` or ``execute_async``, for other callers
-            # of this method to a line of flinknet.
+            # The warning points to the caller of ``execute`` or ``execute_async``. For other
+            # callers of this method it points to a line of flinknet.
             warnings.warn(f'job "{name}" runs in mode BATCH: {BATCH_DIFFERENCE}', stacklevel=3)
         default = NO_RESTART if checkpointing is None else ExponentialDelayRestart()
         graph = replace(

@@ -67,6 +67,7 @@ class JobClient(PyFlinkNames):
         self._thread = machine.Thread(
             target=self._run, args=(run,), name=f"flinknet job {control.job_id}", daemon=True
         )
+        # A program that ends cancels its jobs.
         atexit.register(self._end)
         self._thread.start()
 
@@ -144,6 +145,7 @@ class JobClient(PyFlinkNames):
         try:
             result = run()
         except asyncio.CancelledError:
+            # ``cancel`` ends ``run`` in this way.
             self._result.set_exception(
                 JobCancelledError(f"job {self._control.job_id} was cancelled")
             )

@@ -93,7 +93,9 @@ class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
         self._is_checkpointed = runtime_context.checkpointed
         self._records_max = runtime_context.collect_records_max
         self._unmarked = 0
+        """Number of records since the last mark."""
         self._answers = asyncio.Lock()
+        """Held while answers are read, because several checkpoints may be written at a time."""
         self._reader, self._writer = await asyncio.open_unix_connection(self._path)
         self._send(
             "open",

@@ -206,6 +206,7 @@ class RateLimitedSource(Source):
                 return due
             wait_ns = max(start_ns + sent * interval_ns, not_before_ns) - now_ns
             if self._precise:
+                # A sleep of 0 only yields to the event loop.
                 wait_ns = max(0.0, wait_ns - TIMER_RESOLUTION_NS)
             await asyncio.sleep(wait_ns / NANOSECONDS)
 

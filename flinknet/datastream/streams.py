@@ -215,6 +215,7 @@ class DataStream(OperatorSettings):
         stream = self._unchanged("Timestamps/Watermarks", factory)
         operator = stream._operator("assign_timestamps_and_watermarks")
         operator.assigns_timestamps = True
+        # Without an assigner, the records must have timestamps already.
         operator.needs_timestamps = watermark_strategy.timestamp_assigner is None
         return stream
 
@@ -413,6 +414,7 @@ class DataStream(OperatorSettings):
             name = type(sink).__name__.removesuffix("Sink")
             transformation = self._add(OperatorKind.SINK, name, partial(SinkOperator, sink))
             transformation.collects = isinstance(sink, CollectSink)
+            # Two sinks of one job must not write to the same place.
             if isinstance(sink, TwoPhaseSink):
                 transformation.exclusive_output = sink.exclusive_output()
         else:
@@ -543,6 +545,7 @@ class KeyedStream(DataStream):
         self, func: MapFunction | AnyCallable, output_type: TypeInformation | None = None
     ) -> DataStream:
         """Replace each record by the function's result; a MapFunction may use keyed state."""
+        # A plain function has no context, and therefore no keyed state.
         if not isinstance(func, Function):
             return super().map(func, output_type)
         return self._one_input("Map", partial(KeyedMapOperator, func, self._key), output_type)
@@ -625,6 +628,7 @@ class KeyedStream(DataStream):
         Functions receive a CountWindow with the window's number within its key.
         """
         if slide:
+            # The evictor leaves the last ``size`` records in the window of a key.
             last = self.window(CountWindows()).evictor(CountEvictor(size))
             return last.trigger(CountTrigger(slide))
         return self.window(CountWindows()).trigger(PurgingTrigger(CountTrigger(size)))

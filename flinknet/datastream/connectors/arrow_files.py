@@ -29,6 +29,7 @@ from flinknet.functions.context import RuntimeContext
 from flinknet.operators.source import Batches, Source
 from flinknet.texts import text_of
 
+# pyarrow is optional, so it is imported where it is used.
 if TYPE_CHECKING:
     import pyarrow
 
@@ -79,6 +80,7 @@ class FileSource(Source):
         if split not in ("file", "part", None):
             raise ConfigurationError(f'split is {split!r}: choose "file", "part" or None')
         self.files = input_files(path, PARQUET + ARROW, "Parquet or Arrow file")
+        # A file that is named itself, instead of its directory, may have any suffix.
         for file in self.files:
             if suffix_of(file.name) not in PARQUET + ARROW:
                 raise ConfigurationError(

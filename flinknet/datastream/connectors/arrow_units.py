@@ -11,6 +11,7 @@ from flinknet.datastream.connectors.input_files import UnreadableError, naming
 from flinknet.datastream.connectors.locations import Location, RemoteLocation
 from flinknet.errors import ConfigurationError
 
+# pyarrow is optional, so it is imported where it is used.
 if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet
@@ -110,8 +111,10 @@ class UnitReader:
             rows = 0
             for batch in parquet.iter_batches(self._rows_max, row_groups=groups, columns=names):
                 rows += batch.num_rows
+                # pyarrow returns the columns in the order of the file.
                 yield batch if names is None else batch.select(names)
             said = metadata.num_rows if part is None else metadata.row_group(part).num_rows
+            # A damaged file may end without an error.
             if rows != said:
                 raise UnreadableError(
                     f"{file} is damaged: it says that it has {said} rows"
@@ -125,6 +128,7 @@ class UnitReader:
             names = self._names_in(file, arrow.schema)
             for number in range(arrow.num_record_batches) if part is None else [part]:
                 batch = arrow.get_batch(number)
+                # IPC files have no checksums, and pyarrow trusts their offsets.
                 batch.validate(full=True)
                 chosen = batch if names is None else batch.select(names)
                 for start in range(0, chosen.num_rows, self._rows_max):

@@ -150,6 +150,7 @@ class DirectorySink(CheckpointedSink, WithdrawableOutput):
         if self._parts is None and self._staged is None:
             return
         output = self._output
+        # Every step runs even if another one fails; the callbacks run last, in reverse order.
         with ExitStack() as stack:
             stack.callback(output.close)
             if self._is_begun:

@@ -41,6 +41,7 @@ class _Characters:
 
     def __init__(self, encoding: str) -> None:
         try:
+            # Codecs such as utf-16 write a byte-order mark with each text.
             self.mark = "".encode(encoding)
         except LookupError as error:
             raise ConfigurationError(f"{error}: choose an encoding that Python has") from error

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from flinknet.texts import text_of
 
+# pyarrow is optional, so it is imported where it is used.
 if TYPE_CHECKING:
     import pyarrow
 
@@ -51,6 +52,7 @@ def exact_array(values: Sequence[Any], kind: pyarrow.DataType | None) -> pyarrow
         natural = pyarrow.array(values)
     except Exception:
         return _compared(values, kind if kind is not None else _kind_of_first(values))
+    # pyarrow returns a ChunkedArray for values that do not fit into one array.
     if not isinstance(natural, pyarrow.Array) or not _holds(natural.type, values):
         return _compared(values, kind if kind is not None else natural.type)
     if kind is None or natural.type.equals(kind):

@@ -53,9 +53,11 @@ _STAGING = ".staging"
 _REPLACED = ".replaced"
 _ABORTED = ".aborted"
 
+# Arguments of Linux's renameat2.
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
+"""Errors of systems and file systems that cannot exchange directories."""
 
 
 class OutputDirectory:
@@ -168,6 +170,7 @@ class OutputDirectory:
         with (self.staging / MANIFEST).open("w") as file:
             json.dump(manifest, file)
             file.flush()
+            # The manifest must be on disk before the directories are exchanged.
             os.fsync(file.fileno())
         _sync(self.staging)
 

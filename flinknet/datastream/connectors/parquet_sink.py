@@ -14,6 +14,7 @@ from flinknet.errors import ConfigurationError
 from flinknet.functions.context import RuntimeContext
 from flinknet.operators.operators import on_records
 
+# pyarrow is optional, so it is imported where it is used.
 if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet

@@ -77,6 +77,7 @@ class PartFiles:
         """Flush files to disk, committed or not, so that they survive a power failure."""
         for name in names:
             file = self.writable(name)
+            # The file may have been committed already, under another name.
             with (self._committed_as(name) if not file.exists() else file).open("rb") as opened:
                 os.fsync(opened.fileno())
         self._sync()

@@ -87,6 +87,7 @@ class RemoteFolder:
         Raises JobFailedError if the object exists under neither name.
         """
         filesystem = self._filesystem
+        # fsspec caches listings, and other processes change the store.
         filesystem.invalidate_cache()
         try:
             filesystem.makedirs(target.parent.path, exist_ok=True)

@@ -85,6 +85,7 @@ class LineSource(Source):
         with (
             naming(file),
             open_decompressed(file) as content,
+            # Line breaks stay as they are, because csv needs them inside of quoted values.
             io.TextIOWrapper(content, self._encoding, newline="") as lines,
         ):
             yield self._without_mark(lines)
