@@ -82,7 +82,9 @@ class CheckpointKeeper:
         self._on_kept = on_kept
         self._on_found = on_found
         self._claims: dict[AttemptKey, ClaimedStore] = {}
+        """The claimed store of each attempt."""
         self._last: dict[str, asyncio.Task[None]] = {}
+        """The task of the last order of each job; it waits for the task before."""
 
     def check(self, directory: str) -> None:
         """Raise ConfigurationError unless checkpoints can be stored in ``directory``.

@@ -399,6 +399,7 @@ class Dispatcher:
                     f"worker {worker_id} sent {type(message).__name__}, which it must not"
                 )
         for record in self.jobs():
+            # A resumed attempt may need any worker to commit its sinks.
             commands = record.execution.offer(worker_id, now)
             if commands:
                 self._carry_out(record, record.present, commands, now)
@@ -737,6 +738,7 @@ class Dispatcher:
         if cause is None:
             return
         for record in self.jobs():
+            # An attempt that has ended may still hold slots on the worker.
             for attempt in record.attempts:
                 if cause.worker_id in attempt.execution.workers:
                     commands = attempt.execution.worker_lost(cause, now)

@@ -104,9 +104,12 @@ class JobExecution:
             (worker, attempt) for worker, keys in assignment.items() if keys and worker != NOWHERE
         }
         self._holders: set[Part] = set(self._unopened)
+        """Parts that occupy slots."""
         self._commit_timeout = commit_timeout_s
         self._settler: str | None = None
+        """The worker that was ordered to commit or abort."""
         self._unfit: set[str] = set()
+        """Workers that cannot become the settler, such as lost ones."""
         self._is_resumed = False
         self._helpers: list[str] = []
         """Workers that offered themselves after the attempt was resumed."""
@@ -331,6 +334,7 @@ class JobExecution:
         """
         if not self._may_be_cancelled:
             return []
+        # The cause concerns every region.
         self.failover.enabled = False
         return self._weigh(cause, now)
 

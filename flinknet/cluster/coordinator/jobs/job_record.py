@@ -62,6 +62,7 @@ __all__ = ["JobRecord"]
 log = logging.getLogger("flinknet.coordinator")
 
 _DAMAGE = {CheckpointCorruptedError.__name__, CheckpointNotFoundError.__name__}
+"""Errors of an attempt that could not restore its checkpoint."""
 
 SAVEPOINTS_RETAINED = 100
 """Number of savepoint requests that are kept, so that clients can ask for the outcome."""
@@ -107,6 +108,7 @@ class JobRecord:
         """Whether an attempt failed to restore because a checkpoint file was damaged. All files are
         then read before the next attempt starts."""
         self._finished_results: dict[SubtaskKey, dict[str, Any]] = {}
+        """Results of finished subtasks, for a later attempt that continues after them."""
         self.recovery = Recovery(config.restart_slots_timeout_ms / 1000)
         """State of the pending start or restart."""
         self.backoff = RestartBackoff(submission.shape.restart)
@@ -116,6 +118,7 @@ class JobRecord:
         self._config = config
         self._attempts: list[AttemptRecord] = []
         self._least_number = 0
+        """Least number that the next attempt may have (``number_from``)."""
 
     @property
     def attempts(self) -> tuple[AttemptRecord, ...]:

@@ -192,6 +192,7 @@ class Recovery:
         """``slots_timeout_s`` limits how long a restart waits for slots."""
         self.state = RecoveryState.RUNNING
         self._data: _Restart | _End | None = None
+        """The data of the present state."""
         self._slots_timeout_s = slots_timeout_s
 
     # -- queries

@@ -52,8 +52,10 @@ class RegionFailover:
             subtask: region.name for region in regions for subtask in region.subtasks
         }
         self._unreleased: set[tuple[int, int]] = set()
+        """Subtasks that were given up and are still to be released."""
         self._last: RegionFailure | None = None
         self._untold: list[RegionFailure] = []
+        """Failures that ``take_failure`` has not returned yet."""
 
     @property
     def cause(self) -> FailureCause:

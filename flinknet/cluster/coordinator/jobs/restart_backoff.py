@@ -27,7 +27,9 @@ class RestartBackoff:
         self._strategy = strategy
         self._restarts = 0
         self._moments: deque[float] = deque()
+        """Times of the failures in the present interval of a failure rate."""
         self._restarts_at = 0.0
+        """Start time of the last restart."""
 
     @property
     def restarts(self) -> int:

@@ -60,6 +60,7 @@ class MetricStore:
             statistics = unpack_statistics(report.statistics)
         except ValueError as error:
             raise RemoteProtocolError(f"malformed statistics of {worker_id}: {error}") from error
+        # The channels are only for the client that has asked.
         self._latest[worker_id] = Reported(statistics._replace(channels=()), now)
         self.history.take(worker_id, statistics, now)
         self._inquiries.take(worker_id, report.request, statistics)

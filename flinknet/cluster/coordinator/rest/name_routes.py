@@ -53,6 +53,7 @@ class NameRoutes:
         self._changed = asyncio.Event()
         """Set, and replaced by a new event, after every change."""
         self._closed = asyncio.Event()
+        """Set when the coordinator is about to end."""
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes to add to an application."""

@@ -25,6 +25,7 @@ class Inquiries(Generic[T]):
         self._send = send
         self._numbers = count(1)
         self._asked: dict[int, tuple[str, asyncio.Future[T | None]]] = {}
+        """The worker and the pending answer of each question, by number."""
 
     async def ask(
         self, worker_id: str, question: Callable[[int], Message], timeout_s: float

@@ -158,6 +158,7 @@ class WorkerRegistry:
         self._takes_back = takes_back
         self._lost_retained = lost_retained
         self._lost: deque[str] = deque()
+        """Ids of the remembered lost workers, in order of their loss."""
         self.forgotten = 0
         """Number of lost workers that have been forgotten. Their ids may be used again."""
         self._timeout = heartbeat_timeout_s

@@ -39,7 +39,7 @@ __all__ = [
 
 
 def vertex_id(vertex: JobVertex) -> str:
-    """Return Flink's JobVertexID: that of the chain's first operator."""
+    """Return Flink's JobVertexID, which is the id of the chain's first operator."""
     return hex_id(vertex.operators[0].uid)
 
 
