@@ -91,6 +91,7 @@ class HttpServer:
         )
         self._refusals = Refusals() if refusals is None else refusals
         self._by_handler: dict[asyncio.Protocol, _Connection] = {}
+        """The connection of each protocol of aiohttp, for the middleware."""
         self._timer: asyncio.TimerHandle | None = None
         # The outermost middleware sees the status of every answer, also of refusals.
         application.middlewares.insert(0, self._middleware())
@@ -251,9 +252,13 @@ class _Connection(asyncio.Protocol):
         self.is_asked = False
         """Whether a request is being answered."""
         self._is_served = False
+        """Whether aiohttp's protocol has the connection."""
         self._is_new = True
+        """Whether the peer has sent nothing yet."""
         self._ended_by_peer = False
+        """Whether the peer, or ``abort``, has ended the connection, and not aiohttp."""
         self._unwritten = 0
+        """Bytes of answers that the peer had not taken at the last call of ``has_written``."""
         self.handler = handler
 
     def abort(self) -> None:

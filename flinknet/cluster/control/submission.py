@@ -184,6 +184,7 @@ class Submission:
             raise ConfigurationError("the request's body is no job: its edges lead nowhere")
         if any(edge.source >= edge.target for edge in shape.edges):
             raise ConfigurationError("the request's body is no job: its edges lead back")
+        # Damaged files are refused here, before a worker unpacks them.
         check_files(graph, shape_bytes_max)
         return cls(shape, graph, bool(commits), restore, outputs, wants_printed, waits_ms, software)
 
