@@ -319,6 +319,7 @@ def _leaves(name: str, written: object) -> Iterator[tuple[str, object]]:
 def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
     for key, written in table.items():
         name = prefix + key
+        # Other tables stay whole, because they may hold options of Flink.
         if isinstance(written, dict) and name in _sections():
             yield from _flatten(written, name + ".")
         else:
