@@ -81,6 +81,7 @@ class RecordAppender:
         self._broadcast = broadcast
         self._wait = wait
         self._limits = limits
+        # Records up to this size need no check and fit one buffer.
         self._whole_bytes_max = min(limits.unchecked_bytes, partition.segment_bytes)
         self._on_unflushed = on_unflushed
         self._slow_path = _SlowPath(wait)
@@ -141,6 +142,7 @@ class RecordAppender:
             opened = output.open()
             assert opened, "a pool was available and had no buffer"
             self.builders_opened += 1
+            # A debloated buffer is smaller than its segment; a record in between need not be cut.
             output.builder.expand(size)
             output.builder.append_whole(data, head)
         self._count(output)
@@ -169,6 +171,7 @@ class RecordAppender:
                 await self._write_rest(output, rest, head)
             self.torn = False
         self._count(output)
+        # Records for a released consumer open no builders, so they never spend the budget.
         if self._is_over_budget(filled, opened) or output.target.released:
             await yield_to_loop()
 
@@ -267,7 +270,7 @@ class RecordAppender:
         while rest:
             if not partition.writable:
                 partition.check_writable()
-            if output.target.released:
+            if output.target.released:  # the rest is dropped
                 return rest[:0]
             if not output.open():
                 return rest

@@ -1,8 +1,8 @@
 """Blocks: many records packed with one call.
 
 Theory of operation. A list of records is packed as one msgpack array, and the array's header is cut
-off. The remaining bytes equal the bytes of the records packed one by one, for a fraction of the
-calls. The number of records in a block is estimated from the size of the records packed last. A
+off. The remaining bytes equal the bytes of the records packed one by one, but take a fraction of
+the calls. The number of records in a block is estimated from the size of the latest records. A
 block that does not fit the rest of a buffer is cut between two records (``record_ends``).
 """
 
@@ -42,6 +42,7 @@ class BlockPacker:
     def __init__(self, pack: Callable[[Any], bytes], bytes_max: int) -> None:
         self._pack = pack
         self._bytes_max = min(bytes_max, _BLOCK_BYTES_MAX)
+        # No block is worthwhile until the size of a record is known.
         self._record_bytes = float(self._bytes_max)
 
     def observe(self, record_bytes: int) -> None:
@@ -64,6 +65,7 @@ class BlockPacker:
         Raises SerializationError if a record cannot be serialised, or is nested too deeply inside
         an array.
         """
+        # A block has too few records for the longest header, of five bytes.
         header_bytes = 1 if len(records) <= _FIXARRAY_MAX else 3
         block = memoryview(self._pack(records))[header_bytes:]
         self._record_bytes = len(block) / len(records)
@@ -84,9 +86,9 @@ def record_ends(block: memoryview) -> list[int]:
 def chunks(records: Iterable[Any], size: int = CHUNK_RECORDS) -> Iterator[list[Any]]:
     """Split records into lists.
 
-    If the iterable raises, the records that it gave before are yielded first. An iterable may give
-    the same object again after changing it; the records are detached, so each keeps its state as it
-    was given (``detached.py``).
+    If the iterable raises, the records before the error are yielded first. An iterable may yield
+    the same object again after changing it. Its records are therefore detached: each keeps the
+    state in which it was yielded (``detached.py``).
     """
     if type(records) is list:
         for start in range(0, len(records), size):

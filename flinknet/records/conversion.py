@@ -1,15 +1,15 @@
 """Conversions of values to a declared type, by a form that is built once per type.
 
-Theory of operation. The type itself can convert a value (``convert``), but asks many questions per
-value. Nearly every value already conforms to its type, which a comparison with a *form* can tell: a
-kind, bounds, and the forms of its parts. A conforming value passes through as the same object, as
-it would without a type. Another value is rebuilt where the form tells how: a list from a tuple, a
-row from a tuple or a dict, a float from an int. ``convert`` handles every other part, and every
-wrong part, so values and errors equal those of ``convert``.
+Theory of operation. The type itself can convert a value (``convert``), but makes many checks per
+value. Nearly every value already conforms to its type. Comparing the value with a *form* tells
+this: a form has a kind, bounds, and the forms of the parts. A conforming value passes through as
+the same object, as it would without a type. Another value is rebuilt where the form tells how: a
+list from a tuple, a row from a tuple or a dict, a float from an int. ``convert`` handles every
+other part, and every wrong part, so values and errors equal those of ``convert``.
 
-In C a comparison takes some nanoseconds (``conversion.pyx``). This form serves plain Python, and as
-a reference for changes of the other. One difference remains: an error of a user's class that is
-raised while its object is inspected may come from another line.
+In C a comparison takes some nanoseconds (``conversion.pyx``). This module serves plain Python, and
+is the reference for changes of the C code. One difference remains: an error of a user's class that
+is raised while its object is inspected may come from another line.
 """
 
 from __future__ import annotations

@@ -283,6 +283,7 @@ cdef object _made(Conversion conversion, PyObject *value):
         made = _made_row(conversion, value)
     elif form == LIST:
         if PyList_CheckExact(value):
+            # A copy, because the conversion of an element may run code that changes the list.
             given = PyList_AsTuple(value)
             made = _made_list(conversion, <PyObject *>given)
         elif is_iterated_as_tuple(value):
@@ -450,7 +451,7 @@ cdef object _values_by_name(Conversion conversion, given):
     for index in range(PyTuple_GET_SIZE(names)):
         value = PyDict_GetItemWithError(<PyObject *>given, PyTuple_GET_ITEM(names, index))
         if value is NULL:
-            if PyErr_Occurred() is not NULL:  # of comparing keys: the type compares again
+            if PyErr_Occurred() is not NULL:  # comparing keys failed; ``convert`` raises it again
                 PyErr_Clear()
                 return None
             value = Py_None

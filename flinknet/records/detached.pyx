@@ -231,7 +231,7 @@ class _Made:
 
 
 cdef enum:
-    CLASSES_REMEMBERED = 1024  # more than a program has in its records
+    CLASSES_REMEMBERED = 1024  # more than the records of a program have
 
 cdef dict _natures = {}
 cdef object _made = _Made
@@ -241,7 +241,7 @@ cdef object _NOT_COPIED = object()
 
 
 cdef _learn(kind):
-    """Determine how the objects of a class can change."""
+    """Remember how the objects of a class can change, and whether a traversal shows all of it."""
     cdef int nature = nature_of(kind).nature
     cdef PyTypeObject *known = <PyTypeObject *>kind
     if shows_everything(known, <PyTypeObject *>_made) or (
@@ -266,6 +266,8 @@ cdef bint _is_detached(PyObject *value, bint owned) except -1:
             return True
         if way.unknown is NULL:
             return False
+        # The walk runs no Python code, and learning a class does. So the walk ends at an unknown
+        # class, and begins again once the class is known.
         kind = <object>way.unknown
         Py_DECREF(way.unknown)
         way.unknown = NULL
@@ -367,7 +369,7 @@ def all_detached(values, int detachment=ALWAYS):
 
 
 cdef class each_detached:
-    cdef object _values  # an iterator, or a list whose next index is _position
+    cdef object _values  # an iterator, or a list with its next index in _position
     cdef bint _is_list
     cdef Py_ssize_t _position
     cdef int _detachment

@@ -1,7 +1,7 @@
 """Direct routes: the routes of ``route.py``, which are faster if compiled.
 
-``direct_route.pyx`` emits a record without creating an object for its bytes. Plain Python would
-only need one more call, so this form adds nothing.
+``direct_route.pyx`` emits a record without creating an object for its bytes. In plain Python this
+would only add a call, so the classes here equal their bases.
 """
 
 from __future__ import annotations

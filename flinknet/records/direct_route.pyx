@@ -9,9 +9,9 @@ without a call of the key function, if that function is known (``tuple_channels.
 round-robin channel is read without a call (``round_robin.py``). Everything else works as in
 ``route.py``.
 
-``pack`` packs small records into one block, whatever their channels, and notes the end and the
-channel of each. Writing the block copies bytes, and touches no object. If an operator runs in a
-thread, only this copying remains for the event loop.
+``pack`` packs small records of all channels into one block, and notes the end and the channel of
+each. Writing the block copies bytes, and touches no object. If an operator runs in a thread, only
+this copying remains for the event loop.
 """
 
 from functools import partial
@@ -277,7 +277,7 @@ cdef class DirectRouteToChosen(RouteToChosen):
                 yield share, self._outputs[index]
 
     cdef object _emit_to(self, Output output, record):
-        """Write a record to a known output, after a large record."""
+        """Write a record that ``_write_some`` has left to its caller, to a known output."""
         cdef CPacker direct = self._direct
         cdef Py_ssize_t held = direct._size
         if (pieces := large_form(record)) is not None:
@@ -337,6 +337,8 @@ cdef class DirectRouteToChosen(RouteToChosen):
         cdef Py_ssize_t channel = -1
         if self._tuple_channels is not None:
             channel = self._tuple_channels.find(record)
+        # After a large record, the next one is checked for a large form before a turn is taken.
+        # A tuple has no large form.
         elif self._turns is not None and not self._large:
             channel = take_turn(self._turns)
         # For a channel out of range, ``select`` is called, and its choice is refused.
@@ -400,7 +402,7 @@ cdef Py_ssize_t _pack_block(
 ) except -1:
     """Pack records from ``index`` on into a block; return the index of the next record.
 
-    A record that is too large for the block ends it, and is packed behind it.
+    A large record ends the block, and is written alone after it.
     """
     cdef Py_ssize_t start = direct._size
     cdef Py_ssize_t held

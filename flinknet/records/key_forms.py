@@ -1,6 +1,6 @@
 """Key forms: the accepted keys, and the plain value that each is hashed as.
 
-Keys that Python considers equal have the same form, whatever their types:
+Keys that Python considers equal have the same form, even if their types differ:
 
 ======================================== =============================================
 key                                      form
@@ -18,9 +18,9 @@ tuple, list, named tuple                 the array of its parts' forms
 frozen dataclass, frozen msgspec Struct  the array of the forms of the compared fields
 ======================================== =============================================
 
-Every other key is refused, as is a subclass with its own comparison, because its equal keys are
-unknown. Different keys may have the same form, such as 1 and an enumeration's member with that
-value. They then take the same channel, and remain two keys.
+Every other key is refused. A subclass with its own comparison is refused, too, because it may
+consider other keys equal. Different keys may have the same form, such as 1 and an enumeration's
+member with that value. They then take the same channel, and remain two keys.
 
 In Python, NaN does not equal NaN, and a list cannot be looked up. Keyed state is therefore stored
 under a ``comparable_key``, so that all NaN are one key, as in Spark, and lists are keys like
@@ -69,7 +69,7 @@ _DEPTH_MAX = 100
 """Maximum nesting of tuples; the stack suffices for it wherever a key is hashed."""
 
 _TYPES_MAX = 1_024
-"""Number of key types whose form function is remembered."""
+"""Number of key types with a remembered form function."""
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _MICROSECOND = timedelta(microseconds=1)
@@ -300,7 +300,7 @@ def _decimal(key: Decimal, depth: int) -> Any:
         return nan
     if key.is_infinite():
         return float(key)
-    if key.adjusted() < _INTEGER_DIGITS:
+    if key.adjusted() < _INTEGER_DIGITS:  # an exponent may make an integer of any size
         number = int(key)
         if number == key:
             return _integer(number, depth)
@@ -355,7 +355,7 @@ def _as_float(number: Any) -> float | None:
 
 
 def _residue(numerator: int, denominator: int) -> KeyForm:
-    if denominator % _RESIDUE == 0:
+    if denominator % _RESIDUE == 0:  # it has no inverse
         return instant_form(_NUMBER, _RESIDUE)
     value = numerator * pow(denominator, -1, _RESIDUE) % _RESIDUE
     return instant_form(_NUMBER, value)

@@ -70,7 +70,7 @@ class Partitioner(ABC):
     cuts_records = False
     """Whether a record may be split into parts for several channels, each a record of its own.
 
-    ``cut`` is then called in place of ``select``.
+    ``cut`` is then called instead of ``select``.
     """
     channels = 0
     queues: Sequence[OutputQueue] = ()
@@ -93,7 +93,7 @@ class Partitioner(ABC):
         self.queues = queues
 
     def remember_at_most(self, memory_bytes: int) -> None:  # noqa: B027  most remember nothing
-        """Limit the memory for keys whose channel is remembered.
+        """Limit the memory for keys with remembered channels.
 
         The writer calls this before the first record.
         """
@@ -277,7 +277,7 @@ class HashPartitioner(Partitioner):
 
     ``key`` must return equal keys in every process that writes. ``hash`` of a text does so only if
     all processes were started with one PYTHONHASHSEED, as the workers of a cluster are.
-    ``key_forms.py`` lists the accepted keys. Raises SerializationError for any other.
+    ``key_forms.py`` lists the accepted keys. ``select`` raises SerializationError for any other.
     """
 
     def __init__(self, key: Callable[[Any], Any], max_parallelism: int = 128) -> None:

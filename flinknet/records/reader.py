@@ -2,11 +2,10 @@
 
 Theory of operation. The reader polls its gate for one buffer at a time, feeds the buffer to the
 channel's deserializer, and returns the records. The buffer, and with it the channel's credit, is
-returned only when more records are requested: the task has then processed the whole buffer. The end
-of data of a channel is acknowledged at the same moment. An iteration may unpack the records of a
-buffer one by one, so it may have returned some records before it finds invalid bytes. Unfinished
-records that span buffers are held by the deserializers, which drop them when the gate is released,
-by the reader or by another component.
+returned only when more records are requested: the task has then processed the whole buffer. An
+iteration may unpack the records of a buffer one by one, so it may have returned some records before
+it finds invalid bytes. The deserializers hold the unfinished records that span buffers. They drop
+them when the gate is released, by the reader or by another component.
 
 *Events* are passed to the task's handler at their position, between two batches: all earlier
 records of their channel have been processed. Only a priority event can arrive inside a record; the
@@ -208,6 +207,7 @@ class RecordReader:
         (channel, buffer), self._polled = self._polled, None
         iterator = RecordIterator(self._next_of_another_buffer)
         other = OtherBatch(channel, iterator, buffer)
+        # Before the records begin: if they are invalid, ``close`` returns the buffer.
         self._others.append(other)
         self._begin_records(channel, buffer, iterator)
         return other
@@ -359,6 +359,7 @@ class RecordReader:
         if handler is not None:
             has_work = handler.on_event(index, Event(data_type, body))
         if data_type is _END_OF_DATA:
+            # More records were requested, so the task has processed all data of the channel.
             self.gate.acknowledge(index)
         return has_work
 

@@ -12,11 +12,11 @@ nothing happens then.
 
 The records of a buffer are unpacked one by one, when they are requested, as long as they are flat
 (``recycled_records.pxd``). At the first other record, ``unpack`` unpacks all remaining records at
-once, and raises the error of an invalid one. Of the two records unpacked last, the first is filled
-again, because a loop has dropped it by then. So all memory that is written per record, and read by
-the loop, is a few lines of the nearest cache. If all records of a buffer were unpacked at once,
-they would be ten times its size, and leave the cache before they are read. The buffer's memory is
-held until its last record has been returned.
+once, and raises the error of an invalid one. Two records are filled in turn: when the next one is
+requested, a loop over the records still refers to the last, and has dropped the one before. The
+iterator writes, and the loop reads, the same few lines of the nearest cache for all records. If all
+records of a buffer were unpacked at once, they would be ten times its size, and leave the cache
+before they are read. The buffer's memory is held until its last record has been returned.
 
 ``ArrivedRecords`` returns the same records, and keeps nothing itself.
 """
@@ -233,7 +233,7 @@ cdef PySendResult _send_next(PyObject *self, PyObject *value, PyObject **result)
         if this._handed_out < this._number:
             result[0] = _next_made(this)
             return PYGEN_RETURN
-        if this._packed > 1:
+        if this._packed > 1:  # the last record is left to ``_take``, which releases the buffer
             result[0] = _next_flat(this)
             if result[0] is not NULL:
                 return PYGEN_RETURN

@@ -1,9 +1,9 @@
 """Cache of the channels of keys.
 
-Theory of operation. Hashing a key costs several times a look-up, and real keys repeat. The channels
-are held in one dict, and the memory of its keys is counted. When a new key would exceed the limit,
-all keys are forgotten, and the keys that are still in use return. No order of use is kept: keys are
-seldom dropped, and the order would cost time at every look-up.
+Theory of operation. Computing the channel of a key costs several times a look-up, and real keys
+repeat. The channels are held in one dict, and the memory of its keys is counted. When a new key
+would exceed the limit, all keys are forgotten, and the keys that are still in use return. No order
+of use is kept: keys are seldom dropped, and the order would cost time at every look-up.
 """
 
 from __future__ import annotations

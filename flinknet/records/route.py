@@ -2,8 +2,8 @@
 
 Theory of operation. A route serialises a record, chooses its output, and writes to the output's
 builder if the record fits. Otherwise ``RecordAppender.append`` takes over, which does all work per
-buffer (``appender.py``). There is one kind of route for each way of emitting: to one output, to a
-chosen one, and split into parts for several.
+buffer (``appender.py``). Each way of emitting has its own kind of route: to one output, to a chosen
+output, or split into parts for several outputs.
 
 ``emit`` does all its work when it is called, not when its result is awaited. For most records it
 returns the single object WRITTEN, which is complete, in an eighth of the time of a coroutine. A
@@ -17,8 +17,9 @@ Small records are packed many at a time, as a *block* (``block.py``).
 
 Large bytes and Arrow batches are not packed: they are copied only into the buffer, in two pieces
 (``large_form``). Checking a record's type costs as much as packing a small record, so ``emit``
-checks only after a large record that did not fit. With 32 KiB of bytes, a record then takes 0.94 of
-the CPU with ``emit``, and 0.74 with ``emit_many`` (`--case emit,emit-many`, bytes-32k).
+checks only after a large record that did not fit. Compared with packing, a record of 32 KiB of
+bytes takes 0.94 of the CPU time with ``emit``, and 0.74 with ``emit_many`` (`--case
+emit,emit-many`, bytes-32k).
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ _LARGE_RECORDS = 64
 
 
 class RecordRoute:
-    """Route from a record to its segments.
+    """Route of records to the outputs of one writer.
 
     ``records_out`` counts the records written by the route; the appender counts the others. When
     ``records_out`` reaches ``_turn_at``, the writer yields to the loop.
@@ -194,6 +195,7 @@ class RecordRoute:
                 else:
                     yield Write(partial(self._write_block, channel, block, count), len(block))
             if count <= 1:
+                # After a failed block, the next one begins behind its first record.
                 count = 1 if blocks.worthwhile else _LARGE_RECORDS
                 some = records[start : start + count]
                 yield from self._pack_each(some, lambda record: channel)
@@ -343,6 +345,7 @@ class RouteToChosen(RecordRoute):
                 yield from self._pack_each(chunk, self._select)
 
     def _chosen_now(self) -> int:
+        # Only a partitioner that looks at the queues chooses late, and it ignores the record.
         return self._select(None)
 
 

@@ -5,8 +5,8 @@ Theory of operation. Most keyed exchanges are ``key_by(itemgetter(0))`` on tuple
 itemgetter for an exact tuple is known, so it need not be called. An integer's key group is
 computed, which is faster than remembering it; a text is looked up among the remembered keys.
 Neither runs user code, and neither can fail: ``select`` handles every other key. All of this takes
-a third of the time of a call. In plain Python ``select`` is one call itself, so there this form
-does not exist.
+a third of the time of a call. In plain Python ``select`` is one call itself, so nothing is gained
+(``tuple_channels.py``).
 """
 
 cimport cython
@@ -109,7 +109,7 @@ cdef class TupleChannels:
             key, conversion = key.key, key.conversion
         if type(key) is not itemgetter:
             return None
-        items = key.__reduce__()[1]
+        items = key.__reduce__()[1]  # an itemgetter has no attribute for its items
         if len(items) != 1 or type(items[0]) is not int or items[0] < 0:
             return None
         return cls(items[0], max_parallelism, channels, remembered, conversion)

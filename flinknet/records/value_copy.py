@@ -5,8 +5,8 @@ are copied so that a function may go on changing a record that it has given away
 cannot change is its own copy. Most values are unchangeable, so this check must be fast.
 
 Containers and objects of plain classes are copied here. Other values are copied by
-``copy.deepcopy``, which examines each value longer. Both share a memo: an object that occurs twice
-in a value, or in itself, also does so in the copy.
+``copy.deepcopy``, which makes more checks per value. Both share a memo, so an object that occurs
+twice in a value, or in itself, also does so in the copy.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Detachment(IntEnum):
 
 
 def never_changes(kind: Class) -> Class:
-    """Decorate a class whose objects, with their contents, never change."""
+    """Declare that the objects of a class, with their contents, never change (a decorator)."""
     _declared.add(kind)
     return kind
 

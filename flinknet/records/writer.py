@@ -70,8 +70,8 @@ class RecordWriter:
         record_bytes_max: Larger records are refused.
         record_elements_max: Records with more elements are refused, as by the reader.
         record_keys_max: Records with more keys that could collide are refused, as by the reader.
-        remembered_keys_bytes: Memory for keys whose channel the partitioner remembers.
-        types: The classes whose objects records may contain.
+        remembered_keys_bytes: Memory for the keys with channels that the partitioner remembers.
+        types: The registered classes of the objects in records.
     """
 
     def __init__(
@@ -104,6 +104,8 @@ class RecordWriter:
         self._wait = wait
         self._flusher = flusher
         limits = RecordLimits(record_bytes_max, record_elements_max, record_keys_max)
+        # The keys of a record that fits such a buffer are not counted. The appender checks the
+        # records that do not fit.
         fits_unchecked = partition.subpartitions[0].buffer_bytes <= COUNTED_FROM_BYTES
         packer = RecordPacker(types) if fits_unchecked else CheckedRecordPacker(types, limits)
         broadcast = BroadcastOutput(partition)
@@ -134,9 +136,9 @@ class RecordWriter:
         """Write a record, waiting for memory if there is none.
 
         The call itself serialises the record and mostly also writes it; the result must be awaited.
-        While the open buffers have room, which is much with many channels, the event loop gets no
-        turn. A task that awaits nothing else must yield itself (``await asyncio.sleep(0)``) every
-        few thousand records. Otherwise no buffer timeout is kept meanwhile.
+        While the open buffers have room, the event loop gets no turn, for up to 4,096 records or
+        512 records per channel. No buffer timeout is kept meanwhile. A task that awaits nothing
+        else and needs shorter delays must yield itself (``await asyncio.sleep(0)``).
 
         Raises SerializationError (nothing was written), ConsumerCancelledError or the cause of the
         loss of the consumers, and LocalProtocolError after ``finish``.
@@ -155,7 +157,7 @@ class RecordWriter:
         return self._broadcast_route.emit(record)
 
     def emit_many(self, records: Iterable[Any]) -> Coroutine[Any, Any, None]:
-        """Write many records, as ``emit`` would, at a fraction of the cost.
+        """Write many records, as ``emit`` would, in a fraction of the time.
 
         Nothing is written before the result is awaited. Each subpartition receives its records in
         order. After an error or a cancellation, some records are written and some are not. A list

@@ -1,4 +1,4 @@
-"""Checks of Arrow metadata where Arrow trusts its peer. Needs no library.
+"""Checks of Arrow metadata where Arrow trusts its peer. This module needs no library.
 
 Metadata are flatbuffers (Schema.fbs and Message.fbs): tables that point to tables, vectors and
 texts. Many pointers may share one target, and Arrow creates a new object for each of them. A schema
@@ -9,8 +9,9 @@ A batch also declares its number of rows, and the number of entries of each colu
 nested array. Most entries take a bit or more. Entries of a column of nulls take nothing, rows of a
 batch without columns take nothing, and runs have any declared length. A few bytes could therefore
 declare more rows than any memory has. So the length of a batch limits the number of all its
-entries: 64 per byte, because a column of booleans may have six columns without bytes beside it, or
-as many structures around it.
+entries to 64 per byte. A column of booleans has eight entries per byte, and the rows of the batch
+count as one more column. The limit thus leaves room for six columns without bytes beside it, or for
+six structures around it.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ def _parts_of_schema(data: bytes) -> Iterator[int]:
         for field in _entries(data, fields):
             name = _target(data, field, _FIELD_NAME)
             yield _count(data, name)
+            # Raises UnicodeDecodeError, a ValueError, for a name that is not text.
             bytes(data[name + _U32.size :][: _count(data, name)]).decode()
             yield from _key_values(data, field, _FIELD_METADATA)
             type_is = _place(data, field, _FIELD_TYPE_IS)
@@ -92,11 +94,11 @@ def _key_values(data: bytes, table: int, slot: int) -> Iterator[int]:
 def check_batch(
     metadata: bytes, body_bytes: int, content_bytes: int, *, is_dictionary: bool
 ) -> None:
-    """Raise ValueError for a batch or dictionary that costs more memory or time than it shows.
+    """Raise ValueError for a batch that takes more memory or time than its size suggests.
 
-    Such a batch is compressed, has several columns in the same place, or has too many entries for
-    ``content_bytes``, the length of all content that it came with. Arrow must have verified that
-    the metadata are a flatbuffer.
+    Such a batch or dictionary is compressed, has several columns in the same place, or has too many
+    entries for ``content_bytes``, the length of all content that it came with. Arrow must have
+    verified that the metadata are a flatbuffer.
     """
     try:
         batch = _target(metadata, _root(metadata), _HEADER)

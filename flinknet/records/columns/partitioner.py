@@ -27,8 +27,8 @@ __all__ = ["ColumnHashPartitioner"]
 class ColumnHashPartitioner(Partitioner):
     """Partitioner by the key group of each row's key, the values in ``columns``.
 
-    A channel receives a batch of its rows. ``HashPartitioner`` sends a record with the same key to
-    the same channel. The key of several columns is the tuple of their values.
+    Each channel receives its rows as one batch. ``HashPartitioner`` sends a record with the same
+    key to the same channel. The key of several columns is the tuple of their values.
 
     The parts of a batch are separate records. If one part cannot be written, or the batch itself
     exceeds ``record_bytes_max``, no part is written. A cancelled ``emit`` may have written some of
@@ -77,7 +77,7 @@ class ColumnHashPartitioner(Partitioner):
             self._remembered.select,
         )
         rows = np.bincount(channels, minlength=self.channels).tolist()
-        if record.num_rows in rows:
+        if record.num_rows in rows:  # all rows have one channel, so nothing is copied
             return {rows.index(record.num_rows): record} if record.num_rows else {}
         ordered = self._in_order(record, np.argsort(channels, kind="stable"))
         parts = {}

@@ -111,6 +111,7 @@ def _distinct_tuples(
     distinct = [_distinct(column) for column in columns]
     tuples, place = np.zeros(1, np.intp), np.zeros(len(columns[0]), np.intp)
     for values, places in distinct:
+        # Numbering the tuples again after each column keeps the products small.
         count = max(len(values), 1)
         tuples, place = _numbered(place * count + places, len(tuples) * count)
     row = np.empty(len(tuples), np.intp)  # any row that has the tuple

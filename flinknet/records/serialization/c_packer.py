@@ -31,9 +31,9 @@ class CPacker:
     other values it raises TypeError; the caller must then call ``pack_otherwise``.
 
     The compiled form has more methods, for direct routes. ``hold`` packs a value and keeps its
-    bytes, without an object, until ``write`` has appended them to a builder or ``release`` drops
-    them. Values held later are released first. ``write`` never appends a long record, which must be
-    checked against the limits.
+    bytes in the packer's memory until ``write`` appends them to a builder or ``release`` drops
+    them. Held values form a stack: the last one is released first. ``write`` does not append a
+    record that has no room or must be checked against the limits; it returns such a record.
     """
 
     def __init__(self, types: RecordTypes) -> None:
@@ -63,6 +63,7 @@ class CPacker:
         """
         failure, self._forms.failure = self._forms.failure, None
         if failure is not None:
+            # ormsgpack has replaced this error by a TypeError of its own.
             raise failure
         packer = msgpack.Packer(
             default=self._known_otherwise, strict_types=True, buf_size=_BUFFER_BYTES
@@ -76,10 +77,11 @@ class CPacker:
         return packed[1:]
 
     def _known_otherwise(self, value: Any) -> Any:
+        # Under ``strict_types``, msgpack's packer passes tuples on, too.
         return list(value) if type(value) is tuple else self._form_otherwise(value)
 
 
 def _extension(code: int, content: bytes) -> Any:
-    if code == TIMESTAMP:
+    if code == TIMESTAMP:  # ExtType refuses negative codes
         return msgpack.Timestamp.from_bytes(content)
     return msgpack.ExtType(code, content)

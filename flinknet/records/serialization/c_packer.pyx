@@ -117,7 +117,7 @@ cdef class CPacker:
     def encode(self, value, form, options):
         try:
             return self._packed(value)
-        except Exception:
+        except Exception:  # ``pack_otherwise`` raises it again, as with ormsgpack
             raise TypeError from None
 
     cdef bytes _packed(self, value):
@@ -239,7 +239,7 @@ cdef class CPacker:
         return 0
 
     cdef inline int _pack_text(self, PyObject *value) except -1:
-        if PyUnicode_IS_COMPACT_ASCII(value):
+        if PyUnicode_IS_COMPACT_ASCII(value):  # its memory is UTF-8 already
             return self._put_text(<const char *>PyUnicode_DATA(value), PyUnicode_GET_LENGTH(value))
         return self._pack_any_text(<object>value)
 
@@ -292,8 +292,9 @@ cdef class CPacker:
             self._pack(PyTuple_GET_ITEM(value, index), depth)
         return 0
 
-    # The form of an object is code of its class, which may change the object's container. So the
-    # element is held while it is packed, and the length that is already written is compared.
+    # The form of an object runs code of its class, which may change the object's container. These
+    # methods therefore hold a reference to each element while it is packed, and compare the
+    # container's length with the length that is already written.
 
     cdef int _pack_list(self, PyObject *value, int depth) except -1:
         cdef Py_ssize_t index, length = PyList_GET_SIZE(value)
@@ -357,8 +358,8 @@ cdef class CPacker:
         return 0
 
 
-# A try statement in Cython costs time for valid records, too. So a function that may fail is called
-# through a type that may not, and -1 tells that an error is set.
+# A try statement in Cython costs time for valid records, too. A function that may raise is called
+# through a type that declares no errors instead. The result -1 tells that an error is set.
 
 ctypedef int (*_Quietly)(CPacker, PyObject *) noexcept
 

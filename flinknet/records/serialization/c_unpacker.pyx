@@ -299,7 +299,7 @@ cdef class CUnpacker:
         values = PyTuple_New(length)
         if length == 0:
             return values
-        held = _owned(values)  # until an element is refused, or all are there
+        held = _owned(values)  # freed if an element raises
         end -= length
         for index in range(length):
             end += 1
@@ -423,6 +423,7 @@ cdef class CUnpacker:
                 head = at[0]
                 if 0x80 <= head < 0xA0 or 0xDC <= head < 0xE0:
                     break
+                # The head is no array or map, so the depth is not used.
                 values.append(_owned(self._value(position, end, 0)))
             outer.append((values, length, is_map))
             values = []
@@ -433,8 +434,8 @@ cdef class CUnpacker:
             length = _length(at, end, size) if size else head & 0x0F
             position[0] = at + size
 
-    # An element takes at least one byte. The bytes of all later elements are reserved, so all
-    # arrays together get no more room than the content could fill.
+    # An element takes at least one byte, and an entry of a map two. The bytes of all later elements
+    # are reserved, so all arrays together get no more room than the content could fill.
 
     cdef inline int _check_array(self, Py_ssize_t length, Py_ssize_t left) except -1:
         if length > self._elements_max:
@@ -505,6 +506,8 @@ cdef int _keep_batch(Py_ssize_t length, PyObject *batch, Py_ssize_t size) except
         other = (other + 1) % LENGTHS_KEPT
         _let_go(&batches_before[other])
         _let_go(&last_batches[other])
+    # ``gc.get_objects`` must not show a kept batch, whose records will be overwritten. Flat records
+    # form no cycles, so the collector has no need to see it.
     PyObject_GC_UnTrack(batch)
     Py_INCREF(batch)
     last_batches[length].batch = batch
@@ -524,9 +527,10 @@ cdef int _let_go(_Kept *kept) except -1:
 
 
 cdef inline PyObject *_text(const uint8_t *at, Py_ssize_t size) except NULL:
-    """Return a text: ASCII is copied, which most text is.
+    """Return a text.
 
-    Python decodes other text, and texts of which it has a single object.
+    Most texts are ASCII, and are copied. Python decodes all others, and also texts of up to one
+    character, because it has a single object for each of these.
     """
     cdef PyObject *text = NULL
     if 2 <= size <= KNOWN_TEXT_BYTES:
@@ -639,7 +643,10 @@ cdef int _remember_shape(Py_ssize_t place, dict values) except -1:
 
 
 cdef inline bint _is_key(_Key *key, const uint8_t *at, const uint8_t *end) noexcept:
-    """Return whether the key is at ``at``. Usually it is, so whole words are compared."""
+    """Return whether the key is at ``at``.
+
+    It usually is, so whole words are compared.
+    """
     cdef Py_ssize_t size = 1 + key.size
     cdef uint64_t one = 0, other = 0
     cdef const uint8_t *content = key.content

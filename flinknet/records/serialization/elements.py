@@ -1,10 +1,12 @@
-"""Counts the elements of a serialised record, before any of it is unpacked.
+"""Counts the elements of a serialised record before it is unpacked.
 
-An empty map takes one byte, and sixty times that once unpacked. So the elements of a record are
-limited: the items of its arrays and the entries of its maps, all together
+An empty map takes one byte on the wire, and sixty times as much memory. The elements of a record,
+which are the items of its arrays and the entries of its maps, are therefore limited in total
 (``record_elements_max``). The content of an extension counts like any value, except for an Arrow
-batch, which has limits of its own. A record of n elements has at least n bytes, so only records
-with more bytes than the limit are counted, and counting stops at the limit. A 64 MiB record that is
+batch, which has limits of its own.
+
+A record of n elements has at least n bytes, so only records with more bytes than the limit are
+counted, and counting stops at the limit. A text is skipped in one step, so a 64 MiB record that is
 mostly text or bytes is counted in a few steps.
 """
 

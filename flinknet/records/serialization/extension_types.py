@@ -52,8 +52,8 @@ ARROW_BATCH = 127
 NESTING_MAX = 1023
 """Maximum nesting of arrays and maps, in a record or in the content of an extension.
 
-msgpack's unpacker has room for 1,024 levels. One of them is the array that the records of a buffer
-are read as.
+msgpack's unpacker has room for 1,024 levels. The records of a buffer are read as one array, which
+takes the first level.
 """
 
 EXTENSIONS_NESTED_MAX = 16
@@ -97,7 +97,7 @@ def _write_time(value: time, pack: Pack) -> tuple[int, bytes]:
 
 
 def _write_datetime(value: datetime, pack: Pack) -> tuple[int, bytes]:
-    if value.tzinfo is UTC and not value.fold:
+    if value.tzinfo is UTC and not value.fold:  # a timestamp has no fold
         return TIMESTAMP, _timestamp(value)
     since = (value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
     return _DATETIME, pack((since, _zone(value), value.fold))
@@ -117,8 +117,8 @@ def _timestamp(value: datetime) -> bytes:
 def _zone(value: time | datetime) -> int | str | list[Any] | None:
     """Return the wire form of a time zone.
 
-    This is None, the name of a ZoneInfo, or an offset in microseconds; with a name if the timezone
-    has one of its own.
+    The form is None, the name of a ZoneInfo, or an offset in microseconds. A timezone with a name
+    of its own has the form ``[offset, name]``.
     """
     zone = value.tzinfo
     if zone is None:
@@ -230,6 +230,8 @@ def _read_decimal(content: Any) -> Decimal:
     _check_kind(content, str)
     if _DECIMAL_FORM.fullmatch(content) is None:
         raise ValueError(f"{content:.40} is not how a decimal number is written")
+    # The constructor keeps all digits; its context only decides whether errors are raised. The
+    # thread's own context might not raise them.
     return Decimal(content, _EXACT)
 
 

@@ -23,7 +23,7 @@ from flinknet.records.serialization.extension_types import (
 __all__ = ["COUNTED_FROM_BYTES", "FEW_KEYS", "check_keys"]
 
 COUNTED_FROM_BYTES = 33_024
-"""Shorter records are not counted.
+"""The keys of records up to this size are not counted.
 
 Such a record fits a buffer of the default size, which has room for a few thousand keys.
 """
@@ -39,8 +39,8 @@ _LONG_HEADS = (b"\xde", b"\xdf", b"\xdc", b"\xdd")
 def check_keys(content: Serialised, keys_max: int, *, records: bool = False) -> None:
     """Raise ValueError if a record has more than ``keys_max`` keys other than text and bytes.
 
-    ``records`` tells that the content is an array of records. Nothing else is checked: invalid
-    bytes may pass or not.
+    With ``records``, the content is an array of records, and each is counted alone. Nothing else is
+    checked: invalid bytes may pass or not.
     """
     size = len(content)
     if size <= COUNTED_FROM_BYTES or not _has_long_containers(content):
@@ -75,13 +75,18 @@ def check_keys(content: Serialised, keys_max: int, *, records: bool = False) -> 
 
 
 def _has_long_containers(content: Serialised) -> bool:
+    # A marker that is found may also be part of a text or a number; the record is then counted in
+    # vain. A memoryview cannot be searched.
     if isinstance(content, memoryview):
         return True
     return any(content.find(head) >= 0 for head in _LONG_HEADS)
 
 
 class _KeyCounter:
-    """Counter of keys while a record is unpacked; it keeps no hashable part of the record."""
+    """Counter of keys while a record is unpacked.
+
+    Maps and sets are dropped once they are counted, so no key is hashed.
+    """
 
     def __init__(self) -> None:
         self.keys = 0

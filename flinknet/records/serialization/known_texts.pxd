@@ -1,9 +1,9 @@
 # Cache of short texts that repeat: keys of maps, names, states, codes. A repeated text is the same
 # object each time, with a known hash. It is neither created nor freed, and found in a dict at once.
 #
-# Theory of operation. A text has one place in a table, by its bytes. The place holds a note of the
-# bytes that came last, and a text that came twice in a row, which it keeps until another text does.
-# Texts that never repeat therefore cost a look and a note, and keep no object.
+# Theory of operation. The bytes of a text determine its place in a table. The place remembers the
+# hash of the last bytes, and keeps a text that came twice in a row until another text comes twice.
+# Texts that never repeat therefore cost a lookup and a note, and no object is kept for them.
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

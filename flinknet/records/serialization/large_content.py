@@ -1,7 +1,8 @@
-"""Content of a large record while its pieces arrive; the first piece tells its length.
+"""Content of a large record while its pieces arrive.
 
-The compiled form (``large_content.pyx``) copies each piece to its final place: it allocates all
-bytes at the beginning, and no other code sees them before they are complete.
+The first piece tells the length. The compiled form (``large_content.pyx``) therefore allocates all
+bytes at the beginning, and copies each piece to its final place. No other code sees the bytes
+object before it is complete.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Large records: bytes and Arrow batches, which are not packed.
+"""Large records: bytes and Arrow batches, which bypass the packer.
 
-A large record consists of a *head* of a few bytes and the existing *content*. The content is copied
-only into buffers and out of them.
+A large record consists of a *head* of a few bytes, and a *content* that already exists in memory.
+The content is copied only into buffers and out of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ __all__ = [
 ]
 
 LARGE_RECORD_BYTES = 16_384
-"""From this size on, copying a record costs more than checking its type."""
+"""Minimum size of large bytes.
+
+From this size on, copying a record costs more than checking its type.
+"""
 
 LargeForm = tuple[bytes, bytes | memoryview]
 """A record in two pieces; the first is empty if the second has all bytes."""
@@ -64,7 +67,10 @@ def large_form(record: Any) -> LargeForm | None:
 
 
 def kept_form(record: Any) -> LargeForm | None:
-    """Return the pieces of ``large_form``, which do not change with the record."""
+    """Return the pieces of ``large_form`` in memory that does not change.
+
+    The caller may keep them: a bytearray or a memoryview is copied.
+    """
     return large_form(bytes(record) if type(record) in (bytearray, memoryview) else record)
 
 

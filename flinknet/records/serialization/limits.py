@@ -1,4 +1,4 @@
-"""Limits of the records of a writer, so that the reader need not refuse them."""
+"""Limits that a writer checks, so that it sends no record that the reader refuses."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["RecordLimits"]
 
 
 class RecordLimits:
-    """The limits of a writer's records, which equal those of the reader.
+    """The limits of a writer's records, which equal the limits of the reader.
 
-    ``unchecked_bytes``: a record up to this size cannot exceed any of them.
+    A record of at most ``unchecked_bytes`` cannot exceed any limit.
 
     Args:
         bytes_max: Larger records are refused.
@@ -30,12 +30,13 @@ class RecordLimits:
         self._bytes_max = bytes_max
         self._elements_max = elements_max
         self._keys_max = keys_max
+        # An element takes at least one byte. Keys are not counted in shorter records.
         self.unchecked_bytes = min(bytes_max, elements_max, COUNTED_FROM_BYTES)
 
     def check(self, data: bytes | memoryview, head: bytes = b"") -> None:
         """Raise SerializationError if a record exceeds a limit.
 
-        A record with a ``head`` is a large one, and has no elements.
+        A record with a ``head`` is a large record, which has no elements.
         """
         size = len(head) + len(data)
         if size > self._bytes_max:
@@ -55,17 +56,17 @@ class RecordLimits:
             raise SerializationError(f"a record cannot be written: {cause} ({limit})") from cause
 
     def check_long(self, data: bytes) -> None:
-        """Check a record that fits a buffer, if it is long enough to have too many keys.
+        """Raise SerializationError if a record that fits a buffer exceeds a limit.
 
-        Raises SerializationError if it exceeds a limit.
+        Only a record that is long enough to have too many keys is checked.
         """
         if len(data) > COUNTED_FROM_BYTES:
             self.check(data)
 
     def check_uncut(self, record: Any) -> None:
-        """Check an Arrow record batch that will be split into records.
+        """Raise SerializationError for an Arrow record batch that is too large to be split.
 
-        Splitting copies the whole batch. Raises SerializationError for a batch that is too large.
+        Splitting copies the whole batch, before the records that it yields can be checked.
         """
         if is_arrow_batch(record):
             from flinknet.records.columns.record_batch import columns_bytes

@@ -63,9 +63,9 @@ class RecordPacker:
 class CheckedRecordPacker(RecordPacker):
     """Packer that checks records against the limits, for large buffers.
 
-    A record over a limit may fit a buffer of such a writer. All methods also raise
-    SerializationError for a record over a limit. Only ``direct`` does not check: its ``write``
-    leaves the records that must be checked to the caller that appends them.
+    A record over a limit may fit a large buffer, so all methods also raise SerializationError for a
+    record over a limit. Only ``direct`` does not check: its ``write`` returns the records that must
+    be checked, and its caller appends them.
     """
 
     def __init__(self, types: Registered, limits: RecordLimits) -> None:

@@ -1,7 +1,7 @@
 """Registered classes of records and of the objects in them, by number.
 
-Both ends register the same classes under the same numbers, and only the number is sent. No received
-bytes name a class, and none causes an import. A class is registered as one of these:
+Both ends register the same classes under the same numbers, and only the number is sent. Received
+bytes cannot name a class or cause an import. A class is registered as one of these:
 
 - a *dataclass*: all its fields, including those without ``init`` or ``repr``, and nothing else. An
   object is created without a call of its ``__init__``, ``__new__`` or ``__post_init__``, as pickle
@@ -137,14 +137,16 @@ def _form_of(kind: type) -> tuple[tuple[str, ...], Fields, Make]:
 
 
 def _getter(names: tuple[str, ...]) -> Fields:
-    if len(names) > 1:
+    if len(names) > 1:  # for one name, an attrgetter returns no tuple
         return attrgetter(*names)
     return lambda value: tuple(getattr(value, name) for name in names)
 
 
 def _dataclass_maker(kind: type, names: tuple[str, ...]) -> Make:
+    # ``object.__setattr__`` also sets the fields of a frozen dataclass.
     new, set_field = object.__new__, object.__setattr__
     try:
+        # This fails for a class that is derived from a built-in type, such as dict.
         new(kind)
     except TypeError as error:
         raise ConfigurationError(

@@ -1,11 +1,12 @@
-# Records without other references are filled again with the next ones, if these are similar. This
+# Records without other references are overwritten with the next records, if these are similar. This
 # takes a third of the time of creating and freeing them.
 #
 # Such a record is *flat*: a number, None, a truth value, a short ASCII text, or a short array of
-# flat values. So no user code runs while a record is filled, and the garbage collector need not
-# track it, so the collector shows it to no other code. Only its reference count, and those of its
-# containers, tell whether other references exist. While all of them are one, the reference followed
-# from here is the only one. A record that user code has kept, or a value out of it, stays as it is.
+# flat values. No user code runs while a flat record is filled. It forms no cycle, so the garbage
+# collector need not track it, and functions such as ``gc.get_objects`` cannot return it. The
+# reference counts of the record and its containers therefore tell whether user code can reach it:
+# while all of them are one, the reference followed here is the only one. A record that user code
+# has kept, or a value out of it, is not changed.
 
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int64_t, uint8_t, uint64_t

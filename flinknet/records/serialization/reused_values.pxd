@@ -1,7 +1,7 @@
-# Numbers without other references take a new value in place of being freed and created again, as
-# CPython's zip() and enumerate() reuse their tuples. This needs a GIL, an int layout that is known
-# here, and reference counts that include references on a stack, unlike those of CPython 3.14. With
-# any other interpreter every number is new.
+# Numbers without other references are overwritten, instead of being freed and created again.
+# CPython's zip() and enumerate() reuse their tuples in the same way. This needs a GIL, a known
+# layout of ints, and reference counts that include the references on a stack, which CPython 3.14
+# does not count. With any other interpreter every number is a new object.
 
 from cpython.object cimport PyObject, PyTypeObject
 

@@ -8,12 +8,12 @@ bytes and Arrow batches need no packer (``large_record.py``).
 Theory of operation of the deserializer (Flink's NonSpanningWrapper and SpanningWrapper). A buffer
 consists of the end of an earlier record, whole records, and the beginning of a record that
 continues; each of them may be missing. The buffer tells the boundaries and the number of whole
-records. Whole records are unpacked in place with one call, as one array. The memory in front of a
-buffer's content has room for the array's header. Behind the end of another record there is no room,
-so the records are copied then. The compiled form needs neither header nor copy; the array form then
-only finds the error of invalid bytes. A record that spans buffers is reassembled
-(``spanning_record.py``) and unpacked alone. An idle channel thus holds no memory, even with
-thousands of channels.
+records. Whole records are unpacked with one call, as one array. In front of a buffer's content is
+room for the array's header. Behind the end of another record there is no room, so the records are
+copied then. The compiled unpacker needs neither header nor copy; the array only serves to find the
+error of invalid bytes. A record that spans buffers is reassembled (``spanning_record.py``) and
+unpacked alone. A channel between two records holds no memory, so thousands of idle channels cost
+none.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class RecordUnpacker:
     """Unpacker of records for any number of channels with the same registered classes.
 
     It has no state between two records. Its methods raise one of UNPACK_ERRORS for bytes that are
-    not a record within the limits, and RemoteProtocolError if the bytes end inside a record or
-    behind it. No value up to ``length_max`` is refused for its length.
+    not a record within the limits, and RemoteProtocolError if the last record does not end where
+    the bytes end. No value up to ``length_max`` is refused for its length.
     """
 
     def __init__(
@@ -98,6 +98,8 @@ class RecordUnpacker:
             record_bytes_max, record_elements_max, record_elements_max, known
         )
         self.length_max = min(record_bytes_max, record_elements_max)
+        # Long records are tried with these first. They refuse large maps and sets, and most records
+        # have none, so most long records are unpacked without counting their keys.
         self._unpack_few_keys, self._unpack_records_few_keys = _record_unpacker(
             record_bytes_max, record_elements_max, FEW_KEYS, known
         )

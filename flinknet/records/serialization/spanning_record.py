@@ -199,7 +199,7 @@ class SpanningRecord:
         if (
             whole > memory.record_spill_bytes
             or reserved > memory.memory_bytes_max
-            or end - start > whole
+            or end - start > whole  # more than announced: unpacking finds the error
         ):
             return False
         self._large = LargeContent(length)
@@ -213,6 +213,7 @@ class SpanningRecord:
 
     def _gather(self) -> None:
         """Continue as any other record: the length differs from the announced one."""
+        # The missing bytes are no longer reserved.
         self._memory.reserved -= self.reserved - self.size
         large, self._large = self._large, None
         assert large is not None
@@ -266,6 +267,7 @@ class SpanningRecord:
                 return unpacker.large_record(head, large.take())
             self._gather()
         if self._extent is None:
+            # The last piece is not reserved: no other channel can reserve memory in between.
             gathered = self._gathered
             self.release()
             memory.check_size(len(gathered) + end)

@@ -1,11 +1,11 @@
 """The spill file, in which records too long for memory are reassembled.
 
 Theory of operation. A worker has one file, divided into *extents* of the size of the largest
-record. So thousands of records on disk take one descriptor, and each is contiguous and can be
-mapped. The file is sparse: an extent takes as much disk space as was ever written to it. Nothing
-else limits the file, so it can grow to the largest record times the number of channels. It is
-opened with the first extent and closed with the last. It has no name, or loses it at once, so it
-disappears with the process however the process ends.
+record. Thousands of records on disk therefore take one descriptor, and each record is contiguous
+and can be mapped. The file is sparse: an extent takes as much disk space as was ever written to it.
+The number of extents is not limited, so the file can grow to the largest record times the number of
+channels. It is opened with the first extent and closed with the last. It has no name, or loses it
+at once, so the system frees it however the process ends.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ class SpillFile:
     def __init__(self, directory: str, extent_bytes: int) -> None:
         self.extents = 0
         self._directory = directory
+        # A mapping must begin at a multiple of the granularity.
         self._stride = -(-extent_bytes // ALLOCATIONGRANULARITY) * ALLOCATIONGRANULARITY
         self._free: list[int] = []
         self._made = 0
         self._file: IO[bytes] | None = None
 
     def acquire(self) -> int:
-        """Take the free extent nearest to the beginning of the file."""
+        """Return the free extent nearest to the beginning of the file, so that it stays short."""
         if self._file is None:
             try:
                 self._file = tempfile.TemporaryFile(buffering=0, dir=self._directory or None)  # noqa: SIM115
@@ -70,7 +71,7 @@ class SpillFile:
             self._refuse(error)
 
     def release(self, extent: int) -> None:
-        """Return an extent; returning the last one frees the disk space of all."""
+        """Give an extent back. With the last extent, the disk space of all is freed."""
         self.extents -= 1
         heappush(self._free, extent)
         if self.extents == 0 and self._file is not None:

@@ -1,10 +1,10 @@
 """Wire forms of values that msgpack has no type for.
 
-Theory of operation. The packers pass every value on that is not exactly of a msgpack type. A value
+Theory of operation. The packers pass on every value that is not exactly of a msgpack type. A value
 of a known type (``extension_types.py``) or a registered class (``record_types.py``) becomes an
-extension. A value of numpy or pandas becomes Python's own. Every other value is refused, including
-values of a subclass of a known type. Such a value would change its type, but only in an exchange
-across the network.
+extension. A scalar of numpy or pandas becomes the equivalent value of Python. Every other value is
+refused, including values of a subclass of a known type. Such a value would lose its type, but only
+on channels that cross the network.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ class ValueForms:
 def is_arrow_batch(value: Any) -> bool:
     """Return whether a value is an Arrow record batch."""
     kind = type(value)
+    # By name, because pyarrow may not be installed, and importing it takes long.
     return kind.__name__ == "RecordBatch" and kind.__module__.startswith("pyarrow")
 
 
@@ -98,13 +99,18 @@ def arrow_pieces(batch: Any) -> tuple[bytes, memoryview]:
 
 
 def _native_value(value: Any) -> Any:
-    """Return a value of numpy or pandas as Python's; raises TypeError or ValueError otherwise."""
+    """Return the Python value of a scalar of numpy or pandas.
+
+    Raises TypeError for any other value, and ValueError for a time with nanoseconds.
+    """
+    # A value of a library exists only if the library is imported, so it need not be imported here.
     numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
     if pandas is not None and isinstance(value, pandas.Timestamp | pandas.Timedelta):
         return _without_nanoseconds(value)
     if numpy is not None and isinstance(value, numpy.generic):
         plain = value.item()
         if isinstance(value, numpy.datetime64 | numpy.timedelta64) and type(plain) is int:
+            # ``item`` returns a number for nanoseconds, which datetime does not have.
             plain = _in_microseconds(value)
         if type(plain) in _PLAIN_KINDS:
             return plain
