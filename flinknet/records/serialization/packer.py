@@ -22,7 +22,7 @@ class RecordPacker:
     """Packer of the records of one writer.
 
     Args:
-        types: The classes whose objects the records may contain; see ``RecordTypes``.
+        types: The registered classes of the objects in records; see ``RecordTypes``.
     """
 
     encode: Callable[[Any, Callable[[Any], Any], int], bytes]
