@@ -1,1 +1,1 @@
-"""State of operators, keyed and operator state, and its snapshots."""
+"""Keyed state and operator state, and their snapshots."""

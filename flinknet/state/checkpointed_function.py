@@ -47,9 +47,9 @@ class FunctionSnapshotContext:
 
 
 class CheckpointedFunction(ABC):
-    """A function or a source with operator state; a base class beside that of the function.
+    """Base class of functions and sources with operator state, beside their own base class.
 
-    Both methods are plain functions and must not block: records wait for them.
+    Both methods are plain functions and must not block: no records are processed meanwhile.
     """
 
     @abstractmethod
@@ -58,4 +58,4 @@ class CheckpointedFunction(ABC):
 
     @abstractmethod
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Bring the state up to date; called between two batches, for each checkpoint."""
+        """Bring the state up to date; called for each checkpoint, between two batches."""

@@ -1,7 +1,7 @@
 """State descriptors: PyFlink's descriptors, by which a function requests state.
 
-PyFlink's descriptors also take the types of values. Here the values carry their types, so the
-arguments are accepted, for programs that run in both, and ignored.
+PyFlink's descriptors also take the types of values. In flinknet the values carry their types. The
+arguments for types are accepted, so that a program runs with both, and ignored.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class StateKind(Enum):
 
 
 class StateDescriptor:
-    """Name of a state, and how it is stored; the base of the other descriptors.
+    """Name and storage of a state; the base of the other descriptors.
 
-    ``serializer`` writes values to checkpoints that cannot be written as records are.
+    ``serializer`` serialises values that cannot be written to checkpoints as records are.
     """
 
     kind: StateKind

@@ -1,9 +1,9 @@
 """Entry writer: packs the entries of a state into the bytes of their key groups.
 
-Text, integers and tuples of them are their own key form, so the group is computed from the bytes
-that are written. Other keys are hashed as keys of records are. Consecutive entries of a group form
-a *run* with a common head (``snapshot_format.py``). Entries come from an iterator, or from a dict
-after they were detached from it.
+Text, integers and tuples of them are their own key form, so their group is computed from the bytes
+that are written anyway. Other keys are hashed as keys of records are. Consecutive entries of a
+group form a *run* with a common head (``snapshot_format.py``). The entries come from an iterator,
+or were detached from a dict.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DetachedEntries:
     def take(self, entries_max: int) -> bool:
         """Take up to ``entries_max`` more entries; return whether their values are unchangeable.
 
-        If not, the whole object must be discarded.
+        If they are not, discard this object: the operator may change values that were taken.
         """
         taken = list(islice(self._entries, entries_max))
         if len(taken) < entries_max:

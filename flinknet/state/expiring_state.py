@@ -1,11 +1,11 @@
-"""State that expires when it was not used for a while; see ``time_to_live.py``.
+"""State that expires if it is not used for a while; see ``time_to_live.py``.
 
 Theory of operation. Each of the user's values, including each element of a list and each value of a
 map, is stored in a pair behind the millisecond of its last use. Every read drops expired values.
-``ExpiryCleanup`` finds values that are never read again. It holds the keys of the table in a queue,
-each once. Each access to the state checks a few keys: removed keys leave the queue, the others move
-to its end. The keys of a table on disk are not held in memory. The same number of entries is
-checked there, on disk, some hundred at a time.
+``ExpiryCleanup`` finds values that are never read again. It holds each key of the table once in a
+queue. Each access to the state checks a few keys: removed keys leave the queue, the others move to
+its end. The keys of a table on disk are not held in memory. Its entries are checked on disk, in
+steps of some hundred, at the same rate per access.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class ExpiringValueState(Expiry, ValueState):
 
 
 class ExpiringListState(Expiry, ListState):
-    """A list whose elements expire one by one."""
+    """A list with elements that expire one by one."""
 
     __slots__ = ()
 
@@ -201,7 +201,7 @@ class ExpiringListState(Expiry, ListState):
 
 
 class ExpiringMapState(Expiry, MapState):
-    """A map whose values expire one by one."""
+    """A map with values that expire one by one."""
 
     __slots__ = ()
 

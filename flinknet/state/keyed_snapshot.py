@@ -2,16 +2,16 @@
 
 Theory of operation. ``KeyedSnapshot`` captures every table, in constant time. ``detach`` then
 collects the entries, so that the operator soon has plain tables again. ``slices`` writes the
-entries. Both work in small steps, between which the loop turns and the operator continues. A step
-of writing is SLICE_ENTRIES entries or SLICE_BYTES bytes, a fraction of a millisecond. Each entry is
+entries. Both work in small steps. Between two steps the loop turns, and the operator continues. A
+step writes SLICE_ENTRIES entries or SLICE_BYTES bytes in a fraction of a millisecond. Each entry is
 appended to the bytes of its key group (``entry_writer.py``). After the last entry the captures are
 closed, and the layers that they leave are merged, also in steps.
 
 A backend's entries on disk follow the entries in memory, group by group, and are already packed.
 They may exceed memory, so the bytes of each group then go through a file (``SpooledGroups``).
 
-Snapshots run on the event loop, not in a thread: packing holds the interpreter lock all the time. A
-thread would not be faster, and would delay the turns of the loop longer.
+Snapshots run on the event loop, not in a thread. Packing holds the interpreter lock all the time,
+so a thread would not be faster, and would delay the turns of the loop for longer.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class SpooledGroups:
     """The key groups of a snapshot in a temporary file, in the order of reading.
 
     In a checkpoint, the sizes of all groups precede the first group. For state larger than memory,
-    the sizes are known only when all groups have been read. So the groups go through a file in
-    ``directory``. Raises StateError if there is no space. ``close`` must be called; it is
+    the sizes are known only when all groups have been read. The groups therefore go through a file
+    in ``directory``. Raises StateError if there is no space. ``close`` must be called; it is
     idempotent.
     """
 
@@ -315,6 +315,7 @@ def restore_keyed_state(
     Call this for the parts of all subtasks that may have any of the key groups. Raises
     CheckpointCorruptedError for invalid bytes, and StateError for the state of another operator.
     """
+    # Every view is released, because a mapped part cannot be closed before.
     with memoryview(part) as data:
         header, content = parse_header(data)
         _check_place(header, place)

@@ -1,10 +1,11 @@
 """Keyed state: the state of a keyed operator, per key.
 
 Theory of operation. A ``KeyedState`` belongs to one operator in one subtask and holds one table per
-state name. The keys of a table are the ``comparable_key`` of the records' keys. The hash
-partitioner has sent exactly these keys here, so their key groups lie in the subtask's key group
-range. The tables are flat: computing a key group per record would cost more than the record itself.
-Groups are computed when state is written (``keyed_snapshot.py``).
+state name. The keys of a table are the records' keys, in the form of ``comparable_key`` where they
+could not be found otherwise. The hash partitioner has chosen the subtask by the same keys, so their
+key groups lie in its key group range. The tables are not divided by key group: computing the group
+for each record would cost more than processing it. Groups are computed when state is written
+(``keyed_snapshot.py``).
 
 Restored state exists before a function requests it. State that no function requests any more is
 kept, and written to the next checkpoint. Values that a user's serializer has written remain bytes
@@ -38,7 +39,7 @@ __all__ = ["KeyedState", "StateEntry", "state_over"]
 
 
 class StateEntry:
-    """One state: its table, and how it is stored and written."""
+    """One state: its table, its kind, and the form in which its values are stored and written."""
 
     def __init__(
         self,
@@ -140,8 +141,8 @@ def _folded(state: Any, descriptor: Any) -> Any:
 class KeyedState:
     """The state of one keyed operator in one subtask, by name.
 
-    ``now_ms`` returns the processing time for expiry. ``backend`` stores the state. Timers are
-    always on the heap, as is their order.
+    ``now_ms`` returns the processing time for expiry. ``backend`` stores all state except timers.
+    These are always in memory, as are the heaps with their order (``timer_queue.py``).
     """
 
     def __init__(

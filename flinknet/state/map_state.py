@@ -35,7 +35,7 @@ class MapState(KeyedAccess):
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         """Set the values of several keys; none if reading them fails."""
-        # ``dict_value`` may read this map, which changes
+        # A list, because ``dict_value`` may be a view of this map, which changes.
         for key, value in list(dict_value.items()):
             self.put(key, value)
 

@@ -60,6 +60,7 @@ class OperatorStateSnapshot:
             packed = list(state.restored)
             self._packed.append((state, state.serializer_name, packed))
             if isinstance(state.state, OperatorListState):
+                # Packed at once, because the function may change the elements next.
                 packed.extend(self._pack(state, element) for element in state.state)
             elif isinstance(state.state, BroadcastState):
                 self._captures.append((state, state.state.table.capture(), packed))

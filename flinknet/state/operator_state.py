@@ -1,9 +1,9 @@
 """Operator state: state of an operator that belongs to no key.
 
-Theory of operation. The function changes its state freely. At a checkpoint the elements are packed
-at once, between two records, because any of them may change next. Operator state is therefore meant
-for small state, such as positions of a source or pending writes of a sink. Broadcast state may be
-large: it is a table, and written like keyed state.
+Theory of operation. The function changes its state freely. At a checkpoint the elements of lists
+are packed at once, between two batches, because any of them may change next. Lists are therefore
+meant for small state, such as the positions of a source or the pending writes of a sink. Broadcast
+state may be large: it is a table, and is written in steps like keyed state.
 
 The *mode* of a state tells its redistribution when the parallelism changes (Flink's
 OperatorStateHandle.Mode). The elements of a list are split anew, or every subtask receives all of
@@ -101,7 +101,7 @@ class BroadcastState(Subscripted):
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         """Set the values of several keys; none if reading them fails."""
-        # ``dict_value`` may read this map, which changes
+        # A list, because ``dict_value`` may be a view of this map, which changes.
         for key, value in list(dict_value.items()):
             self.put(key, value)
 

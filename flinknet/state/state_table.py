@@ -1,6 +1,6 @@
 """State table: one state of one operator, which is written while it continues to change.
 
-Theory of operation (Flink's CopyOnWriteStateTable, with whole dicts in place of versions of
+Theory of operation (Flink's CopyOnWriteStateTable, with whole dicts instead of versions of
 entries). While nothing is captured, a table is one plain dict, ``live``, which operators use as a
 dict. A capture freezes that dict in constant time. A new, empty dict, the ``Front``, is put in
 front of the frozen one, and is live from then on:
@@ -9,14 +9,14 @@ front of the frozen one, and is live from then on:
 - A key that is not in the front is looked up in the frozen layers below. A changeable value is
   first copied into the front, so a capture never sees a later change.
 
-So the frozen layers can be iterated for any time. When no capture is open any more, the layers are
-merged, a number of entries at a time, until ``live`` is the plain dict again. An earlier capture
-freezes the front, too; then there are several layers.
+The frozen layers can thus be iterated for as long as necessary. When no capture is open any more,
+the layers are merged, a number of entries at a time, until ``live`` is the plain dict again. A
+capture during another one freezes the front, too; there are several layers then.
 
-Looking through two dicts and merging them costs more than writing. So a capture is *detached*
-before it is written, a number of entries at a time: it collects the key and value objects, and
-releases the layers when it has them all. This is correct for unchangeable values; a capture of
-others keeps its layers.
+Looking through two dicts and merging them costs more than writing. A capture is therefore
+*detached* before it is written, a number of entries at a time: it collects the key and value
+objects, and releases the layers when it has them all. This is correct for unchangeable values; a
+capture of others keeps its layers.
 
 ``live`` changes only in ``capture`` and ``merge``, so no component may hold it across a call of
 either. A component that holds it must use ``attach``, which keeps it up to date.
@@ -230,6 +230,7 @@ class StateTable:
             self._frozen.append(self.live)
             self._set_live(Front(self._frozen, self.copy))
         elif isinstance(self.live, Front):
+            # An unused front serves again; the layers below it are captured again.
             self.live.copies = True
         self._captures += 1
         return TableCapture(self, tuple(self._frozen))
@@ -280,6 +281,7 @@ class StateTable:
 
 def _move(upper: Front, base: Entries, entries_max: int) -> None:
     """Apply the deletions and the writes of a layer to the layer below."""
+    # Deletions first: a key that was written again after its deletion is in both.
     while upper.deleted and entries_max:
         base.pop(upper.deleted.pop(), None)
         entries_max -= 1
@@ -290,7 +292,7 @@ def _move(upper: Front, base: Entries, entries_max: int) -> None:
 
 
 def _items(layers: tuple[Entries, ...]) -> Iterator[tuple[Any, Any]]:
-    """Iterate over the entries of layers; of each key only the newest."""
+    """Iterate over the entries of layers, with only the newest entry of each key."""
     for number, layer in enumerate(layers):
         newer = [one for one in layers[number + 1 :] if isinstance(one, Front)]
         if not newer:

@@ -25,7 +25,7 @@ class StateTtlConfig(PyFlinkNames):
     """Configuration of expiry; begin with ``new_builder``. The names are PyFlink's."""
 
     class UpdateType(Enum):
-        """Which accesses renew the time of state."""
+        """Accesses that renew the time of state."""
 
         Disabled = "nothing: it lives forever"
         OnCreateAndWrite = "writing it"

@@ -1,11 +1,12 @@
-"""Timers of one operator in one time domain: each time once per key, the earliest first.
+"""Timers of one operator in one time domain, in the order of their times.
 
-Theory of operation. A state table, key -> times, holds the timers, so they are captured, written
-and restored like all keyed state. Heaps beside the table hold the order, and can be rebuilt from
-the table. A heap entry with a time that is no longer in the table belongs to a deleted timer. It is
-dropped when it comes first, or when half of its heap consists of such entries. There are many
-heaps, by the hash of the key, so cleaning one of them is short. ``_heads`` tells the heap with the
-earliest timer. Timers with the same time fire in the order of their registration.
+Theory of operation. A state table, key -> times, holds the timers, each time once per key. They are
+captured, written and restored like all keyed state. Heaps beside the table hold the order, and can
+be rebuilt from the table. A heap entry with a time that is no longer in the table belongs to a
+deleted timer. It is dropped when it comes first, or when half of its heap consists of such entries.
+The hash of the key selects one of many heaps, so cleaning one of them takes a short time.
+``_heads`` tells the heap with the earliest timer. Timers with the same time fire in the order of
+their registration.
 
 The queue knows no clock: callers pass times, and read ``deadline_ms``.
 
@@ -101,7 +102,7 @@ class TimerQueue:
                 heappop(heap)
                 self._stale[number] -= 1
                 self._add_head(number)
-            heappop(heads)
+            heappop(heads)  # its heap begins with another timer now
         return None
 
     def _push(self, timestamp_ms: int, key: Any) -> None:

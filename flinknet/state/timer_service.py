@@ -3,8 +3,8 @@
 Theory of operation. Timers belong to the key in progress. Event-time timers fire when the watermark
 advances, by a call of the operator's ``advance_watermark``. Processing-time timers fire by the
 subtask's clock: the earliest of them is set there, and the clock calls back between two batches
-(``processing_time.py``). At the end of the input event time ends, so all its timers fire.
-Processing time does not end: later timers of it do not fire.
+(``processing_time.py``). At the end of the input event time ends, so all event-time timers fire.
+Processing time does not end, so processing-time timers that are not due then never fire.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Serialisation of state values: as records, except that a list remains a list.
 
-Lists in records arrive as tuples. But a function goes on changing a list in its state, so the list
-must be restored as a list. A list is written as an object of a class with a number that cannot be
+Lists in records arrive as tuples. A function continues to change a list in its state, so that list
+must be restored as a list. It is written as an object of a class with a number that cannot be
 registered (``record_types.py``). This holds anywhere in a value, also in a field of a registered
-object. No restored bytes name a class or a function, so none can run code.
+object. Restored bytes never name a class or a function, so they cannot run code.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ValueSerializer:
     """Serializer of the values and keys of state.
 
     Args:
-        types: The classes whose objects values may contain; see ``RecordTypes``.
+        types: The registered classes of the objects in values; see ``RecordTypes``.
     """
 
     def __init__(self, types: Registered = None) -> None:

@@ -17,6 +17,7 @@ class ValueState(KeyedAccess):
 
     def value(self) -> Any:
         """Return the value of the current key; None if it has none."""
+        # ``_kept``, inlined to save a call per record.
         key = self._context.current_key
         try:
             return self._entries[key]

@@ -1,8 +1,8 @@
 """State of window functions: for a key in one window, or for a key in all windows.
 
-Theory of operation. State of a window is stored in a separate table, key -> {window: entry}, so it
-is in the key group of its key. ``WindowTable`` shows a state the entries of the key in progress,
-with the window in place of the key. The state of a window is removed with the window.
+Theory of operation. State of windows is stored in a table of its own, key -> {window: entry}, so it
+is in the key group of its key. ``WindowTable`` presents the entries of the key in progress as a
+table with the windows as keys. The state of a window is removed with the window.
 """
 
 from __future__ import annotations

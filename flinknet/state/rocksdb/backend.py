@@ -84,6 +84,6 @@ def _disk_entries(places: dict[int, tuple[int, RocksDBCapture]]) -> Iterator[Dis
     """
     _, first = next(iter(places.values()))
     for row, value in first.rows():
-        index, capture = places[int.from_bytes(row[2:4], "big")]
+        index, capture = places[int.from_bytes(row[2:4], "big")]  # the number of the table
         for group, _, key, content in capture.entries_of(row, value):
             yield DiskEntry(group, index, key, content)

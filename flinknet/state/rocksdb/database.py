@@ -1,9 +1,9 @@
 """The RocksDB database of one operator in one subtask, and its errors.
 
-The database is a working copy: a job continues from checkpoints. So there is no write-ahead log,
-and nothing is synced. An error of RocksDB is raised as a StateError that names the operator and the
-directory. If a background write fails, for example because the disk is full, one of the next writes
-raises the error.
+The database is a working copy, because a job continues from checkpoints. It therefore has no
+write-ahead log, and is never synced. An error of RocksDB is raised as a StateError that names the
+operator and the directory. If a background write fails, for example because the disk is full, one
+of the next writes raises the error.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class StateRows:
             while snapshot.valid():
                 yield snapshot.key(), snapshot.value()
                 snapshot.next()
-            snapshot.status()
+            snapshot.status()  # raises an error that has ended the iteration
         except Exception as cause:
             raise self._failed("read", cause) from cause
 

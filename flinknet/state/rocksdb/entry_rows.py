@@ -1,7 +1,7 @@
 """The entries of one table as rows of its database: keys as objects, values packed.
 
-Nearly every key has a row of its own, which its type tells (``RowKeys.plain``), so reading,
-writing or deleting an entry takes one row. As soon as a key with a shared row was written, every
+The type of nearly every key tells that the key has a row of its own (``RowKeys.plain``). Reading,
+writing or deleting its entry takes one row. As soon as a key with a shared row was written, every
 key is looked up in both kinds of rows, because equal keys may be written in two forms. A key has
 one entry, in the form that was written first.
 """

@@ -4,12 +4,12 @@
 
     key group u16  number of the table u16  0 or 1  form of the key
 
-Rows are ordered by these bytes, so by key group, like a checkpoint. The form is the form that the
-key is hashed as (``records/key_forms.py``). Keys that Python considers equal have one form, but
-some unequal keys share it, such as 1 and an enumeration's member with that value. So there are two
-kinds of rows. A row with 0 has a single entry, and the form equals the key in a checkpoint: text,
-integers, tuples of these, and most others. A row with 1 has all other keys with the form, such as
-True and 1.0, each with its value.
+Rows are ordered by these bytes, and thus by key group, like a checkpoint. The form is the form that
+the key is hashed as (``records/key_forms.py``). Keys that Python considers equal have one form, but
+some unequal keys share it, such as 1 and an enumeration's member with that value. There are
+therefore two kinds of rows. A row with 0 has a single entry, and its form equals the key in a
+checkpoint: text, integers, tuples of these, and most others. A row with 1 has all other keys of the
+form, such as True and 1.0, each with its value.
 """
 
 from __future__ import annotations

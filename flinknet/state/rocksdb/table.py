@@ -1,11 +1,11 @@
 """State table with most of its entries in RocksDB.
 
-Theory of operation. ``live`` holds the objects of the keys in use, and is used like that of any
-table. A key that is not in ``live`` is loaded from the database. So a value in ``live`` may be
-changed in place. Before a load, entries are evicted if ``live`` is full: the oldest entries are
-packed and, if their bytes differ from the bytes that were read, written to the database. Every
-write first looks up its key. So ``live`` stays bounded, and of equal keys the first one stays. A
-restore writes without look-ups and therefore calls ``trim``.
+Theory of operation. ``live`` holds the objects of the keys in use, and is used like the dict of any
+table. A key that is not in ``live`` is loaded from the database into it. If ``live`` is full,
+entries are evicted before the load: the oldest ones are packed and, if their bytes differ from the
+bytes that were read, written to the database. A value in ``live`` may therefore be changed in
+place. Every write looks up its key first, which bounds ``live``, and keeps the first of equal keys.
+A restore writes without look-ups, and therefore calls ``trim``.
 
 A capture takes constant time. The live entries are frozen, and a new, empty front replaces them, as
 in memory (``state_table.py``); RocksDB makes a snapshot of its own for the rest. Until the capture
@@ -235,7 +235,7 @@ class RocksDBTable(StateTable):
             for _, number, _, packed, content in entries_of(row, value):
                 if number == self.number:
                     self._sweep_entry(left_of, packed, content)
-            first = row + b"\0"
+            first = row + b"\0"  # the smallest key behind this row
         return b"" if next(rows, None) is None else first
 
     def _sweep_entry(self, left_of: Convert, packed: bytes, content: bytes) -> None:
