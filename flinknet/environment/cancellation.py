@@ -1,4 +1,4 @@
-"""Tells the cancellation of a task from a CancelledError that user code raises."""
+"""Distinguishes the cancellation of a task from a CancelledError that user code raises."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The coordinator's clock, in which times of different hosts are compared.
+"""The coordinator's clock, by which the times of different hosts are compared.
 
 Theory of operation. The clocks of two hosts may differ by more than the transfer time of a record.
-So a time that another host compares with its own, or that comes from another host, is measured by
-the coordinator's clock. At each heartbeat the worker measures how far its own clock is ahead
-(``cluster/control/clock_offset.py``), and sets the offset here. The offset is 0 on one machine, and
-in a program without a coordinator.
+Times that are sent to another host, or compared with the times of another host, are therefore
+measured by the coordinator's clock. At each heartbeat the worker measures how far its own clock is
+ahead (``cluster/control/clock_offset.py``), and sets the offset here. The offset is 0 on one
+machine, and in a program without a coordinator.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["CLUSTER_CLOCK", "ClusterClock"]
 
 
 class ClusterClock:
-    """The coordinator's clock. Threads share it: each call reads one number."""
+    """The coordinator's clock; threads may share it, because each call reads one number."""
 
     def __init__(self) -> None:
         self.ahead_ms = 0

@@ -15,12 +15,12 @@ follows the machine's clock, which may be changed:
 - If the clock is set forward, processing time goes forward with it. A timer notices that within
   ``LOOK_AGAIN_S``.
 - If the clock is set back, processing time neither goes back nor stands still. It runs at nine
-  tenths of its pace until the clock has caught up. So timers fire and windows close, in their
-  order; after a step of an hour, a window of a minute takes 67 s for ten hours.
+  tenths of its pace until the clock has caught up. Timers therefore still fire, and windows close,
+  in order. After a step of an hour, a window of a minute takes 67 s for the next ten hours.
 
-Flink reads the clock as it is. Its scheduled timers keep their delay after a step back. But a timer
-that is scheduled anew, as all timers behind the next one of each operator are, waits until the
-clock has caught up, and windows of the past open a second time.
+Flink reads the clock as it is. After a step back, the next timer of each operator keeps the delay
+that it was scheduled with. All later timers are scheduled after it, so they wait until the clock
+has caught up, and windows of the past open a second time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _steady_ms() -> int:
 
 
 class ProcessingClock:
-    """The time of day, which never goes back or stands still for any thread. Threads share it."""
+    """The time of day, which never goes back or stands still; threads may share it."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class ProcessingClock:
     ) -> None:
         """Create a clock from a wall clock, which may be set, and a monotonic clock.
 
-        The next call of ``now_ms`` notices a step back, so call it each second.
+        A step back is noticed by the next call of ``now_ms``, so call it every second.
         """
         self._wall_ns = wall_ns
         self._steady_ns = steady_ns
@@ -179,6 +179,8 @@ class ProcessingTimeService:
         soon_on_loop(self._set, timer)
         return timer
 
+    # The following methods run on the loop, where the handles of timers belong.
+
     def _set(self, timer: ScheduledTimer) -> None:
         if timer.cancelled or self._is_closed:
             return
@@ -192,10 +194,11 @@ class ProcessingTimeService:
             timer.handle.cancel()
 
     def _due(self, timer: ScheduledTimer) -> None:
-        if timer.passed_ms() < timer.timestamp_ms:
+        if timer.passed_ms() < timer.timestamp_ms:  # LOOK_AGAIN_S is over, or the clock is slow
             self._set(timer)
             return
         self._timers.discard(timer)
+        # The function may cancel the timer until the mailbox makes the call.
         self.post(lambda: self._call(timer))
 
     def _call(self, timer: ScheduledTimer) -> Any:

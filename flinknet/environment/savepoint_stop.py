@@ -1,10 +1,11 @@
 """Stop of a subtask with a savepoint, from its part in the savepoint on.
 
-Theory of operation. A savepoint with which the job ends is taken in a mail. The subtask stays in
-this mail (``hold``) until the outcome of the savepoint is known. So no record behind the barrier is
-processed, and no timer fires. If the savepoint is complete, ``hold`` raises ``Stopped`` through all
-code of the subtask. Nothing more is emitted then, and no end of input is processed, except that a
-drained subtask has processed it before. If the savepoint has failed, the subtask continues.
+Theory of operation. A subtask takes part in a savepoint that ends the job in a mail, between two
+batches. It stays in this mail (``hold``) until the outcome of the savepoint is known. Meanwhile no
+record behind the barrier is processed, and no timer fires. If the savepoint is complete, ``hold``
+raises ``Stopped`` through all code of the subtask. Nothing more is emitted then, and no end of
+input is processed; a drained subtask has processed it before. If the savepoint has failed, the
+subtask continues.
 
 The outcome may be reported at any time, also before the subtask holds. Flink: StreamTask's
 stop-with-savepoint, EndOfData with its StopMode.
@@ -35,7 +36,7 @@ class Stopped(BaseException):
 
 
 class SavepointStop:
-    """Whether a subtask should stop; ``post`` schedules a call between two batches."""
+    """The outcomes of savepoints for one subtask; ``post`` schedules a call between two batches."""
 
     def __init__(self, post: Callable[[Callable[[], Any]], None]) -> None:
         self.post = post
@@ -55,7 +56,7 @@ class SavepointStop:
         return self._outcomes.get(checkpoint_id) is False
 
     async def hold(self, checkpoint_id: int) -> None:
-        """Return when the savepoint has failed; raise Stopped when it is complete."""
+        """Wait for the outcome of a savepoint. Raises Stopped if it is complete."""
         while checkpoint_id not in self._outcomes:
             self._known.set(False)
             await until_available(self._known)

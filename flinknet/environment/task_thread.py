@@ -90,7 +90,7 @@ Prepared = tuple[Callable[[], Awaitable[None]], int]
 Named = Callable[[Exception, Any], Exception]
 """Returns the error to raise for an error and the batch or element that it concerns.
 
-The second is None where only the bytes of the element are left.
+The second argument is None if only the bytes of the element are left.
 """
 
 
@@ -199,7 +199,7 @@ class OnLoop:
         last()
 
     async def wait_ended(self) -> None:
-        """Return at once: there is no thread."""
+        """Return at once, because no thread was started."""
 
 
 class TaskThread:
@@ -251,6 +251,7 @@ class TaskThread:
                 done, worked_s = await self._done(step)
                 self._handing_s += task_time() - began - worked_s
             except asyncio.CancelledError:
+                # The step may still be running; the thread closes the coroutine after it.
                 self._gathered.discard()
                 self.post(partial(self._give_up, work))
                 raise
@@ -260,7 +261,7 @@ class TaskThread:
                     result: T = done.value
                     return result
                 answer = await _answered(done.value)
-            except BaseException as error:
+            except BaseException as error:  # also a cancellation of the subtask
                 if done.has_ended:
                     raise
                 step = partial(advance, work.throw, error)
@@ -400,7 +401,7 @@ class GatheredOutput:
                 write, size = part
                 self._writes.append((write, named))
                 self._bytes += size
-                if _here.thread is None:
+                if _here.thread is None:  # the chain runs on the loop, so nothing is gathered
                     await self.write()
                 elif self._bytes >= BYTES_GATHERED_MAX:
                     await on_loop(self.write)
@@ -456,7 +457,7 @@ def is_in_task_thread() -> bool:
 
 
 def task_of_subtask() -> asyncio.Task[Any] | None:
-    """Return the task of the subtask whose thread calls this."""
+    """Return the task of the subtask that the calling thread belongs to; None if it has none."""
     return None if _here.thread is None else _here.thread.task
 
 
