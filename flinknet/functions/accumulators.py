@@ -25,7 +25,7 @@ Field = int | str
 
 
 class _OfField(ReduceFunction):
-    """A reduce function that looks at one field."""
+    """Base of the reduce functions that read one field."""
 
     def __init__(self, field: Field) -> None:
         if isinstance(field, bool) or not isinstance(field, int | str):

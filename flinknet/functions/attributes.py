@@ -4,10 +4,10 @@ CPython keeps the attributes of all objects of a class in one layout and remembe
 The layout lasts until code accesses an object's ``__dict__``. Unpickling does so to fill it.
 Afterwards a sink with five attributes takes 130 ns for a record instead of 75 (CPython 3.11).
 
-Objects that are called for every record therefore travel with a setter for their attributes, which
-sets them one by one as ``__init__`` would. A class that defines its own pickling or restoring keeps
-it. A function object of such a class gets a new dictionary of its own, which brings the cost to 85
-ns.
+Objects that are called for every record are therefore pickled with a setter, which sets their
+attributes one by one as ``__init__`` would. A class that defines its own pickling or restoring
+keeps it. A function object of such a class gets a new dictionary of its own, which brings the cost
+to 85 ns.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _set_attributes(made: Any, state: tuple[dict[str, Any] | None, dict[str, Any
     # objects. Updating the dictionary would end it.
     for name, value in (attributes or {}).items():
         if hasattr(type(getattr_static(kind, name, None)), "__set__"):
-            # a data descriptor, such as a property, hides the attribute
+            # A data descriptor, such as a property, would receive the value instead.
             made.__dict__[name] = value
         else:
             object.__setattr__(made, name, value)

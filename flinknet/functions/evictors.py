@@ -47,7 +47,7 @@ class EvictorContext(Protocol):
 
 
 class Evictor(ABC):
-    """Removes records from a window when it fires.
+    """Base of the evictors, which remove records from a window when it fires.
 
     ``elements`` is the list of the window's records in order of arrival; evictors change it in
     place. Both methods are plain functions.
@@ -75,7 +75,7 @@ class Evictor(ABC):
 
 
 class CountEvictor(Evictor):
-    """Keeps the last ``max_count`` records."""
+    """Evictor that keeps the last ``max_count`` records."""
 
     def __init__(self, max_count: int, do_evict_after: bool = False) -> None:
         if isinstance(max_count, bool) or not isinstance(max_count, int) or max_count < 1:
@@ -96,7 +96,7 @@ class CountEvictor(Evictor):
 
 
 class TimeEvictor(Evictor):
-    """Keeps records that are less than ``window_size`` older than the latest record.
+    """Evictor that keeps records less than ``window_size`` older than the latest record.
 
     Records without timestamps are kept.
     """
@@ -125,7 +125,7 @@ class TimeEvictor(Evictor):
 
 
 class DeltaEvictor(Evictor):
-    """Keeps records that differ from the last record by less than ``threshold``."""
+    """Evictor that keeps records that differ from the last by less than ``threshold``."""
 
     def __init__(
         self,

@@ -111,7 +111,7 @@ class WithdrawableOutput(ABC):
 
 
 class MapFunction(Function, ABC):
-    """Turns each record into one record."""
+    """A function that turns each record into one record."""
 
     @abstractmethod
     def map(self, value: Any) -> Any:
@@ -119,7 +119,7 @@ class MapFunction(Function, ABC):
 
 
 class FlatMapFunction(Function, ABC):
-    """Turns each record into any number of records."""
+    """A function that turns each record into any number of records."""
 
     @abstractmethod
     def flat_map(self, value: Any) -> Iterable[Any] | None:
@@ -127,7 +127,7 @@ class FlatMapFunction(Function, ABC):
 
 
 class FilterFunction(Function, ABC):
-    """Keeps or drops a record."""
+    """A function that keeps or drops each record."""
 
     @abstractmethod
     def filter(self, value: Any) -> bool:
@@ -135,7 +135,7 @@ class FilterFunction(Function, ABC):
 
 
 class AsyncFunction(Function, ABC):
-    """Makes a request for each record, many of them concurrently; for ``AsyncDataStream``.
+    """A function that makes a request for each record, many at a time, for ``AsyncDataStream``.
 
     Both methods are called for further records before the first request is done. Attributes of the
     function must therefore not belong to a single record.
@@ -166,7 +166,7 @@ def fail_timed_out(value: Any) -> NoReturn:
 
 
 class MapBatchFunction(Function, ABC):
-    """Turns a batch of records into any number of records, for work that is cheaper in bulk."""
+    """A function on batches of records, for work that is cheaper in bulk."""
 
     @abstractmethod
     def map_batch(self, values: list[Any]) -> Iterable[Any] | None:
@@ -179,18 +179,18 @@ class MapBatchFunction(Function, ABC):
 
 
 class KeySelector(ABC):
-    """Computes the key of a record.
+    """A function that computes the key of a record.
 
     Producers and keyed subtasks both use it, so it has no life cycle.
     """
 
     @abstractmethod
     def get_key(self, value: Any) -> Any:
-        """Return the key: not None, hashable, serialisable, and the same on every call."""
+        """Return the key, which must be the same on every call; see ``DataStream.key_by``."""
 
 
 class Partitioner(ABC):
-    """Chooses a subtask for a record by its key.
+    """A function that chooses a subtask for a record by its key.
 
     Producers use it, so it has no life cycle.
     """
@@ -201,7 +201,7 @@ class Partitioner(ABC):
 
 
 class ReduceFunction(Function, ABC):
-    """Combines two records of one key into one."""
+    """A function that combines two records of one key into one."""
 
     @abstractmethod
     def reduce(self, value1: Any, value2: Any) -> Any:
@@ -209,7 +209,7 @@ class ReduceFunction(Function, ABC):
 
 
 class AggregateFunction(Function, ABC):
-    """Folds the records of a key into an accumulator."""
+    """A function that folds the records of a key into an accumulator."""
 
     @abstractmethod
     def create_accumulator(self) -> Any:
@@ -229,7 +229,7 @@ class AggregateFunction(Function, ABC):
 
 
 class ProcessFunction(Function, ABC):
-    """Turns each record into any number of records, with a context for the record."""
+    """A function that turns each record into any number of records, with a context."""
 
     Context: TypeAlias = context.ProcessContext
 
@@ -272,7 +272,7 @@ class ProcessBatchFunction(Function, ABC):
 
 
 class SinkFunction(Function, ABC):
-    """Consumes the records that leave the job at this sink, one at a time."""
+    """A function that consumes the records that leave the job at a sink, one at a time."""
 
     @abstractmethod
     def invoke(self, value: Any) -> Any:
@@ -282,7 +282,7 @@ class SinkFunction(Function, ABC):
 def find_attributes_fast(function: Any) -> None:
     """Restore fast attribute access of a function object, or of a method's object.
 
-    Its way of unpickling does not matter. Any other value is left as it is.
+    This works for classes with any way of unpickling. Any other value is left as it is.
     """
     if isinstance(function, ConvertedKey):
         function = function.key

@@ -11,7 +11,7 @@ from flinknet.records.serialization.record_types import RecordTypes
 __all__ = ["OWN_TYPES", "record_types"]
 
 OWN_TYPES: dict[int, type] = {2**31: Row, 2**31 + 1: Instant}
-"""Type numbers beyond those that a job assigns by registering classes."""
+"""Classes by number, beyond the numbers that a job's registered classes get."""
 
 
 def record_types(types: Sequence[type]) -> RecordTypes:

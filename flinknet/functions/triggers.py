@@ -59,7 +59,7 @@ class TriggerResult(Enum):
 
 
 class Trigger(Subscripted, ABC):
-    """Decides when a window fires."""
+    """Base of the triggers, which decide when a window fires."""
 
     TriggerContext: TypeAlias = trigger_context.TriggerContext
     OnMergeContext: TypeAlias = trigger_context.OnMergeContext
@@ -97,7 +97,7 @@ class Trigger(Subscripted, ABC):
 
 
 class EventTimeTrigger(Trigger):
-    """Fires when the watermark reaches the window's end; at once for a late record."""
+    """Trigger that fires when the watermark reaches the window's end; at once for a late record."""
 
     @classmethod
     def create(cls) -> EventTimeTrigger:
@@ -131,7 +131,7 @@ class EventTimeTrigger(Trigger):
 
 
 class ProcessingTimeTrigger(Trigger):
-    """Fires when processing time reaches the window's end."""
+    """Trigger that fires when processing time reaches the window's end."""
 
     @classmethod
     def create(cls) -> ProcessingTimeTrigger:
@@ -199,7 +199,7 @@ class ContinuousTrigger(Trigger):
 
 
 class ContinuousEventTimeTrigger(ContinuousTrigger):
-    """Fires when the watermark passes a multiple of the interval, and at the window's end.
+    """Trigger that fires at every multiple of the interval in event time, and at the window's end.
 
     It fires at once for a late record.
     """
@@ -240,7 +240,10 @@ class ContinuousEventTimeTrigger(ContinuousTrigger):
 
 
 class ContinuousProcessingTimeTrigger(ContinuousTrigger):
-    """Fires when processing time reaches a multiple of the interval, and at the window's end."""
+    """Trigger that fires at every multiple of the interval in processing time.
+
+    It also fires at the window's end.
+    """
 
     def on_element(
         self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
@@ -271,7 +274,7 @@ class ContinuousProcessingTimeTrigger(ContinuousTrigger):
 
 
 class CountTrigger(Trigger):
-    """Fires after every ``count`` records."""
+    """Trigger that fires after every ``count`` records."""
 
     def __init__(self, count: int) -> None:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -291,11 +294,11 @@ class CountTrigger(Trigger):
         return TriggerResult.FIRE if count >= self._count else TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
-        return True
+        return True  # a merge adds up the counts, as all numbers in ``ctx.state``
 
 
 class PurgingTrigger(Trigger):
-    """Wraps another trigger, and empties the window each time it fires."""
+    """Trigger that wraps another one, and empties the window each time it fires."""
 
     def __init__(self, nested: Trigger) -> None:
         self._nested = nested
@@ -335,7 +338,7 @@ def _purging(result: TriggerResult) -> TriggerResult:
 
 
 class NeverTrigger(Trigger):
-    """Never fires."""
+    """Trigger that never fires."""
 
     def on_element(
         self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext

@@ -24,7 +24,7 @@ __all__ = [
 
 
 class CoMapFunction(Function, ABC):
-    """Turns each record of either stream into one record."""
+    """A function that turns each record of either stream into one record."""
 
     @abstractmethod
     def map1(self, value: Any) -> Any:
@@ -36,15 +36,15 @@ class CoMapFunction(Function, ABC):
 
 
 class CoFlatMapFunction(Function, ABC):
-    """Turns each record of either stream into any number of records."""
+    """A function that turns each record of either stream into any number of records."""
 
     @abstractmethod
     def flat_map1(self, value: Any) -> Iterable[Any] | None:
-        """Yield, or return an iterable of, records for one of the first stream."""
+        """Yield, or return an iterable of, records for a record of the first stream."""
 
     @abstractmethod
     def flat_map2(self, value: Any) -> Iterable[Any] | None:
-        """Yield, or return an iterable of, records for one of the second stream."""
+        """Yield, or return an iterable of, records for a record of the second stream."""
 
 
 class CoProcessFunction(Function, ABC):
@@ -54,11 +54,11 @@ class CoProcessFunction(Function, ABC):
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: context.ProcessContext) -> Iterable[Any] | None:
-        """Yield, or return an iterable of, records for one of the first stream."""
+        """Yield, or return an iterable of, records for a record of the first stream."""
 
     @abstractmethod
     def process_element2(self, value: Any, ctx: context.ProcessContext) -> Iterable[Any] | None:
-        """Yield, or return an iterable of, records for one of the second stream."""
+        """Yield, or return an iterable of, records for a record of the second stream."""
 
 
 class KeyedCoProcessFunction(CoProcessFunction):
@@ -75,7 +75,7 @@ class KeyedCoProcessFunction(CoProcessFunction):
 
 
 class BroadcastProcessFunction(Function, ABC):
-    """Processes a stream with the help of another stream that is broadcast to all subtasks."""
+    """A function on a stream and on another stream that is broadcast to all subtasks."""
 
     Context: TypeAlias = BroadcastContext
     ReadOnlyContext: TypeAlias = BroadcastContext

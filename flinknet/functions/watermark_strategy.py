@@ -20,7 +20,7 @@ __all__ = ["TimestampAssigner", "WatermarkGenerator", "WatermarkStrategy"]
 
 
 class TimestampAssigner(ABC):
-    """Assigns event times to records."""
+    """A function that assigns event times to records."""
 
     @abstractmethod
     def extract_timestamp(self, value: Any, record_timestamp: int | None) -> int:

@@ -65,7 +65,7 @@ class WindowContext(Subscripted):
 
 
 class ProcessWindowFunction(Function, ABC):
-    """Turns the records of a key in a window into any number of records."""
+    """A function that turns the records of a key in a window into any number of records."""
 
     Context: TypeAlias = WindowContext
 
@@ -92,7 +92,7 @@ class WindowFunction(Function, ABC):
 
 
 class ProcessAllWindowFunction(Function, ABC):
-    """Turns the records of a window into any number of records, on a stream without keys."""
+    """A function on the records of a window, on a stream without keys."""
 
     Context: TypeAlias = WindowContext
 

@@ -99,7 +99,7 @@ def _positive_ms(name: str, span: Time | Duration | int) -> int:
 
 
 class WindowAssigner(Subscripted, ABC):
-    """Assigns windows to records."""
+    """Base of the window assigners, which assign windows to records."""
 
     is_event_time = True
     """Whether windows use the records' timestamps; otherwise they use processing time."""
@@ -116,7 +116,7 @@ class WindowAssigner(Subscripted, ABC):
         """
 
     def get_default_trigger(self) -> Trigger:
-        """Return the trigger of windows for which the program sets none."""
+        """Return the trigger that is used if the program sets none."""
         return EventTimeTrigger() if self.is_event_time else ProcessingTimeTrigger()
 
 
@@ -188,7 +188,7 @@ class SlidingProcessingTimeWindows(_SlidingWindows):
 
 
 class SessionWindowTimeGapExtractor(ABC):
-    """Gives the gap after a record that ends its session."""
+    """A function that returns the gap after a record that ends its session."""
 
     @abstractmethod
     def extract(self, element: Any) -> int:
