@@ -125,7 +125,7 @@ class RecordAppender:
             or self._slow_path.busy
             or self.ended
             or self.torn
-            or output.target.released
+            or output.target.released  # ``_append`` yields to the loop
             or not self._partition.writable
         ):
             return False
@@ -225,7 +225,7 @@ class RecordAppender:
             )
 
     def _resume(self, builder: BufferBuilder) -> None:
-        """Resume a builder behind the bytes that a reader has taken."""
+        """Resume a builder after the bytes that a reader has taken."""
         if not self._partition.writable:
             self._partition.check_writable()
         builder.resume()

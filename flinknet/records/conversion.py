@@ -197,6 +197,7 @@ def floats(kind: Convertible) -> Conversion:
         if type(value) is not float:
             return False
         rounded = _rounded(value)
+        # Compared bit by bit, because a NaN does not equal itself.
         return rounded is not None and _DOUBLE.pack(rounded) == _DOUBLE.pack(value)
 
     return Conversion(kind, fits, make)
@@ -250,6 +251,7 @@ def rows(
         given = _values_for_row(value, row, fields)
         if given is None or len(given) != len(own):
             return None
+        # Without ``__init__``, which takes values or named values, and no kind.
         made = row.__new__(row)
         vars(made).update(_values=_made_parts(own, given), _fields=fields, _kind=row_kind)
         return made

@@ -5,7 +5,7 @@ spend a budget of work between two yields (Tokio's cooperative scheduling). The 
 reference to the loop.
 
 A writer's work is counted when a record needs another builder, so a record that fits costs no
-counting. Resuming a builder behind a reader is not counted as work: it happens at most once per
+counting. Resuming a builder after a reader is not counted as work: it happens at most once per
 channel until the loop turns. If it counted, a writer over a thousand channels that are flushed in
 every turn would yield after a few of them, with one record in each buffer. With a buffer timeout of
 0, that lowered throughput from 14 to 0.36 million records a second.
@@ -25,8 +25,8 @@ _CHANNEL_RECORDS_MAX = 512
 """The same limit per channel, for many channels: 50 ms with a thousand.
 
 With n channels the next builder may be needed only after n buffers of records. With a thousand,
-nothing else would run for 0.2 s, and the consumer would have nothing to read. So a writer that
-chooses among channels also yields after a number of records. The number grows with the channels
+nothing else would run for 0.2 s, and the consumer would have nothing to read. A writer that chooses
+among channels therefore also yields after a number of records. The number grows with the channels
 because each flush afterwards costs a buffer per channel. With half as many records over a thousand
 channels, a buffer timeout of 1 ms is kept more closely, and throughput is a tenth lower.
 """

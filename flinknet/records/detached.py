@@ -1,14 +1,14 @@
-"""Detachment: protects values from changes after a function has given them away.
+"""Detachment: protects values from changes after a function has handed them over.
 
 Theory of operation. A function may return, yield or pass an object that it continues to use: its
 own attribute, an object in its state, a dict that a generator fills again. Several such values are
-collected before they are serialised. Each value is therefore *detached* when it is given away,
+collected before they are serialised. Each value is therefore *detached* when it is handed over,
 before any code of the function runs again. A detached value contains no changeable object that
 another object refers to. Each value is checked: an unchangeable one is detached already, and any
 other is copied.
 
 The compiled check (``detached.pyx``) takes some nanoseconds. It also avoids copying a value without
-other references: a dict that was created for one record has one reference, which was given away
+other references: a dict that was created for one record has one reference, which was handed over
 with it.
 
 A ``Detachment`` tells how to treat a value that cannot be copied. If only a writer takes the value,

@@ -266,8 +266,8 @@ cdef bint _is_detached(PyObject *value, bint owned) except -1:
             return True
         if way.unknown is NULL:
             return False
-        # The walk runs no Python code, and learning a class does. So the walk ends at an unknown
-        # class, and begins again once the class is known.
+        # The walk must not run Python code, but learning a class does. The walk therefore ends at
+        # an unknown class, and begins again once the class is known.
         kind = <object>way.unknown
         Py_DECREF(way.unknown)
         way.unknown = NULL

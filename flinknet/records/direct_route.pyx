@@ -460,7 +460,7 @@ cdef object _pack_large(RecordRoute route, CPacker direct, DirectRouteToChosen c
 
 
 cdef int _pack(CPacker direct, record) except -1:
-    """Pack a record behind the bytes that the packer holds."""
+    """Pack a record after the bytes that the packer holds."""
     cdef uint8_t *at = direct._room(FLAT_BYTES)
     cdef uint8_t *behind = put_flat(at, at + FLAT_BYTES, <PyObject *>record)
     cdef Py_ssize_t held = direct._size

@@ -13,7 +13,8 @@ NaN of any kind and any bits             one NaN
 date, time, datetime, timedelta          its number of days or microseconds; the instant,
                                          if there is a time zone
 UUID                                     its bytes
-member of an enumeration                 the form of its other base type, or of its value
+member of an enumeration                 the form of its other base type, or of its value; or
+                                         its name, if the value cannot be a key
 tuple, list, named tuple                 the array of its parts' forms
 frozen dataclass, frozen msgspec Struct  the array of the forms of the compared fields
 ======================================== =============================================
@@ -199,6 +200,7 @@ def _find_former(kind: Any) -> Former:
     of_pandas = _is_of(kind, "pandas", "Timestamp") or _is_of(kind, "pandas", "Timedelta")
     for base, former in _FORMERS.items():
         if issubclass(kind, base):
+            # The times of pandas override the comparison, but equal times have equal forms.
             if _compares_like(kind, base) or of_pandas:
                 return former
             return _refused(f"it compares in its own way, not as a {base.__name__}")
@@ -405,18 +407,21 @@ def _numpy(key: Any, depth: int) -> Any:
         if key != key:
             return None
         name, _, unit = key.dtype.name.partition("[")
+        # ``item`` returns a number for these units, which Python's types do not have.
         if unit in _UNITS_BELOW_MICROSECONDS:
             key = key.astype(f"{name}[us]")
     elif kind not in "biufcUS":
         raise TypeError("such a numpy scalar has no stable hash")
     value = key.item()
-    if type(value) is type(key):
+    if type(value) is type(key):  # a longdouble, for example
         raise TypeError("such a numpy scalar has no value that Python has")
     return key_form(value, depth)
 
 
 _UNITS_BELOW_MICROSECONDS = ("ns]", "ps]", "fs]", "as]")
 
+# The first base of a type counts, so a class precedes its bases: KeyForm, which is a tuple, bool
+# and datetime.
 _FORMERS: dict[type, Former] = {
     KeyForm: _itself,
     NoneType: _itself,

@@ -290,6 +290,7 @@ class HashPartitioner(Partitioner):
         check_key_groups(channels, self._max_parallelism)
         super().setup(channels)
         self._remembered.forget()
+        # A subclass that overrides ``select`` keeps its own.
         if type(self).select is HashPartitioner.select:
             self.select = self._remembered.select  # type: ignore[method-assign]
             self.tuple_channels = TupleChannels.of(

@@ -53,7 +53,7 @@ class RecordIterator:
         Args:
             content: Buffer memory; it must not change until it is released, after the last record.
             start: The offset of the first packed record.
-            end: The offset behind the last packed record.
+            end: The offset after the last packed record.
             number: The number of packed records.
             unpacked: Records that precede the packed ones.
             length_max: No value up to this length is refused for its length.

@@ -69,8 +69,8 @@ cdef class RecordIterator:
     cdef tuple _records
     cdef Py_ssize_t _handed_out
     cdef Py_ssize_t _number
-    # Records that are not unpacked yet: their number, the start of the next one, and the latest
-    # possible end of the next one.
+    # Records that are not unpacked yet: their number, the start of the next one, and its latest
+    # possible end, as every later record has at least one byte.
     cdef Py_ssize_t _packed
     cdef const uint8_t *_position
     cdef const uint8_t *_limit

@@ -195,7 +195,7 @@ class RecordRoute:
                 else:
                     yield Write(partial(self._write_block, channel, block, count), len(block))
             if count <= 1:
-                # After a failed block, the next one begins behind its first record.
+                # After a failed block, the next one begins after its first record.
                 count = 1 if blocks.worthwhile else _LARGE_RECORDS
                 some = records[start : start + count]
                 yield from self._pack_each(some, lambda record: channel)

@@ -1,7 +1,7 @@
 """Copies of values, and the check whether a value can change.
 
 Theory of operation. State is copied so that one copy can change while the other is written. Records
-are copied so that a function may go on changing a record that it has given away. A value that
+are copied so that a function may change a record after it has handed the record over. A value that
 cannot change is its own copy. Most values are unchangeable, so this check must be fast.
 
 Containers and objects of plain classes are copied here. Other values are copied by
@@ -86,10 +86,10 @@ class NatureOf(NamedTuple):
 
 
 class Detachment(IntEnum):
-    """Whether values are detached when they are given away (``detached.py``)."""
+    """Whether values are detached when they are handed over (``detached.py``)."""
 
     NONE = 0
-    """Values are not detached: they are not changed after they were given away."""
+    """Values are not detached: they are not changed after they were handed over."""
     IF_POSSIBLE = 1
     """Values are detached; a value that cannot be copied passes as it is.
 
@@ -116,8 +116,10 @@ def nature_of(kind: Any) -> NatureOf:
         or _is_of_library(kind)
     ):
         return NatureOf(Nature.FIXED)
+    # With a ``__dict__``, an object has attributes that can be changed.
     if issubclass(kind, tuple | frozenset) and not kind.__dictoffset__:
         return NatureOf(Nature.PARTS)
+    # Only the class's own declaration: objects of a derived class may have more attributes.
     declared = vars(kind).get("__dataclass_params__")
     if declared is not None and declared.frozen:
         names = tuple(field.name for field in fields(kind))

@@ -19,7 +19,7 @@ they would continue the torn one.
 record does. It ends the open buffers, so that the event and all data before it can be read at once.
 
 *Flushing*: with timeout -1, no flush is requested. Otherwise the flusher is notified when data
-appears in a new builder, or behind data that a reader has taken, while no other data is unflushed.
+appears in a new builder, or after data that a reader has taken, while no other data is unflushed.
 With timeout 0 the flusher flushes at once.
 """
 
@@ -185,9 +185,9 @@ class RecordWriter:
         cancel marker is dropped if the new event supersedes it.
 
         Raises ConsumerCancelledError or the cause of the loss of the consumers. Raises
-        LocalProtocolError after a torn record, after the end of the partition, for the end events,
-        which ``finish`` writes, for an announcement, which the receiver creates, and for an event
-        that is too long. A cancelled call has written nothing.
+        LocalProtocolError after a torn record and after the end of the partition. The same error
+        refuses the end events, which ``finish`` writes, an announcement, which the receiver
+        creates, and an event that is too long. A cancelled call has written nothing.
         """
         await self._until_event_can_be_written(event)
         self.partition.broadcast_event(*event)

@@ -8,7 +8,7 @@ together are no longer than the metadata. The same holds for the places of colum
 A batch also declares its number of rows, and the number of entries of each column and of each
 nested array. Most entries take a bit or more. Entries of a column of nulls take nothing, rows of a
 batch without columns take nothing, and runs have any declared length. A few bytes could therefore
-declare more rows than any memory has. So the length of a batch limits the number of all its
+declare more rows than fit any memory. The length of a batch therefore limits the number of all its
 entries to 64 per byte. A column of booleans has eight entries per byte, and the rows of the batch
 count as one more column. The limit thus leaves room for six columns without bytes beside it, or for
 six structures around it.

@@ -37,6 +37,8 @@ _SCHEMAS_BYTES_MAX = 1 << 20
 """Total wire size of the remembered schemas; a longer schema is parsed each time."""
 
 _READ_ERRORS = (pa.ArrowException, OSError, EOFError, MemoryError, StopIteration)
+"""Errors that Arrow raises for invalid bytes."""
+
 _ALIGNED_BYTES = 8
 _PREFIX = Struct("<iI")
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
@@ -90,6 +92,7 @@ def batch_pieces(batch: pa.RecordBatch) -> tuple[bytes, memoryview]:
     try:
         if known is None or not known.schema.equals(schema, check_metadata=True):
             known = _Memory.written = _Schema(schema, schema.serialize().to_pybytes())
+        # ``_read_messages`` refuses a batch that the reader would refuse.
         if known.has_dictionaries:
             head, columns = b"", _stream_of(batch)
             _read_messages(columns, _schema_bytes(columns), columns.size)
@@ -119,7 +122,7 @@ def _cannot_be_serialised(cause: Exception) -> SerializationError:
 
 
 def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
-    """Return a batch behind its schema and its dictionaries."""
+    """Return a batch after its schema and its dictionaries."""
     sink = pa.BufferOutputStream()
     with ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -172,7 +175,7 @@ def _remember(head: bytes) -> _Schema:
 
 
 def _read_messages(source: bytes | pa.Buffer, start: int, content_bytes: int) -> tuple[Any, int]:
-    """Return the message of the batch behind a schema, and its end.
+    """Return the message of the batch after a schema, and its end.
 
     Raises ValueError if Arrow would take too much memory or time for the batch or for a dictionary.
     Only version 5 of the metadata declares compression in one place, so other versions are refused.

@@ -6,7 +6,7 @@ tests pack every kind of record with both.
 
 Theory of operation. A value is packed into memory that the packer keeps, with one call per value,
 and copied out of it once. The form of an object packs the values in the object with the same
-packer, behind the bytes of the object's record, and removes them again.
+packer, after the bytes of the object's record, and removes them again.
 """
 
 cimport cython
@@ -92,7 +92,7 @@ cdef class CPacker:
     """
 
     # Packed bytes occupy the scratch memory up to ``_size``. The form of an object uses the same
-    # packer meanwhile, behind these bytes, and removes its own bytes again.
+    # packer meanwhile, after these bytes, and removes its own bytes again.
 
     def __cinit__(self):
         self._scratch = <uint8_t *>PyMem_Malloc(SCRATCH_BYTES)

@@ -220,8 +220,8 @@ cdef class CUnpacker:
         return values
 
     # Each of these methods returns a new reference to a value. The value begins at ``position``,
-    # which is advanced behind it. It must end before ``end``, the earliest possible start of the
-    # next bytes.
+    # which is advanced to its end. It must not exceed ``end``, its latest possible end: every later
+    # value has at least one byte.
 
     cdef inline PyObject *_value(
         self, const uint8_t **position, const uint8_t *end, int depth
@@ -506,8 +506,8 @@ cdef int _keep_batch(Py_ssize_t length, PyObject *batch, Py_ssize_t size) except
         other = (other + 1) % LENGTHS_KEPT
         _let_go(&batches_before[other])
         _let_go(&last_batches[other])
-    # ``gc.get_objects`` must not show a kept batch, whose records will be overwritten. Flat records
-    # form no cycles, so the collector has no need to see it.
+    # The records of a kept batch will be overwritten, so ``gc.get_objects`` must not return it.
+    # Flat records form no cycles, so the collector need not know it.
     PyObject_GC_UnTrack(batch)
     Py_INCREF(batch)
     last_batches[length].batch = batch

@@ -64,7 +64,7 @@ cdef inline bint write_flat(BufferBuilder builder, PyObject *record) except -1:
 
 
 cdef inline uint8_t *put_flat(uint8_t *at, uint8_t *end, PyObject *record) noexcept:
-    """Return the position behind the packed record.
+    """Return the position after the packed record.
 
     Return NULL for a record that is not small, or that has no room; it may be written in part.
     """

@@ -1,9 +1,9 @@
 """Counts the keys of a record that could collide, before a dict or a set is built from them.
 
-Python hashes text and bytes with a salt, but not numbers, tuples, times and the like. A peer can
+Python hashes text and bytes with a salt, but not numbers, tuples, times and others. A peer can
 therefore choose such keys so that each is compared with all keys before it: 20,000 keys in a map of
-280 KiB take seconds. So a record may have only ``record_keys_max`` of them, all together. Keys of
-small maps and sets do not count. Short records are not counted: they have too few keys.
+280 KiB take seconds. A record may have at most ``record_keys_max`` of them in total. Keys of small
+maps and sets do not count. Short records are not counted, because they have too few keys.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ def check_keys(content: Serialised, keys_max: int, *, records: bool = False) -> 
     size = len(content)
     if size <= COUNTED_FROM_BYTES or not _has_long_containers(content):
         return
+    # Raw texts are bytes: both are salted, and decoding them would take time for nothing.
     unpacker = msgpack.Unpacker(
         use_list=False,
         raw=True,

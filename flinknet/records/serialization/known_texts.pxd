@@ -39,7 +39,7 @@ cdef extern from "Python.h":
 
 
 cdef enum:
-    KNOWN_TEXT_BYTES = 31  # the longest text whose length fits one byte of msgpack
+    KNOWN_TEXT_BYTES = 31  # the longest text with a head of one byte in msgpack
 
 
 cdef inline PyObject *known_text(const uint8_t *at, Py_ssize_t size) noexcept:

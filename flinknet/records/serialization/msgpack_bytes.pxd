@@ -77,7 +77,7 @@ cdef inline void put64(uint8_t *at, uint64_t value) noexcept:
     put32(at + 4, value & 0xFFFFFFFFULL)
 
 
-# Each of these functions writes at most nine bytes, and returns the position behind them.
+# Each of these functions writes at most nine bytes, and returns the position after them.
 
 cdef inline uint8_t *put_unsigned(uint8_t *at, uint64_t value) noexcept:
     if value < 0x80:
@@ -130,7 +130,7 @@ cdef inline uint8_t *put_double(uint8_t *at, double number) noexcept:
 
 
 cdef inline uint8_t *put_short_text(uint8_t *at, const char *content, Py_ssize_t size) noexcept:
-    """Write a text of less than 32 bytes; return the position behind it."""
+    """Write a text of less than 32 bytes; return the position after it."""
     at[0] = 0xA0 | <uint8_t>size
     copy_short(at + 1, content, size)
     return at + 1 + size

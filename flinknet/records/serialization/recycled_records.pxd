@@ -49,6 +49,7 @@ cdef enum:
 
 
 cdef inline bint is_short_array(const uint8_t *at) noexcept:
+    # Not an empty array: Python has a single empty tuple, which cannot be overwritten.
     return 0x90 < at[0] < 0xA0
 
 
@@ -73,9 +74,9 @@ cdef inline PyObject *flat_record(
 cdef inline PyObject *flat_array(
     const uint8_t **position, const uint8_t *end, PyObject *old, Py_ssize_t size_max, int nesting
 ) noexcept:
-    """Return the flat short array that begins at ``position`` and ends before ``end``.
+    """Return the flat short array that begins at ``position``, and does not exceed ``end``.
 
-    ``position`` is advanced behind it. The result is ``old`` itself, with no new reference, or a
+    ``position`` is advanced to its end. The result is ``old`` itself, with no new reference, or a
     new array. Return NULL, with or without an error set, for anything else, and if an array or text
     is longer than ``size_max``. ``old`` may then be partly overwritten, and must not be read.
     """

@@ -68,6 +68,6 @@ cdef extern from *:
     bint REUSES_VALUES
     bint is_unshared(PyObject *value, PyTypeObject *type) noexcept
     # Return the old value, which its owner keeps, or a new one. Return NULL, with an error set, if
-    # there is no memory. An old int must have been created by ``integer_in``.
+    # memory is exhausted. An old int must have been created by ``integer_in``.
     PyObject *float_in(PyObject *old, double number) noexcept
     PyObject *integer_in(PyObject *old, unsigned long long size, bint is_negative) noexcept

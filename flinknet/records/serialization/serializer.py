@@ -213,10 +213,10 @@ class RecordDeserializer:
         The bytes are copied. The result is empty if no spanning record ends in the buffer. Whole
         records in between are left to the unpacker.
 
-        ``data`` is the buffer's content behind ARRAY_HEADER_BYTES of room; ``continued`` and
+        ``data`` is the buffer's content after ARRAY_HEADER_BYTES of room; ``continued`` and
         ``unfinished`` equal those of ``Buffer``.
 
-        Raises one of UNPACK_ERRORS for bytes that are not a record within the limits,
+        Raises one of UNPACK_ERRORS for bytes that are not a record within the limits. Raises
         RemoteProtocolError if records do not begin and end where the buffers tell, and
         SerializationError if the disk fails for a long record.
         """
