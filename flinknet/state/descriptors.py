@@ -39,7 +39,7 @@ class StateKind(Enum):
     def mapped(self, function: Callable[[Any], Any], kept: Any, *, timed: bool = False) -> Any:
         """Return a key's entry with a function applied to each of the user's values in it.
 
-        ``timed`` tells that each value is stored in a pair, behind the time of its last use.
+        ``timed`` tells that each value is stored in a pair, after the time of its last use.
         """
         if self is StateKind.LIST:
             return [self._one(function, each, timed) for each in kept]

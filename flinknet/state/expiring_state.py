@@ -1,7 +1,7 @@
 """State that expires if it is not used for a while; see ``time_to_live.py``.
 
 Theory of operation. Each of the user's values, including each element of a list and each value of a
-map, is stored in a pair behind the millisecond of its last use. Every read drops expired values.
+map, is stored in a pair after the millisecond of its last use. Every read drops expired values.
 ``ExpiryCleanup`` finds values that are never read again. It holds each key of the table once in a
 queue. Each access to the state checks a few keys: removed keys leave the queue, the others move to
 its end. The keys of a table on disk are not held in memory. Its entries are checked on disk, in

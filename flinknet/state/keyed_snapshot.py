@@ -254,7 +254,7 @@ class KeyedSnapshot:
                 yield
 
     def _spool(self, entries: Iterator[DiskEntry], spooled: SpooledGroups) -> Iterator[None]:
-        """Spool all groups, each with its entries on disk behind its entries in memory."""
+        """Spool all groups, each with its entries on disk after its entries in memory."""
         groups = self._writer.groups
         count = size = 0
         for group, own in groupby(entries, attrgetter("group")):

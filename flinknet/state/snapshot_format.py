@@ -47,7 +47,7 @@ class StateMeta:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlace:
-    """One key group, and its position behind the header."""
+    """One key group, and its position after the header."""
 
     group: int
     offset: int
@@ -88,7 +88,7 @@ class KeyedHeader:
 
 
 def parse_header(data: memoryview) -> tuple[KeyedHeader, memoryview]:
-    """Return the header, and the content behind it. Raises CheckpointCorruptedError."""
+    """Return the header, and the content after it. Raises CheckpointCorruptedError."""
     if len(data) < HEAD.size:
         raise _damaged("it is too short to have a header")
     magic, version, size, checksum = HEAD.unpack_from(data)

@@ -3,8 +3,8 @@
 Theory of operation. A pane has a dict for its trigger. A state is a view of the entry under its
 descriptor's name, so it is written and removed with the pane. When windows merge, the trigger
 clears its state of each merged window. Numbers that it does not clear are added up. While the
-trigger is notified of the new window, its states of the merged windows are available once more, and
-can be merged by descriptor. All other state is dropped, as in Flink.
+trigger is notified of the new window, its states of the merged windows are available again, and can
+be merged by descriptor. All other state is dropped, as in Flink.
 """
 
 from __future__ import annotations

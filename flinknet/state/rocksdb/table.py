@@ -235,7 +235,7 @@ class RocksDBTable(StateTable):
             for _, number, _, packed, content in entries_of(row, value):
                 if number == self.number:
                     self._sweep_entry(left_of, packed, content)
-            first = row + b"\0"  # the smallest key behind this row
+            first = row + b"\0"  # the smallest key after this row
         return b"" if next(rows, None) is None else first
 
     def _sweep_entry(self, left_of: Convert, packed: bytes, content: bytes) -> None:
@@ -312,6 +312,7 @@ class RocksDBTable(StateTable):
 
     def capture(self) -> RocksDBCapture:
         self._frozen_entries = self._visible()
+        # A text equals only itself.
         self._frozen_keys = {key: key for key in self._frozen_entries if type(key) is not str}
         self._superseded = set()
         self._absent = _ABSENT
