@@ -2,7 +2,7 @@
 
 Theory of operation. A subtask takes part in a savepoint that ends the job in a mail, between two
 batches. It stays in this mail (``hold``) until the outcome of the savepoint is known. Meanwhile no
-record behind the barrier is processed, and no timer fires. If the savepoint is complete, ``hold``
+record after the barrier is processed, and no timer fires. If the savepoint is complete, ``hold``
 raises ``Stopped`` through all code of the subtask. Nothing more is emitted then, and no end of
 input is processed; a drained subtask has processed it before. If the savepoint has failed, the
 subtask continues.

@@ -1,27 +1,27 @@
 """Task thread: runs all code of a subtask's chain (Flink's task thread).
 
 Theory of operation. User code may block for any time, while the event loop continues with the
-network, other subtasks and heartbeats. So the coroutines of a chain (to open it, process a batch,
-fire timers, close it) are not run by the loop. They are *stepped* in the thread: a step ends where
-the coroutine ends or needs the loop. The coroutine requests a call on the loop by ``on_loop``, and
-continues after the call.
+network, other subtasks and heartbeats. The loop therefore does not run the coroutines of a chain
+(to open it, process a batch, fire timers, close it). They are *stepped* in the thread: a step ends
+where the coroutine ends or needs the loop. The coroutine requests a call on the loop by
+``on_loop``, and continues after the call.
 
 The loop and the thread alternate. During a step the loop does not touch the chain. Between two
-steps the thread stands still, and a snapshot may be taken. So the chain needs no lock, and its
-order, state and backpressure equal those of a chain on the loop. A subtask has one thread for its
-whole life, because some objects may only be used in the thread that created them, such as
+steps the thread stands still, and a snapshot may be taken. The chain therefore needs no lock, and
+its order, state and backpressure equal those of a chain on the loop. A subtask has one thread for
+its whole life, because some objects may only be used in the thread that created them, such as
 connections of sqlite3 and values in ``threading.local``.
 
 Passing a step to the thread and back takes about 50 microseconds of processor time, so a step
 should be worth a millisecond or more. Results are serialised in the step and gathered
 (``GatheredOutput``). After the step the loop writes their bytes before it does anything else with
-the chain. So the loop touches no record, and all of a program's code for a record (key selectors,
+the chain. The loop thus touches no record, and all of a program's code for a record (key selectors,
 partitioners, serialisation of its class) runs in the thread, too.
 
 Cancellation: the loop does not wait for a running step. When the step has ended, the thread closes
 the coroutine before any later call. A closed coroutine cannot request the loop; the loop cleans up
 for it (``close_on_loop``). If the loop is writing, or making a requested call, the cancellation is
-raised in the coroutine, which may request the loop once more to clean up.
+raised in the coroutine, which may request the loop again to clean up.
 
 ``OnLoop`` does the same without a thread: for a chain of coroutine functions, which need the loop
 for every record, and for a job that requests it.
@@ -79,7 +79,7 @@ the memory.
 STEP_S = 0.002
 """Approximate length of a step if there is enough work.
 
-A step costs about 50 microseconds besides, and a barrier waits for its end.
+Passing a step to the thread costs about 50 microseconds, and a barrier waits for its end.
 """
 
 T = TypeVar("T")
