@@ -186,6 +186,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
         return current_attempts <= self._max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
+        # Computed anew for each attempt, because one strategy serves all requests.
         delay: float = self._initial_delay
         for _ in range(current_attempts - 1):
             delay = min(delay * self._multiplier, self._max_retry_delay)

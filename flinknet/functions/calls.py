@@ -94,7 +94,7 @@ async def _generated_on_loop(results: AsyncGenerator[Any, None]) -> AsyncGenerat
 
 
 def in_pieces(records: Iterable[Any]) -> Iterator[list[Any]]:
-    """Split records into lists of at most ``BATCH_RECORDS``; Arrow record batches come singly."""
+    """Split records into lists of up to ``BATCH_RECORDS``; each Arrow batch has its own list."""
     if isinstance(records, list | tuple):
         there = list(records) if isinstance(records, tuple) else records
         start = 0

@@ -30,6 +30,7 @@ class RowKind(Enum):
 _OWN = frozenset(("_fields", "_kind", "_values"))
 
 
+# A dataclass, so that it can be registered as a class of records.
 @dataclass(init=False, repr=False, eq=False)
 class Row:
     """An ordered sequence of values, with or without names.
@@ -117,6 +118,8 @@ class Row:
         self._values[place] = value
 
     def __getattr__(self, item: str) -> Any:
+        # A row that is being copied or unpickled has no ``_fields`` yet; looking for a name in them
+        # would end up here again.
         if item.startswith("_"):
             raise AttributeError(item)
         try:
