@@ -274,6 +274,7 @@ class RecordAppender:
                 return rest[:0]
             if not output.open():
                 return rest
+            # The head is written with the first bytes of the content.
             rest = self._fill(output.builder, rest, b"" if self.torn else head)
             if rest:
                 output.seal()

@@ -214,6 +214,7 @@ cdef bint _entries_fit(Conversion conversion, PyObject *values) noexcept:
 
 cdef PyObject *_attribute(PyObject *row, name) noexcept:
     """Return a new reference to an attribute of a row; NULL if there is none of this name."""
+    # Not the usual look-up, which would call ``Row.__getattr__``, Python code.
     cdef PyObject *value = PyObject_GenericGetAttr(row, <PyObject *>name)
     if value is NULL:
         PyErr_Clear()
@@ -429,6 +430,7 @@ cdef object _made_row(Conversion conversion, PyObject *value):
     values = _made_parts(conversion, <PyObject *>given, False)
     if values is None:
         return None
+    # Without ``__init__`` and ``__setattr__`` of the class, which are Python code.
     row = new_object(<PyTypeObject *>conversion._class, <PyObject *>_NOTHING)
     found = <PyObject *>row
     PyObject_GenericSetAttr(found, <PyObject *>_VALUES, <PyObject *>values)
@@ -465,7 +467,7 @@ cdef class Conversion:
     """See ``conversion.py``."""
 
     def __cinit__(self, kind, int form):
-        self._called = _call_conversion
+        self._called = _call_conversion  # found by ``tp_vectorcall_offset``
         self.kind = kind
         self._otherwise = kind.convert
         self._form = form
@@ -489,6 +491,7 @@ cdef class Conversion:
         else:
             return records
         made = records[:index]
+        # Converting a record may run code that changes the list, so its length is read each time.
         while index < PyList_GET_SIZE(<PyObject *>records):
             record = records[index]
             made.append(_converted(self, <PyObject *>record))

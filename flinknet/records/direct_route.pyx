@@ -81,7 +81,7 @@ cdef class _Block:
         """Keep a copy of the bytes of all records; return their size."""
         cdef Py_ssize_t size = self._places[self.records - 1].end
         cdef void *places = PyMem_Realloc(self._places, self.records * sizeof(_Place))
-        if places is not NULL:
+        if places is not NULL:  # else the larger memory stays
             self._places = <_Place *>places
         self._data = <uint8_t *>PyMem_Malloc(size)
         if self._data is NULL:
@@ -114,6 +114,7 @@ cdef class _Block:
                 place.channel = route._chosen_now()
             output = route._outputs[place.channel]
             builder = output.builder
+            # Consecutive records of one channel are copied at once.
             first, stop = place, start + builder.remaining
             while place < end and place.channel == first.channel and place.end <= stop:
                 place += 1
@@ -220,6 +221,7 @@ cdef class DirectRouteToChosen(RouteToChosen):
         """Write a record to its output."""
         cdef CPacker direct = self._direct
         cdef Py_ssize_t held = direct._size
+        # The output comes first, because a small record is packed into the output's builder.
         cdef Output output = self._known_for(<PyObject *>record)
         if output is None:
             if self._large and (pieces := large_form(record)) is not None:

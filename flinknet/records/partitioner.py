@@ -231,7 +231,7 @@ class AdaptiveRebalancePartitioner(Partitioner):
                 if load < least:
                     chosen, least = channel, load
                 candidates -= 1
-                if not load or not candidates:
+                if not load or not candidates:  # no channel has less than an empty queue
                     break
             channel = channel + 1 if channel + 1 < channels else 0
         self._next = chosen + 1 if chosen + 1 < channels else 0

@@ -354,6 +354,7 @@ class RecordReader:
                     f"{channel} delivered {data_type.name}, which nobody here would resume"
                 )
         elif inside_record and not data_type.has_priority:
+            # Only a priority event overtakes data, and may arrive between two pieces of a record.
             self._refuse(f"{channel} delivered {data_type.name} inside a record")
         has_work = None
         if handler is not None:

@@ -122,6 +122,8 @@ cdef class RecordIterator:
         unpack,
     ):
         self.drop()
+        # A single record gains nothing. An impossible number is left to ``unpack``, which refuses
+        # it.
         if REUSES_VALUES and 1 < number <= length_max and number <= end - start:
             self._hold(content, start, end, number, length_max, unpack)
         else:

@@ -121,9 +121,10 @@ class RecordRoute:
 
     def _append_packed(self, output: Output, data: bytes) -> Coroutine[Any, Any, None]:
         """Write a record that does not fit, or may not fit."""
+        # The next record is checked for a large form after a large record.
         self._large = len(data) >= LARGE_RECORD_BYTES
         appended = self._appender.append(output, data)
-        if appended is not WRITTEN:
+        if appended is not WRITTEN:  # awaiting it lets the loop turn
             self._turn_at = self.records_out + self._records_between_turns
         return appended
 
@@ -152,7 +153,7 @@ class RecordRoute:
         If a record fails, the records before it are yielded first.
         """
         encode, form, options = self._encode, self._form, self._options
-        large = not self._blocks.worthwhile
+        large = not self._blocks.worthwhile  # small records need no check for a large form
         channels: list[int] = []
         packed: list[bytes] = []
         size = 0

@@ -199,6 +199,7 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
     if made is not None:
         return made
     if kind is list:
+        # The memo has the copy before its elements are copied: the list may contain itself.
         made = memo[id(value)] = []
         made += [one if type(one) in UNCHANGING else _copied(one, memo) for one in value]
     elif kind is dict:

@@ -248,7 +248,7 @@ cdef class CPacker:
         return self._put_text(PyBytes_AS_STRING(encoded), PyBytes_GET_SIZE(encoded))
 
     cdef inline int _put_text(self, const char *content, Py_ssize_t size) except -1:
-        if size < 0x20:
+        if size < 0x20:  # at most 31 bytes and a head of one
             self._size = put_short_text(self._room(0x20), content, size) - self._scratch
             return 0
         return self._put_content(0xD9, content, size)

@@ -485,6 +485,7 @@ cdef class CUnpacker:
 cdef tuple _take_batch(Py_ssize_t length):
     """Return an earlier batch without other references; an empty batch if there is none."""
     cdef _Kept *kept = &last_batches[length]
+    # With another reference, a reader still holds the batch.
     if kept.batch is NULL or Py_REFCNT(kept.batch) > 1:
         kept = &batches_before[length]
     if kept.batch is NULL or Py_REFCNT(kept.batch) > 1:
@@ -674,7 +675,7 @@ cdef inline uint64_t _with_key(uint64_t keys_seen, Py_hash_t key_hash) noexcept:
 cdef inline Py_ssize_t _place_of_shape(const uint8_t *at, Py_ssize_t length) noexcept:
     """Return the place of a map of two or more keys, by its first key and its length."""
     cdef uint32_t few_bytes
-    memcpy(&few_bytes, at, 4)
+    memcpy(&few_bytes, at, 4)  # two entries have at least four bytes
     return (few_bytes * 0x9E3779B1U + <uint32_t>length * 0x85EBCA6BU) >> 26
 
 

@@ -7,7 +7,7 @@ from libc.string cimport memcpy
 cdef inline bint is_ascii(const uint8_t *at, Py_ssize_t size) noexcept:
     cdef uint64_t bits = 0, part = 0
     if size >= 8:
-        memcpy(&part, at + size - 8, 8)
+        memcpy(&part, at + size - 8, 8)  # the last word, which may overlap the one before
         while size >= 8:
             bits |= part
             memcpy(&part, at, 8)

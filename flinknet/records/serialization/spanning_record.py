@@ -168,7 +168,7 @@ class SpanningRecord:
                 self.size += end - start
                 return
             self._gather()
-        elif not self.size and self._begin_large(data, start, end):
+        elif not self.size and self._begin_large(data, start, end):  # a head is in the first piece
             return
         memory = self._memory
         size = self.size + end - start
