@@ -88,6 +88,7 @@ cdef class DetachedEntries:
             if not PyDict_Next(self._entries, &self._position, &key, &value):
                 self.is_whole = True
                 break
+            # The objects are in the cache when the next loop touches them.
             have_brought(key)
             have_brought(value)
             self._taken[2 * end] = key

@@ -238,7 +238,7 @@ class KeyedSnapshot:
 
     def _write(self, number: int, captured: CapturedState) -> Iterator[None]:
         writer, detached = self._writer, captured.capture.detached
-        if detached is None or captured.drops_expired:
+        if detached is None or captured.drops_expired:  # ``entries`` leaves expired values out
             write = partial(writer.write, number, iter(captured.entries(self._now_ms)))
         else:
             write = partial(writer.write_detached, number, detached)
@@ -258,6 +258,7 @@ class KeyedSnapshot:
         groups = self._writer.groups
         count = size = 0
         for group, own in groupby(entries, attrgetter("group")):
+            # Groups are written in their order, also groups without entries on disk.
             yield from self._spool_below(group, spooled)
             written = groups.pop(group, None) or WrittenGroup()
             for number, run in groupby(own, attrgetter("capture")):

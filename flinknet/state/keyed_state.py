@@ -80,6 +80,7 @@ class StateEntry:
         self.serializer, self.ttl_config = descriptor.serializer, descriptor.ttl_config
         self.registered = True
         timed = descriptor.ttl_config is not None
+        # Restored bytes become values first, in the form with or without times that was written.
         if self.written_by is not None:
             if descriptor.serializer is None or self.written_by != self.serializer_of(descriptor):
                 raise StateError(

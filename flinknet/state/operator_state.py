@@ -65,7 +65,7 @@ class OperatorListState:
 
     def add_all(self, values: Iterable[Any]) -> None:
         """Append elements; none if reading them fails."""
-        self._elements.extend(list(values))
+        self._elements.extend(list(values))  # ``values`` may iterate over this list
 
     def update(self, values: Iterable[Any]) -> None:
         """Replace the list."""
@@ -131,6 +131,7 @@ class BroadcastState(Subscripted):
 
     def clear(self) -> None:
         """Remove all keys."""
+        # One by one, because a capture may hold the entries.
         for key in list(self.keys()):
             self.remove(key)
 

@@ -154,6 +154,7 @@ class StateHandler:
         Raises StateError for operator state that cannot be written, and any error of the function's
         ``snapshot_state``.
         """
+        # Functions bring their state up to date before it is captured.
         for function in self._functions:
             function.snapshot_state(FunctionSnapshotContext(checkpoint_id, timestamp_ms))
         operator = OperatorStateSnapshot(self.operator, self._place.operator, self._place.uid)

@@ -7,10 +7,10 @@ bytes that were read, written to the database. A value in ``live`` may therefore
 place. Every write looks up its key first, which bounds ``live``, and keeps the first of equal keys.
 A restore writes without look-ups, and therefore calls ``trim``.
 
-A capture takes constant time. The live entries are frozen, and a new, empty front replaces them, as
-in memory (``state_table.py``); RocksDB makes a snapshot of its own for the rest. Until the capture
-is closed, changeable values are copied out of the frozen entries. ``_superseded`` holds the frozen
-keys with outdated entries. ``merge`` then makes the frozen entries live again.
+The time of a capture does not depend on the size of the state. The entries in memory are frozen,
+and ``live`` is emptied; RocksDB makes a snapshot of its own for the rest. Until the capture is
+closed, values that become live again are copied out of the frozen entries. ``_superseded`` holds
+the frozen keys with outdated entries. ``merge`` then makes the frozen entries live again.
 
 Invariants: an entry is live, or frozen and not superseded, or in the database, and the first of
 these is valid. Frozen entries do not change while they are captured. ``_read`` has, for a live or
@@ -173,7 +173,7 @@ class RocksDBTable(StateTable):
             value = self._frozen_entries.get(key, _ABSENT)
             if value is not _ABSENT and key not in self._superseded:
                 key = self._frozen_keys.get(key, key)
-                if self._captures:
+                if self._captures:  # a captured entry must not change
                     self._superseded.add(key)
                     value = self.copy(value)
                 else:
@@ -212,11 +212,12 @@ class RocksDBTable(StateTable):
         live = self.live
         entries = list(islice(dict.items(live), count))
         packed = [(key, self._encode(key, value)) for key, value in entries]
+        # An entry that equals the bytes in the database is not written again.
         self.stored.put_all(
             (key, content) for key, content in packed if self._read.pop(key, None) != content
         )
         frozen = self._frozen_entries
-        if frozen:
+        if frozen:  # the database now has newer entries than the frozen ones
             self._superseded.update(key for key, _ in entries if key in frozen)
         for key, _ in entries:
             dict.__delitem__(live, key)
