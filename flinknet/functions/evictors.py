@@ -180,6 +180,7 @@ class EvictingContents(ElementContents):
         self._evictor.evict_before(elements, window, context)
         said = self._made_of(elements)
         self._evictor.evict_after(elements, window, context)
+        # Evicted records leave the window for good; without records it has no contents.
         kept[:] = [[tuple(one) for one in elements]] if elements else []
         return said
 

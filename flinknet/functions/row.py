@@ -151,6 +151,7 @@ class Row:
     def __hash__(self) -> int:
         if self._fields is None:
             return hash(tuple(self._values))
+        # Without an order: rows with the same named values in another order are equal.
         return hash(frozenset(zip(self._fields, self._values, strict=True)))
 
     def __repr__(self) -> str:

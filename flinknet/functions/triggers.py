@@ -110,7 +110,7 @@ class EventTimeTrigger(Trigger):
         end = window.max_timestamp()
         if end <= ctx.get_current_watermark():
             return TriggerResult.FIRE
-        ctx.register_event_time_timer(end)
+        ctx.register_event_time_timer(end)  # does nothing if an earlier record has registered it
         return TriggerResult.CONTINUE
 
     def on_event_time(
@@ -122,6 +122,8 @@ class EventTimeTrigger(Trigger):
         return True
 
     def on_merge(self, window: MergedWindow, ctx: OnMergeContext) -> None:
+        # After the end, ``on_element`` fires for the record that caused the merge; a timer would
+        # fire a second time.
         end = window.max_timestamp()
         if end > ctx.get_current_watermark():
             ctx.register_event_time_timer(end)

@@ -74,7 +74,7 @@ class TypeInformation(PyFlinkNames):
         return type(self) is type(other) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
-        return hash(repr(self))
+        return hash(repr(self))  # the attributes are lists in part
 
     def __repr__(self) -> str:
         return self.name
@@ -97,13 +97,14 @@ _FLOAT = Struct("<f")
 
 
 def _integer(value: Any, lowest: int, highest: int) -> int:
-    number = index(value)
+    number = index(value)  # takes numpy's integers, but no floats
     if not lowest <= number <= highest:
         raise ValueError(f"{number} is not from {lowest} to {highest}")
     return number
 
 
 def _real(value: Any) -> float:
+    # ``float`` alone would also parse text.
     if isinstance(value, str | bytes) or not hasattr(value, "__float__"):
         raise TypeError(f"{value!r:.80} is no number")
     return float(value)
@@ -240,7 +241,7 @@ class RowTypeInfo(_Composite):
                 f"a row has {len(self._types)} fields, with the names {self._fields}: give each "
                 "one name of its own"
             )
-        self._make = Row(*self._fields)
+        self._make = Row(*self._fields)  # a row of names, called with values, makes a row
 
     def get_field_names(self) -> list[str]:
         """Return the field names."""
@@ -354,7 +355,7 @@ class MapTypeInfo(TypeInformation):
 
     def __init__(self, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
         self._key, self._value = _checked(key_type_info), _checked(value_type_info)
-        self.has_lists = self._value.has_lists
+        self.has_lists = self._value.has_lists  # a list cannot be a key
 
     def convert(self, value: Any) -> dict[Any, Any]:
         """Convert the keys and values of a dict."""

@@ -126,6 +126,7 @@ class _TumblingWindows(WindowAssigner):
         self._offset_ms = 0 if offset is None else span_ms("the offset of windows", offset)
 
     def assign_windows(self, element: Any, timestamp_ms: int) -> list[Window]:
+        # Python's remainder is never negative, so this is right for times before 1970, too.
         start = timestamp_ms - (timestamp_ms - self._offset_ms) % self._size_ms
         return [TimeWindow(start, start + self._size_ms)]
 
@@ -158,6 +159,7 @@ class _SlidingWindows(WindowAssigner):
 
     def assign_windows(self, element: Any, timestamp_ms: int) -> list[Window]:
         last = timestamp_ms - (timestamp_ms - self._offset_ms) % self._slide_ms
+        # A window that begins at ``timestamp_ms - size`` ends just before the record.
         starts = range(last, timestamp_ms - self._size_ms, -self._slide_ms)
         return [TimeWindow(start, start + self._size_ms) for start in starts]
 
