@@ -142,7 +142,8 @@ class RecordAppender:
             opened = output.open()
             assert opened, "a pool was available and had no buffer"
             self.builders_opened += 1
-            # A debloated buffer is smaller than its segment; a record in between need not be cut.
+            # A debloated buffer is smaller than its segment. A record that is larger than the
+            # buffer and fits the segment need not be cut.
             output.builder.expand(size)
             output.builder.append_whole(data, head)
         self._count(output)

@@ -5,10 +5,10 @@ spend a budget of work between two yields (Tokio's cooperative scheduling). The 
 reference to the loop.
 
 A writer's work is counted when a record needs another builder, so a record that fits costs no
-counting. Resuming a builder after a reader is not counted as work: it happens at most once per
-channel until the loop turns. If it counted, a writer over a thousand channels that are flushed in
-every turn would yield after a few of them, with one record in each buffer. With a buffer timeout of
-0, that lowered throughput from 14 to 0.36 million records a second.
+counting. Resuming a builder after a reader has taken from it is not counted as work: it happens at
+most once per channel until the loop turns. If it counted, a writer over a thousand channels that
+are flushed in every turn would yield after a few of them, with one record in each buffer. With a
+buffer timeout of 0, that lowered throughput from 14 to 0.36 million records a second.
 """
 
 from __future__ import annotations

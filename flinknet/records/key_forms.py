@@ -420,8 +420,8 @@ def _numpy(key: Any, depth: int) -> Any:
 
 _UNITS_BELOW_MICROSECONDS = ("ns]", "ps]", "fs]", "as]")
 
-# The first base of a type counts, so a class precedes its bases: KeyForm, which is a tuple, bool
-# and datetime.
+# The first class here that a type derives from counts. Each class therefore precedes its own bases:
+# KeyForm precedes tuple, bool precedes int, and datetime precedes date.
 _FORMERS: dict[type, Former] = {
     KeyForm: _itself,
     NoneType: _itself,

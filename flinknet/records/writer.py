@@ -136,9 +136,10 @@ class RecordWriter:
         """Write a record, waiting for memory if there is none.
 
         The call itself serialises the record and mostly also writes it; the result must be awaited.
-        While the open buffers have room, the event loop gets no turn, for up to 4,096 records or
-        512 records per channel. No buffer timeout is kept meanwhile. A task that awaits nothing
-        else and needs shorter delays must yield itself (``await asyncio.sleep(0)``).
+        While the open buffers have room, the event loop gets no turn, and no buffer timeout is
+        kept. A task that awaits nothing else must therefore yield itself (``await
+        asyncio.sleep(0)``) every few thousand records. A writer that chooses among channels also
+        yields after 4,096 records, or after 512 per channel if these are more.
 
         Raises SerializationError (nothing was written), ConsumerCancelledError or the cause of the
         loss of the consumers, and LocalProtocolError after ``finish``.

@@ -122,7 +122,7 @@ def _cannot_be_serialised(cause: Exception) -> SerializationError:
 
 
 def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
-    """Return a batch after its schema and its dictionaries."""
+    """Return the stream of a batch: its schema, its dictionaries, and the batch."""
     sink = pa.BufferOutputStream()
     with ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -175,7 +175,7 @@ def _remember(head: bytes) -> _Schema:
 
 
 def _read_messages(source: bytes | pa.Buffer, start: int, content_bytes: int) -> tuple[Any, int]:
-    """Return the message of the batch after a schema, and its end.
+    """Return the message of the batch that follows a schema, and its end.
 
     Raises ValueError if Arrow would take too much memory or time for the batch or for a dictionary.
     Only version 5 of the metadata declares compression in one place, so other versions are refused.

@@ -45,6 +45,7 @@ class ExtensionReader:
             if self._level > EXTENSIONS_NESTED_MAX:
                 raise ValueError(f"it is in more than {EXTENSIONS_NESTED_MAX} others")
             value = self._unpack(content)
+            # Before the set is built, which hashes the elements.
             if code in SETS and len(value) > self._set_items_max:
                 raise ValueError(f"it has more than {self._set_items_max} elements")
             read = READERS.get(code)

@@ -57,7 +57,7 @@ class SpillFile:
         """Write part of ``data`` at a position in an extent."""
         offset = extent * self._stride + position - start
         try:
-            while start < end:
+            while start < end:  # a write may be short
                 start += os.pwrite(self._descriptor, data[start:end], offset + start)
         except OSError as error:
             self._refuse(error)
