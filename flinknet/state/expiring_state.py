@@ -78,7 +78,7 @@ class ExpiryCleanup:
         for _ in range(min(self._config.cleanup_entries, len(queue))):
             key, _ = queue.popitem(last=False)
             kept = entries.get(key)
-            if kept is None:
+            if kept is None:  # the function has removed it
                 continue
             left = unexpired(self._kind, self._config, kept, now_ms)
             if left is None:
@@ -229,6 +229,7 @@ class ExpiringMapState(Expiry, MapState):
 
     def _pair(self, key: Any) -> Any:
         """Return the stored pair of a key of the map; None if it is not visible."""
+        # Only this pair is checked: reading one key must not cost a pass over the map.
         now_ms, kept, config = self._now_ms(), self._kept() or {}, self._config
         key = place_of(key, kept, kept.keys)
         pair = kept.get(key)

@@ -107,6 +107,7 @@ def parse_header(data: memoryview) -> tuple[KeyedHeader, memoryview]:
         header = _header_of(msgpack.unpackb(body, use_list=False))
     except (KeyError, TypeError, ValueError, msgpack.UnpackException) as cause:
         raise _damaged(f"its header is none ({type(cause).__name__}: {cause})") from cause
+    # The groups fill the rest exactly, so a part that was cut is noticed before it is restored.
     if sum(place.size for place in header.groups) != len(content):
         raise _damaged("it is cut, or goes on behind its end")
     return header, content

@@ -38,7 +38,7 @@ class SpoolFile:
         try:
             with memoryview(content) as rest:
                 at = 0
-                while at < len(content):
+                while at < len(content):  # a write may be short
                     at += self._file.write(rest[at:])
         except OSError as cause:
             raise self._failed(cause) from cause

@@ -86,7 +86,7 @@ class Front(dict[Any, Any]):
         """Remove the value, if there is one, and return it or the default."""
         value = dict.pop(self, key, _ABSENT)
         below = self._found_below(key)
-        if below is not _ABSENT:
+        if below is not _ABSENT:  # else there is nothing to hide
             self.deleted.add(key)
             if value is _ABSENT:
                 return self._copy(below) if self.copies else below
@@ -97,7 +97,7 @@ class Front(dict[Any, Any]):
         if not self.copies or value is _ABSENT:
             return value
         copy = self._copy(value)
-        if copy is not value:
+        if copy is not value:  # an unchangeable value may stay below
             self[key] = copy
         return copy
 
@@ -212,6 +212,7 @@ class StateTable:
     def convert(self, function: Callable[[Any], Any]) -> None:
         """Replace the entry of every key, without a change of captured entries."""
         live = self.live
+        # A list, because the entries must not be written while they are iterated.
         for key in [key for key, _ in self.entries()]:
             live[key] = function(live[key])
 
@@ -243,6 +244,7 @@ class StateTable:
         frozen = self._frozen
         if self._captures or self._iterations or not frozen:
             return False
+        # The lowest layer, a plain dict, takes over the layers above it one by one.
         base = frozen[0]
         upper = frozen[1] if len(frozen) > 1 else self.live
         assert isinstance(upper, Front), "every layer but the lowest was a front"

@@ -65,6 +65,7 @@ class TimerQueue:
     def register(self, timestamp_ms: int, key: Any) -> None:
         """Register a timer for a key; does nothing if it exists."""
         key = comparable_key(key)
+        # Times are in a tuple, because a capture can detach only unchangeable values.
         times = self._entries.get(key, ())
         if timestamp_ms not in times:
             self._entries[key] = (*times, timestamp_ms)

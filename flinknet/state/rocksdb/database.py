@@ -32,7 +32,7 @@ from flinknet.texts import text_of
 __all__ = ["Database", "StateRows"]
 
 BLOOM_BITS = 10
-"""Bits per key; about one in a hundred look-ups of a missing key then reads the disk."""
+"""Bits per key; about one in a hundred look-ups of a missing key then reads a block needlessly."""
 
 LOG_BYTES_MAX = 1 << 20
 OPEN_FILES_MAX = 256
