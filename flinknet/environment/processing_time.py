@@ -60,7 +60,7 @@ def _steady_ms() -> int:
 
 
 class ProcessingClock:
-    """The time of day, which never goes back or stands still; threads may share it."""
+    """The time of day, which never goes back or stands still for any thread; threads share it."""
 
     def __init__(
         self,
