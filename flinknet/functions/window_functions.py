@@ -182,7 +182,10 @@ class ReducedContents(WindowContents):
 
 
 class AggregatedContents(WindowContents):
-    """An accumulator; merging windows need the function's ``merge``."""
+    """An accumulator; merging windows need the function's ``merge``.
+
+    ``convert`` converts the accumulator to its declared type after each record.
+    """
 
     def __init__(
         self,
