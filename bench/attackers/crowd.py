@@ -2,8 +2,9 @@
 
     python -m bench.attackers.crowd
 
-reads one line of JSON (the fields of ``Orders``) from its input, attacks until the input ends, and
-prints how often each kind has ended. An attacker whose connection ends comes again at once.
+reads one line of JSON (the fields of ``Orders``) from its input, attacks until the input ends and
+each kind of ``until`` has ended once, and prints how often each kind has ended. An attacker whose
+connection ends comes again at once.
 
 Outsiders know no secret and have no certificate of the authority. Insiders have both, and get
 through the handshake: a worker of the cluster that was taken over.
@@ -19,7 +20,7 @@ import socket
 import ssl
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import count
@@ -56,6 +57,8 @@ class Orders(NamedTuple):
     """Certificate and private key that are believed, with TLS: for insiders."""
     foreign: list[str] | None = None
     """The same of another authority."""
+    until: Sequence[str] = ()
+    """Kinds of which each has to end once before the attack does."""
 
 
 class Attacker:
@@ -386,13 +389,16 @@ async def _flood(
         writer.transport.abort()
 
 
-async def _attack(kind: str, orders: Orders, number: int, ends: Counter[str]) -> None:
+async def _attack(
+    kind: str, orders: Orders, number: int, ends: Counter[str], has_ended: asyncio.Event
+) -> None:
     """Attack, again and again."""
     attacker = Attacker(orders, number)
     while True:
         with suppress(OSError, FlinknetError, EOFError):
             await KINDS[kind](attacker)
         ends[kind] += 1
+        has_ended.set()
         await asyncio.sleep(0)
 
 
@@ -401,12 +407,16 @@ async def _main() -> None:
     fields: dict[str, Any] = json.loads(await asyncio.to_thread(sys.stdin.readline))
     orders = Orders(**fields)
     ends: Counter[str] = Counter()
+    has_ended = asyncio.Event()
     kinds = [kind for kind, number in orders.kinds.items() for _ in range(number)]
     attacks = [
-        asyncio.create_task(_attack(kind, orders, number, ends))
+        asyncio.create_task(_attack(kind, orders, number, ends, has_ended))
         for number, kind in enumerate(kinds)
     ]
     await asyncio.to_thread(sys.stdin.read)
+    while not set(orders.until) <= set(ends):
+        has_ended.clear()
+        await has_ended.wait()
     for attack in attacks:
         attack.cancel()
     print(json.dumps(ends), flush=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -37,9 +37,11 @@ async def besieged(
     config: FlinknetConfig,
     kinds: Mapping[str, int],
     foreign: Sequence[Path] | None = None,
+    until: Collection[str] = (),
 ) -> AsyncIterator[dict[str, int]]:
     """Attack a cluster, each kind by so many; yields how often each has ended, once that is known.
 
+    The siege lasts as long as the block, and until each kind of ``until`` has ended once.
     ``foreign`` are certificate and private key of another authority, if the cluster has TLS.
     """
     tls = config.cluster.tls
@@ -52,6 +54,7 @@ async def besieged(
         secret=data_plane_secret(cluster.token).hex(),
         own=[tls.certificate, tls.private_key] if tls.is_on else None,
         foreign=None if foreign is None else [*map(str, foreign)],
+        until=[*until],
     )
     ends: dict[str, int] = {}
     crowd = await asyncio.create_subprocess_exec(

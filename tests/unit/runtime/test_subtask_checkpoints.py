@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from errno import ENOSPC
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
@@ -835,8 +834,13 @@ async def test_a_checkpoint_is_taken_between_timers_of_one_watermark(
 
     answers = Answers()
     subtasks = deploy(job(), workers, store, answers)
-    begin = partial(trigger, subtasks, CheckpointBarrier(1, 1_000, OPTIONS["unaligned"]))
-    Due.on_half = partial(asyncio.get_running_loop().call_soon_threadsafe, begin)
+    loop = asyncio.get_running_loop()
+
+    async def begin() -> None:
+        trigger(subtasks, CheckpointBarrier(1, 1_000, OPTIONS["unaligned"]))
+
+    # Called in the subtask's thread, which fires the other timers only after the trigger.
+    Due.on_half = lambda: asyncio.run_coroutine_threadsafe(begin(), loop).result()
     async with asyncio.timeout(60), running(subtasks) as tasks:
         await answers.until(reports=2)
         UntilOver.over.set()
