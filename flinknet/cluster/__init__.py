@@ -1,23 +1,22 @@
-"""Processes: coordinator, workers, and the launchers that start them for a program.
+"""The processes of a cluster: coordinator, workers, and the launchers that start them.
 
 ::
 
     launch/  (your program)    coordinator/                        worker/
     cluster.py, watcher.py     coordinator.py        shell, clock  worker.py          shell
-    protocol.py, registry.py   rest.py, *_routes.py  HTTP          job_attempt.py
-      local/launcher.py        worker_connection.py                settlement.py
-      local/child_process.py   metric_store.py                     worker_metrics.py
-    job_fit.py, run.py         no I/O: dispatcher.py               metrics_server.py
-                                 job_record.py, attempt_record.py
-                                 job_execution.py, placement.py
-                                 pipelined_region.py
-                                 worker_registry.py
+    protocol.py, registry.py   rest/                 HTTP          job_attempt.py
+      local/launcher.py        workers/, metrics/                  settlement.py
+      local/child_process.py   no I/O: jobs/dispatcher.py          worker_metrics.py
+    job_fit.py, run.py           jobs/job_record.py                metrics_server.py
+                                 jobs/job_execution.py
+                                 jobs/placement.py
+                                 workers/worker_registry.py
 
-What they say to each other, and what each needs for it, is in ``control/``, the client of a
-coordinator too. A launcher starts the processes, and ``cluster.launcher`` names it. It knows
+``control/`` has the messages between these processes, the code that all of them share, and the
+client of a coordinator. A launcher starts the processes; ``cluster.launcher`` names it. It knows
 neither the watcher nor the client.
 
-``run_job`` and ``LocalCluster`` run a job graph; ``JobResult`` is what comes back.
+``run_job`` and ``LocalCluster`` run a job graph and return a ``JobResult``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a worker answers to requests whose answer is too large for a control message.
+"""A worker's answers to requests, if they are too large for a control message.
 
-Each request has a number, and its answer is uploaded under it. A request that nobody waits for any
-more, because the coordinator is gone or has given up, is no failure of the worker.
+Each request has a number, under which the worker uploads its answer. The coordinator may be gone or
+have given up on a request. The worker does not treat that as a failure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Request: TypeAlias = SampleStacks | DumpThreads | ListOutput | ReadOutput
 
 
 class Answers:
-    """The answers of one worker. Made and used in its event loop."""
+    """The answers of one worker; make and use it in the worker's event loop."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Answers:
         config: ClusterConfig,
         output: KeptOutput | None = None,
     ) -> None:
-        """Without ``output`` nothing of that is kept."""
+        """Without ``output``, no output of this process is kept."""
         self._link = link
         self._worker_id = worker_id
         self._depth_max = config.stack_depth_max
@@ -43,9 +43,9 @@ class Answers:
         self._output = output or KeptOutput(worker_id, config.output_kept_bytes)
 
     async def answer(self, message: Request) -> None:
-        """Do what is asked for, and upload the answer."""
+        """Carry out a request and upload the answer."""
         body = await self._body_for(message)
-        # Who has asked may be gone: that is no failure of the worker.
+        # The requester may be gone, which is no failure of the worker.
         with suppress(JobError, LocalTransportError):
             await self._link.upload_answer(self._worker_id, message.request, body)
 

@@ -1,8 +1,8 @@
-"""Counts the garbage collections of this process, and in the code of which subtask they begin.
+"""A counter of this process's garbage collections, by the subtask that triggers them.
 
-Python calls back at the begin and at the end of each collection, in the thread that has begun it;
-no other thread can begin one meanwhile. So which subtask it was is said by the context of the
-callback (``runtime/running_subtask.py``), in tasks of the event loop and in threads alike.
+Python calls back at the begin and at the end of each collection, in the thread that has begun it.
+No other thread can begin one meanwhile. The context of the callback tells the subtask
+(``runtime/running_subtask.py``), in tasks of the event loop and in threads alike.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ __all__ = ["CollectionWatch"]
 
 
 class CollectionWatch:
-    """Counts while ``counting``; ``clock`` is in seconds and never goes back."""
+    """Counts collections while ``counting``.
+
+    ``clock`` is in seconds and never goes back.
+    """
 
     def __init__(self, clock: Callable[[], float] = machine.perf_counter) -> None:
         self.times = GarbageTimes()
@@ -28,7 +31,7 @@ class CollectionWatch:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Have Python call back."""
+        """Register for the callbacks of the collector within this block."""
         gc.callbacks.append(self._on_collection)
         try:
             yield
@@ -38,7 +41,7 @@ class CollectionWatch:
     def _on_collection(self, phase: str, info: dict[str, int]) -> None:
         if phase == "start":
             self._begun = self._clock()
-        elif self._begun is not None:  # None: it had begun before this was called back.
+        elif self._begun is not None:  # None: the collection began before the registration
             seconds, self._begun = self._clock() - self._begun, None
             subtask = RUNNING_SUBTASK.get(None)
             name = "" if subtask is None else subtask.name

@@ -1,27 +1,25 @@
-"""Python's collector in a worker, so that it does not stop the event loop for long.
+"""Python's garbage collector in a worker, tuned to not stop the event loop for long.
 
-Theory of operation. Objects that nobody refers to are freed at once, by their counts. The collector
-looks for those that only refer to each other: at the *young*, and sometimes at the *old*, which
-have survived that. The loop stands still meanwhile, for up to a microsecond for each object, or
-entry of a dictionary. With a million keys that was more than a second:
+Theory of operation. Reference counts free most objects at once. The collector only finds reference
+cycles: it scans the *young* objects, and sometimes the *old* ones, which survived such scans. The
+event loop stands still meanwhile, for up to a microsecond per object or dictionary entry. With a
+million keys, that was more than a second. Python's defaults fit a worker badly:
 
-- The old are looked at in vain, again and again: state is in no circles.
-- The young become many, too. They are looked at when 700 more have been made than freed, but a job
-  that replaces values frees as many as it makes.
-- A step of a subtask makes thousands of records, which are all alive until it ends. Looks at each
-  700 of them take a tenth of its time, and find nothing.
+- Scans of the old objects find nothing, again and again: state contains no cycles.
+- A young scan follows when 700 more objects were made than freed. A job that replaces values frees
+  as many as it makes, so its young objects become many.
+- One step of a subtask makes thousands of records, all alive until it ends. A scan per 700 of them
+  takes a tenth of the step's time and finds nothing.
 
-So Python itself looks at the young only when they are many (``YOUNG_MAX``). While a worker has
-attempts, a timer looks at them as well. When these looks have taken some time, the survivors are
-*frozen*: put where no collection looks, which takes no time. Counts free them all the same. A
-circle that falls apart before it is frozen is found; any other is found when the worker has no
-attempt any more. Where there is little state, looks are so short that nothing is frozen, and all
-circles are found soon.
+Here, Python scans the young objects only when they are many (``YOUNG_MAX``), and a timer scans them
+while the worker has attempts. After some time spent on such scans, the survivors are *frozen*:
+moved, at no cost, to where no scan looks. Reference counts still free frozen objects. A cycle that
+becomes garbage before it is frozen is found soon, any other when the worker has no attempt left.
+With little state, scans are so short that nothing is frozen.
 
-The old are not looked at on purpose, because that makes dictionaries young again: one whose values
-are all plain is let go of, and taken up as a new one with the next tuple that is put into it.
-
-CPython 3.14 looks at the old a bit at a time.
+Full scans are avoided on purpose, because they make dictionaries young again: a scan untracks a
+dictionary that holds only atomic values, and the next tuple put into it makes it a new young
+object. CPython 3.14 scans the old objects incrementally.
 """
 
 from __future__ import annotations
@@ -36,38 +34,41 @@ from flinknet import machine
 __all__ = ["GarbageCollection"]
 
 YOUNG = 1
-"""Those that have survived no look, or one."""
+"""The generation of objects that have survived at most one scan."""
 
 YOUNG_MAX = 20_000
-"""Objects made more than freed, at which Python looks between two looks by the clock: code that
-holds up the event loop may make circles, too."""
+"""Surplus of made over freed objects at which Python scans between two scans of the timer.
+
+Code that holds up the event loop may make cycles, too.
+"""
 
 INTERVAL_S = 0.01
-"""Between two looks at the young: a job makes some 5,000 objects in that time."""
+"""Seconds between two scans of the timer, in which a job makes some 5,000 objects."""
 
 SHORT_S = 0.0002
-"""A look at what is always there: buffers, and records on their way."""
+"""Seconds of scanning the objects that are always there: buffers and records in transit."""
 
 FROZEN_AFTER_S = 0.002
-"""Of looking at more than that: some thousand objects have survived it."""
+"""Seconds of scanning beyond ``SHORT_S`` until a freeze: some thousand objects have survived."""
 
 
 class GarbageCollection:
-    """The collector of this process, of which there is one. ``clock`` is that of the processor time
-    of its thread, in seconds."""
+    """Control of this process's garbage collector; make one per process.
+
+    ``clock`` returns the CPU time of the calling thread in seconds.
+    """
 
     def __init__(self, clock: Callable[[], float] = machine.thread_time) -> None:
         self._clock = clock
         self._began = 0.0
         self._spent_s = 0.0
-        """On looks at what is not frozen."""
+        """Time spent on scanning objects that are not frozen, beyond ``SHORT_S`` per scan."""
         self.freezes = 0
-        """How often something was frozen since all was looked at."""
+        """Number of freezes since the last full scan."""
 
     @contextmanager
     def kept_short(self) -> Iterator[None]:
-        """Freeze survivors when looks at them take long, and let Python itself look only when there
-        are ``YOUNG_MAX`` young objects."""
+        """Freeze survivors when scans take long, and raise Python's own limit to ``YOUNG_MAX``."""
         young, *older = gc.get_threshold()
         gc.set_threshold(YOUNG_MAX, *older)
         gc.callbacks.append(self._on_collection)
@@ -78,14 +79,14 @@ class GarbageCollection:
             gc.set_threshold(young, *older)
 
     async def look_after(self, is_needed: Callable[[], bool]) -> None:
-        """Look at the young by the clock, whenever ``is_needed``; to be cancelled."""
+        """Scan the young objects at an interval while ``is_needed`` is true, until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL_S)
             if is_needed():
                 gc.collect(YOUNG)
 
     def collect_all(self) -> None:
-        """Look at everything, also at what was frozen by this; it takes a moment."""
+        """Scan everything, including objects that this class has frozen; this takes a moment."""
         if self.freezes:
             gc.unfreeze()
         gc.collect()

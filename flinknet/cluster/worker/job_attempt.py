@@ -2,22 +2,23 @@
 
 Theory of operation
 -------------------
-``live`` is the whole life, run as one task by the worker::
+The worker runs ``live`` as one task, which lasts from deployment to release::
 
     OPENING  OPEN -> OPENED, RELEASE -> RELEASED
     OPENED   RUN -> RUNNING, RELEASE -> RELEASED
     RUNNING  RELEASE -> RELEASED
 
-- OPENING: the deployment is fetched, and all subtasks of it are opened; then ``Opened`` is said.
-- OPENED: nothing runs until the coordinator says ``Run``.
-- RUNNING: each subtask runs in a task of its own, until all have ended.
+- OPENING: fetch the deployment and open all its subtasks, then send ``Opened``.
+- OPENED: wait until the coordinator sends ``Run``.
+- RUNNING: run each subtask in its own task until all have ended.
 
-Cancelling the task of ``live`` is how an attempt is cancelled, in any of these states. A subtask
-that fails is reported and does not cancel its siblings: the coordinator decides what the cause is
-(``job_execution.py``), and cancelling a sibling could silence the one that knows. ``Released`` is
-always the last word, said when nothing of the attempt runs or holds a buffer here. It is said
-before of subtasks that were cancelled alone, since those with which they exchange records begin
-again: what is left goes on.
+Cancelling the task of ``live`` cancels the attempt, in any of these states. A failed subtask is
+reported and does not cancel its siblings: the coordinator determines the cause
+(``job_execution.py``), and cancelling a sibling could suppress its report of that cause.
+
+``Released`` is always the last message. It is sent when the attempt runs nothing and holds no
+buffer on this worker. It is sent early for subtasks that were cancelled alone, because the subtasks
+with which they exchange records restart, while the rest of the attempt goes on.
 """
 
 from __future__ import annotations
@@ -86,25 +87,25 @@ class CheckpointPlaces:
     """The stores to which the subtasks of one attempt on this worker write their parts.
 
     Checkpoints go to the job's store, each savepoint to its own. The coordinator tells every worker
-    the store of a savepoint, and triggers the barriers in the same moment. So a barrier may come
-    before the coordinator's word: a part then waits for it. The end of a savepoint has its store
-    forgotten. Used on one event loop.
+    the store of a savepoint and triggers the barriers at the same moment. A barrier may therefore
+    arrive before that message, and a part then waits for it. The store of a savepoint is forgotten
+    when the savepoint ends. Use the object on one event loop only.
     """
 
     def __init__(self, own: CheckpointStore | None, config: CheckpointingConfig) -> None:
-        """``own`` is the place of the job's checkpoints; None if it takes none."""
+        """Initialize with the store of the job's checkpoints; None if the job takes none."""
         self.config = config
         self._own = own
         self._places: dict[int, asyncio.Future[CheckpointStore]] = {}
 
     def announce(self, checkpoint_id: int, store: CheckpointStore) -> None:
-        """A savepoint is to be written there."""
+        """Set the store of a savepoint."""
         place = self._place(checkpoint_id)
         if not place.done():
             place.set_result(store)
 
     def forget(self, checkpoint_id: int) -> None:
-        """A checkpoint has ended; nothing if it is not known."""
+        """Forget a checkpoint that has ended; unknown checkpoints are ignored."""
         place = self._places.pop(checkpoint_id, None)
         if place is not None:
             place.cancel()
@@ -112,10 +113,10 @@ class CheckpointPlaces:
     async def write_part(
         self, directory: CheckpointDirectory, name: str, blocks: Iterable[tuple[Label, bytes]]
     ) -> StatePart | None:
-        """Write a part to where its checkpoint is; see ``CheckpointStore.write_part``."""
+        """Write a part to the store of its checkpoint; see ``CheckpointStore.write_part``."""
         store = self._own
         if directory.is_savepoint:
-            # Shielded: several parts wait for one word, and each may be given up.
+            # Shielded: several parts wait for the same message, and each may be cancelled.
             store = await asyncio.shield(self._place(directory.checkpoint_id))
         assert store is not None, "a job without checkpoints is asked for savepoints alone"
         return await store.write_part(directory, name, blocks)
@@ -128,7 +129,7 @@ class CheckpointPlaces:
 
 
 class CheckpointMessages:
-    """Sends them on a worker's control link."""
+    """Sends the checkpoint messages of subtasks on the worker's control link."""
 
     def __init__(self, job_id: str, attempt: int, link: ControlLink) -> None:
         self._job_id = job_id
@@ -138,7 +139,7 @@ class CheckpointMessages:
     async def acknowledge(
         self, checkpoint_id: int, subtask: SubtaskId, report: SubtaskReport
     ) -> None:
-        """The subtask has written its state."""
+        """Report that a subtask has written its state."""
         handle, *metrics = report
         await self._link.send(
             AcknowledgeCheckpoint(
@@ -153,7 +154,7 @@ class CheckpointMessages:
         reason: CheckpointFailureReason,
         explanation: str,
     ) -> None:
-        """The subtask could not."""
+        """Report that a subtask could not take part in a checkpoint."""
         await self._link.send(
             DeclineCheckpoint(
                 self._job_id, self._attempt, checkpoint_id, *subtask, reason.name, explanation
@@ -161,12 +162,12 @@ class CheckpointMessages:
         )
 
     async def await_checkpoint(self, subtask: SubtaskId, taken: int) -> None:
-        """The subtask waits for a checkpoint behind ``taken``, and for nothing else."""
+        """Report that a subtask waits for a checkpoint after ``taken``, and for nothing else."""
         await self._link.send(AwaitCheckpoint(self._job_id, self._attempt, *subtask, taken))
 
 
 class AttemptEvent(Enum):
-    """What moves an attempt on."""
+    """An event in the life of an attempt."""
 
     OPEN = "all its subtasks are open"
     RUN = "all workers have opened theirs"
@@ -174,7 +175,7 @@ class AttemptEvent(Enum):
 
 
 class AttemptState(Enum):
-    """Where an attempt stands on this worker."""
+    """The states of an attempt on this worker."""
 
     OPENING = "its subtasks are being opened"
     OPENED = "its subtasks are open"
@@ -233,16 +234,17 @@ class JobAttempt:
         self._messages = CheckpointMessages(job_id, attempt, link)
         self._files_in_use = files_in_use or FilesInUse(config)
         self._files: tuple[JobFile, ...] = ()
-        """What of them is this attempt's."""
+        """The files in use by this attempt."""
         self._printed: PrintedLines | None = None
         self._printed_sent = 0
         self._uploads = ResultUploads(link, job_id, attempt, environment.worker_id)
         self.state = AttemptState.OPENING
 
     def run(self) -> None:
-        """Every worker has opened its subtasks; nothing happens if all has been released here.
+        """Let the subtasks run; every worker has opened its own.
 
-        RemoteProtocolError if this worker has not opened its own, or has been told before.
+        Does nothing if the attempt has been released. Raises RemoteProtocolError if this worker has
+        not opened its subtasks yet, or if they run already.
         """
         if self.state is AttemptState.RELEASED:
             return
@@ -252,21 +254,24 @@ class JobAttempt:
         self._run_requested.set()
 
     def cancel(self, subtasks: Iterable[SubtaskId]) -> None:
-        """Cancel some subtasks, and say when nothing of them is left; the others go on. If the
-        attempt is about to end here, that says it all."""
+        """Cancel some subtasks, and send ``Released`` for them when they hold nothing any more.
+
+        The other subtasks go on. If the whole attempt is about to end on this worker, its own
+        ``Released`` covers these subtasks.
+        """
         places = set(subtasks)
         self._given_up |= places
         if self._group is not None:
             self._give_up(places, self._group)
 
     def subtasks(self) -> list[Subtask]:
-        """Those that are open or run now."""
+        """Return the subtasks that are open or running."""
         return [subtask for _, subtask in self._subtasks]
 
     def follow_checkpoint(
         self, message: TriggerCheckpoint | CompleteCheckpoint | AbortCheckpoint
     ) -> None:
-        """The coordinator says something of a checkpoint."""
+        """Carry out the coordinator's message about a checkpoint."""
         match message:
             case TriggerCheckpoint():
                 self._trigger_checkpoint(message)
@@ -280,7 +285,7 @@ class JobAttempt:
                     subtask.abort_checkpoint(checkpoint_id)
 
     def _trigger_checkpoint(self, message: TriggerCheckpoint) -> None:
-        """Have subtasks of this worker begin a checkpoint, those of them that still run."""
+        """Trigger a checkpoint in those of the requested subtasks that still run here."""
         options = _options(self._settings, CheckpointKind(message.kind))
         barrier = CheckpointBarrier(message.checkpoint_id, message.timestamp_ms, options)
         if options.kind.is_savepoint:
@@ -291,7 +296,7 @@ class JobAttempt:
                 subtask.trigger_checkpoint(barrier)
 
     def progress(self) -> Progress | None:
-        """The counters of the subtasks, or None before there are any."""
+        """Return the counters of the subtasks, or None before there are any."""
         if not self._subtasks:
             return None
         rows = [
@@ -301,7 +306,7 @@ class JobAttempt:
         return Progress(self._job_id, self._attempt, rows)
 
     async def send_printed(self) -> None:
-        """Pass on what functions of the job have printed, if its client asks for it."""
+        """Send new lines printed by the job's functions, if its client has asked for them."""
         if self._printed is None:
             return
         sent = self._printed_sent
@@ -313,7 +318,10 @@ class JobAttempt:
             await self._link.send(Printed(self._job_id, lines))
 
     async def live(self) -> None:
-        """The whole life of the attempt on this worker; cancel it to cancel the attempt."""
+        """Run the attempt on this worker from deployment to release.
+
+        Cancel its task to cancel the attempt.
+        """
         try:
             await self._open()
             self._become(AttemptEvent.OPEN)
@@ -352,7 +360,7 @@ class JobAttempt:
     async def _release(
         self, tasks: Mapping[SubtaskId, asyncio.Task[None]], rows: list[list[int]]
     ) -> None:
-        """Let go of subtasks once they have ended, and say so of those that were asked for."""
+        """Close subtasks once they have ended, and send ``Released`` for all requested ones."""
         if tasks:
             await asyncio.wait(tasks.values())
         goes_on = []
@@ -366,8 +374,11 @@ class JobAttempt:
         await self._link.send(Released(self._job_id, self._attempt, rows))
 
     async def _forget(self) -> None:
-        """Let go of everything, and collect it: operators and errors refer to each other in
-        circles, and the state of several jobs would wait for the collector's own time."""
+        """Close everything and collect it.
+
+        Operators and errors form reference cycles. Without this collection, the state of several
+        jobs would pile up until the collector runs by itself.
+        """
         for _, subtask in self._subtasks:
             subtask.close()
         self._subtasks.clear()
@@ -414,14 +425,16 @@ class JobAttempt:
                 subtask.open()
                 self._subtasks.append((descriptor, subtask))
         except BaseException as error:
-            # A module of the program's that is imported here may call sys.exit, too.
+            # A module of the program that is imported here may also call sys.exit.
             if is_cancelled(error):
                 raise
             raise _OpenFailedError(error) from error
 
     async def _have_files(self, job: bytes) -> bytes:
-        """Have the files there that come with the job; return the graph, whose functions may be
-        in them."""
+        """Take the files that come with the job, and return its graph.
+
+        The functions of the graph may be defined in these files.
+        """
         files, graph = unpack_job(job)
         if files:
             archives = await self._files_in_use.take_in_thread(files)
@@ -457,12 +470,12 @@ class JobAttempt:
 
     async def _run(self, descriptor: SubtaskDescriptor, subtask: Subtask) -> None:
         try:
-            # In a task of its own, so that this one is cancelled by the job alone.
+            # The subtask has its own task, so that only the job can cancel this one.
             result = await SubtaskTask(subtask.run(), name=descriptor.name)
             body = encode_result(result, self._config.collect_bytes_max)
             await self._uploads.hand_in((descriptor.vertex, descriptor.index), body)
         except BaseException as error:
-            # User code may raise anything, a stray CancelledError or SystemExit included.
+            # User code may raise anything, including a stray CancelledError or SystemExit.
             if is_cancelled(error):
                 raise
             await self._report(error, descriptor)
@@ -482,7 +495,7 @@ class JobAttempt:
 
 
 def _options(settings: JobCheckpointingConfig | None, kind: CheckpointKind) -> CheckpointOptions:
-    """How the barriers of a checkpoint go through the job."""
+    """Return the barrier options for a checkpoint of this kind."""
     if settings is None:
         return CheckpointOptions(kind)
     if settings.mode == "at_least_once":
@@ -496,7 +509,7 @@ def _options(settings: JobCheckpointingConfig | None, kind: CheckpointKind) -> C
 
 
 class _OpenFailedError(Exception):
-    """Carries what went wrong before any subtask ran."""
+    """Carries an error that was raised before any subtask ran."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(text_of(error))

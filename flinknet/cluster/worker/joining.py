@@ -1,8 +1,8 @@
-"""How a worker finds its coordinator, at its start and when it has lost it.
+"""How a worker finds and registers with its coordinator, at its start and after a loss.
 
-Theory of operation. The processes of a cluster start in any order, and a coordinator may be started
-anew. So a worker tries again and again for a time, after pauses that grow (``net/backoff.py``). One
-that is told to stop meanwhile does so at once. A refusal is final.
+Theory of operation. The processes of a cluster start in any order, and a coordinator may restart. A
+worker therefore retries for a limited time, with growing pauses (``net/backoff.py``). A worker that
+is told to stop meanwhile stops at once. A refusal is final.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ __all__ = ["find_way", "join", "join_again", "say_that_it_waits"]
 
 
 async def find_way(config: ClusterConfig, coordinator: str, stop: asyncio.Event) -> str | None:
-    """Return the host, and perhaps port, under which others reach this worker; None if it is to
-    stop meanwhile.
+    """Return the host, and perhaps port, at which others reach this worker; None if stopped.
 
-    It may depend on the way to the coordinator, whose name may have no address yet:
-    RemoteTransportError if none is found within ``coordinator_wait_ms``.
+    The address may depend on the route to the coordinator, and its name may not resolve yet.
+    Raises RemoteTransportError if there is no route within ``coordinator_wait_ms``.
     """
     loop = asyncio.get_running_loop()
     began_at, backoff, is_told = loop.time(), Backoff(*CONTROL_PAUSE_S), False
@@ -50,7 +49,7 @@ async def find_way(config: ClusterConfig, coordinator: str, stop: asyncio.Event)
 
 
 def say_that_it_waits(wait_ms: float, absence: RemoteTransportError) -> None:
-    """Tell once that there is no coordinator yet."""
+    """Print that there is no coordinator yet."""
     print(
         f"waiting for the coordinator for up to {wait_ms:.0f} ms (cluster.coordinator_wait_ms): "
         f"{text_of(absence)}",
@@ -76,11 +75,10 @@ async def join(
     stop: asyncio.Event,
     on_absence: Callable[[RemoteTransportError], None] = lambda absence: None,
 ) -> Registered | None:
-    """Register with the coordinator, which may come within that time; None if the worker is to stop
-    meanwhile.
+    """Register with the coordinator within a time; return None if the worker is to stop meanwhile.
 
-    RemoteTransportError if none has come, ConfigurationError if it refuses the worker. The first
-    time that there is none, ``on_absence`` hears of it.
+    ``on_absence`` is called with the error of the first failed attempt. Raises RemoteTransportError
+    if no coordinator has answered in time, and ConfigurationError if it refuses the worker.
     """
     joining = asyncio.create_task(_join(link, message, within_ms, on_absence))
     stopping = asyncio.create_task(stop.wait())
@@ -123,8 +121,10 @@ async def _join(
 async def join_again(
     link: ControlLink, message: Register, within_ms: float, stop: asyncio.Event
 ) -> Registered | None:
-    """Register with the coordinator that comes in the place of a lost one; None if none does so
-    within that time, or takes the worker, or if it is to stop."""
+    """Register with the successor of a lost coordinator.
+
+    Returns None if none answers in time, if it refuses the worker, or if the worker is to stop.
+    """
     if not within_ms:
         return None
     try:

@@ -1,14 +1,14 @@
-"""Watches an event loop from a thread, and sees what keeps it from turning.
+"""A thread that finds the code which keeps an event loop from turning.
 
-Theory of operation. Every ``PAUSE_S`` the thread asks the loop to answer, by a callback, and looks
-whether the question before was answered: if so, the loop has turned. If not, it sees which task the
-loop runs, and where that stands (``sys._current_frames``). What is made of it is in
-``metrics/held_up_times.py``. A loop that is asked has one callback more in each pause.
+Theory of operation. Every ``PAUSE_S``, the thread checks whether the loop has run the callback of
+the previous check. If so, the loop has turned, and the thread posts the next callback. If not, the
+thread notes which task the loop runs and its stack (``sys._current_frames``).
+``metrics/held_up_times.py`` evaluates these notes. The cost is one extra callback per pause.
 
-The thread needs the interpreter to look: what keeps that for itself is seen as a time in which
-nobody could look.
+The thread needs the interpreter to look. Code that keeps the interpreter for itself shows as a time
+without looks.
 
-It also tells, in the log, of a call in the thread of a subtask that takes long.
+The thread also logs a call in the thread of a subtask that takes long.
 """
 
 from __future__ import annotations
@@ -31,24 +31,26 @@ __all__ = ["LoopWatch"]
 log = logging.getLogger("flinknet.worker")
 
 PAUSE_S = 0.1
-"""Between two looks: what holds a loop up for less than twice that is not seen."""
+"""Seconds between two looks; a stall shorter than twice that stays unseen."""
 
 TOLD_AFTER_S = 10.0
-"""For so long one task holds the loop up before the log says so, once each time: code that is slow
-in the ordinary way is told of by the diagnosis alone."""
+"""Seconds for which one task holds up the loop until the log says so, once per stall.
+
+Only the diagnosis reports code that is slow in the ordinary way.
+"""
 
 TOLD_AGAIN_AFTER_S = 60.0
-"""Between two lines of the log about calls that take long."""
+"""Seconds between two lines of the log about long calls."""
 
 CALLS_TOLD_MAX = 5
-"""Calls of a stack that are told, the innermost first."""
+"""Number of logged calls of a stack, the innermost first."""
 
 
 class LoopWatch:
-    """Watches one loop, in whose thread it is made, while ``watching``."""
+    """Watches one event loop while ``watching``; make it in the loop's thread."""
 
     def __init__(self, collected_s: Callable[[], float] = lambda: 0.0) -> None:
-        """``collected_s`` says for how long garbage has been collected, which no task does."""
+        """``collected_s`` returns the seconds spent on garbage collection, which no task causes."""
         self._loop = asyncio.get_running_loop()
         self._loop_thread = machine.thread_id()
         self._times = HeldUpTimes(PAUSE_S, machine.monotonic(), collected_s)
@@ -56,7 +58,10 @@ class LoopWatch:
         self._ended = machine.Event()
 
     def held_up(self) -> tuple[HeldUp, ...]:
-        """Who has held it up, for longest first. From the loop's thread."""
+        """Return the tasks that held up the loop, the longest first.
+
+        Call it in the loop's thread.
+        """
         return self._times.told()
 
     @contextmanager
@@ -109,10 +114,10 @@ class LoopWatch:
         try:
             self._loop.call_soon_threadsafe(self._answered.set)
         except RuntimeError:
-            self._ended.set()  # The loop is closed.
+            self._ended.set()  # the loop is closed
 
     def _seen(self) -> tuple[str, str]:
-        """The name of the task that runs, and where it is."""
+        """Return the name of the running task, and its stack."""
         task = asyncio.current_task(self._loop)
         frame = sys._current_frames().get(self._loop_thread)
         return ("" if task is None else task.get_name()), _stack_of(frame)

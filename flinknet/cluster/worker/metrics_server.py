@@ -4,11 +4,11 @@
 
     GET /metrics?channels=N          takes the cluster token (``Authorization: Bearer``)
 
-With ``channels`` there are samples of so many input channels, too, those where most waits, at most
-``statistics_channels_max``.
+With ``channels``, the response also has samples of that many input channels, the ones with the
+largest backlog, up to ``statistics_channels_max``.
 
-The worker's event loop serves it, which the subtasks share: what is read lets the loop turn
-(``worker_metrics.py``), and so does what makes text of it (``metrics/exporter.py``).
+The worker's event loop, which the subtasks share, serves the request. Reading the metrics
+(``worker_metrics.py``) and rendering them (``metrics/exporter.py``) both yield to the loop.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from flinknet.net.address import host_of
 __all__ = ["serve_metrics"]
 
 DIGITS_MAX = 9
-"""Of a number in a request: more is no number of channels."""
+"""Maximum number of digits in a request; a longer number cannot be a number of channels."""
 
 
 @asynccontextmanager
@@ -47,10 +47,11 @@ async def serve_metrics(
     token: str,
     advertised: str = "",
 ) -> AsyncIterator[str]:
-    """Serve a worker's metrics in this block, and yield where; nowhere, an empty string, if
-    ``metrics`` is off. ConfigurationError if the port is taken.
+    """Serve a worker's metrics in this block, and yield their address.
 
-    ``advertised`` is where others reach the worker; a port in it is not that of the metrics.
+    Yields an empty string if ``config.metrics`` is off. ``advertised`` is the address at which
+    others reach the worker; a port in it is ignored. Raises ConfigurationError if the port is
+    taken.
     """
     if not config.metrics:
         yield ""

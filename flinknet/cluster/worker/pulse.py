@@ -1,17 +1,17 @@
-"""The pulse of a worker: it says that the worker lives while user code holds up its event loop.
+"""The pulse of a worker: a sign of life while user code blocks its event loop.
 
-Theory of operation. A worker's event loop sends heartbeats. User code may hold that loop up for
-minutes: one record, an import, a model that is loaded, a garbage collection. It may hold the
-interpreter lock as well, so that no thread of the worker could send them. So a process of its own
-watches the worker (``pulse_process.py``).
+Theory of operation. The event loop of a worker sends heartbeats. User code may block that loop for
+minutes: with one record, an import, a model that is loaded, or a garbage collection. It may also
+hold the interpreter lock, so that no thread of the worker could send them. A separate process
+therefore watches the worker (``pulse_process.py``).
 
-The event loop writes the time of its last turn into a page of memory that both processes map. While
-that time is recent the pulse process is silent. When it is not, that process looks at the worker's
-process, and tells the coordinator over HTTP that it is there. A process that is stopped or gone has
-no pulse. The coordinator counts it as lost after ``cluster.heartbeat_timeout_ms``.
+The event loop writes the time of its last turn into a memory page that both processes map. The
+pulse process is silent while that time is recent. Otherwise it checks the worker's process, and
+tells the coordinator over HTTP that the worker is alive. A stopped or ended process has no pulse,
+so the coordinator counts it as lost after ``cluster.heartbeat_timeout_ms``.
 
-The pulse process is no child of the worker, because user code might wait for it: it forks once, and
-its parent ends. It belongs to the worker's process group, and ends when the worker does.
+The pulse process is no child of the worker, because user code might wait for children. It forks
+once, and its parent ends. It stays in the worker's process group, and ends when the worker does.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ log = logging.getLogger("flinknet.worker")
 
 
 class Pulse:
-    """A worker's end: call ``start`` before any user code runs, then ``beat`` each interval."""
+    """The worker's end of the pulse.
+
+    Call ``start`` before any user code runs, then ``beat`` in each interval.
+    """
 
     def __init__(
         self,
@@ -47,7 +50,7 @@ class Pulse:
         interval_s: float,
         tls: TlsConfig,
     ) -> None:
-        """``coordinator`` is ``"host:port"``, and ``headers`` are those of a request to it."""
+        """``coordinator`` is ``"host:port"``; ``headers`` go into each request to it."""
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
         self._file.truncate(pulse_process.TIME.size)
         self._page = mmap.mmap(self._file.fileno(), pulse_process.TIME.size)
@@ -68,8 +71,10 @@ class Pulse:
         }
 
     def start(self) -> None:
-        """Start the process; if that fails, a warning says so, and the worker has its heartbeats
-        alone."""
+        """Start the pulse process; log a warning if that fails.
+
+        The worker then has only its heartbeats.
+        """
         self.beat()
         try:
             subprocess.run(
@@ -94,13 +99,13 @@ class Pulse:
         pulse_process.TIME.pack_into(self._page, 0, machine.monotonic())
 
     def close(self) -> None:
-        """Let go of the page; idempotent. The process ends with this one."""
+        """Release the page; idempotent. The pulse process ends when this process does."""
         self._page.close()
         self._file.close()
 
 
 def _order_of(tls: TlsConfig, host: str) -> dict[str, object] | None:
-    """Return what the process needs to know for a connection over TLS."""
+    """Return the settings that the pulse process needs for TLS; None without TLS."""
     if not tls.is_on:
         return None
     return {

@@ -1,14 +1,14 @@
 """The process that speaks for a worker while the worker cannot speak for itself: ``pulse.py``.
 
-It is run as a script. It imports little, so that it starts in a few hundredths of a second and
-takes some 10 MB. ``watch_as_ordered`` reads an order as JSON from standard input::
+It runs as a script. It imports little, so that it starts in a few hundredths of a second and takes
+some 10 MB. ``watch_as_ordered`` reads an order as JSON from standard input::
 
     {"pid": 17, "page": 5, "interval_s": 1.0,
      "coordinator": ["127.0.0.1", 8080], "tls": null,
      "request": "PUT /... HTTP/1.1\\r\\n...\\r\\n\\r\\n"}
 
-``tls`` has the files and the coordinator's name if the cluster has TLS. ``page`` is the descriptor
-of the file to which the worker writes when its event loop has turned.
+``tls`` has the files and the coordinator's name if the cluster uses TLS. ``page`` is the descriptor
+of the file to which the worker writes the time when its event loop turns.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from typing import Any
 __all__ = ["TIME", "WatchedProcess", "watch_as_ordered"]
 
 TIME = struct.Struct("d")
-"""The page: when the event loop has turned last, in the machine's monotonic clock."""
+"""Layout of the page: the time of the event loop's last turn, on the machine's monotonic clock."""
 
 _MISSED_INTERVALS = 2
-"""So many intervals the event loop does not turn before this process speaks for the worker."""
+"""Number of intervals without a turn after which this process speaks for the worker."""
 
 _ANSWER_TIMEOUT_S = 5.0
-"""For the coordinator to accept and answer a request: far less than any heartbeat time-out."""
+"""Seconds for the coordinator to accept and answer; far less than any heartbeat timeout."""
 
 _STOPPED = "TtZX"
-"""States of a process, as Linux and ps name them, in which it is stopped or gone."""
+"""States, as Linux and ps name them, of a process that is stopped or gone."""
 
 
 class WatchedProcess:
@@ -51,23 +51,23 @@ class WatchedProcess:
                 self._descriptor = os.pidfd_open(pid)
 
     def ends_within(self, seconds: float) -> bool:
-        """Wait for its end, and return whether it came within the time."""
+        """Wait for the end of the process; return whether it ended within the time."""
         if self._descriptor is not None:
             return bool(select.select([self._descriptor], [], [], seconds)[0])
         time.sleep(seconds)
         return self._state() in ("", "Z", "X")
 
     def runs(self) -> bool:
-        """Return whether it is there and not stopped."""
+        """Return whether the process exists and is not stopped."""
         state = self._state()
         return state != "" and state not in _STOPPED
 
     def _state(self) -> str:
-        """Return the letter of its state; empty if there is no such process."""
+        """Return the letter of the process's state, or an empty string if there is none."""
         with suppress(OSError):
             if os.path.exists("/proc/self/stat"):  # noqa: PTH110 - pathlib takes long to import
                 with open(f"/proc/{self._pid}/stat", "rb") as file:  # noqa: PTH123
-                    # The name of the program stands before it in parentheses, and may have some.
+                    # The program's name precedes it in parentheses, and may itself contain some.
                     return file.read().rpartition(b")")[2].split()[0].decode()
             with os.popen(f"ps -o state= -p {self._pid}") as shown:
                 return shown.read().strip()[:1]
@@ -75,7 +75,7 @@ class WatchedProcess:
 
 
 def watch_as_ordered() -> None:
-    """Read the order, leave the process that gave it, and watch until the worker has ended."""
+    """Read the order, detach from the process that gave it, and watch until the worker ends."""
     order = json.load(sys.stdin)
     with mmap.mmap(order["page"], TIME.size) as page:
         if os.fork():
@@ -104,13 +104,14 @@ def _send(coordinator: list[Any], tls: dict[str, Any] | None, request: bytes) ->
         plain if tls is None else _secured(plain, tls) as connection,
     ):
         connection.sendall(request)
-        while connection.recv(4096):  # whatever it answers: the connection is closed behind that
+        # Ignore the answer; the coordinator closes the connection after it.
+        while connection.recv(4096):
             pass
 
 
 def _secured(plain: socket.socket, tls: dict[str, Any]) -> socket.socket:
     """Return the connection over TLS; OSError if the coordinator is not the right one."""
-    # Only where there is TLS: it takes as long to import as all the rest.
+    # Imported only for TLS, because these take as long as all other imports together.
     import hashlib
     import ssl
 

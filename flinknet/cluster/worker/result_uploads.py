@@ -1,11 +1,11 @@
-"""The results of an attempt's subtasks on their way to the coordinator.
+"""Upload of the results of an attempt's subtasks to the coordinator.
 
 Theory of operation. Thousands of subtasks may end in the same second, and a request costs more than
-a result. So one request is under way at a time, and the next one takes all results that have come
-meanwhile, up to ``BATCH_BYTES_MAX``. A result that comes alone goes at once. A subtask has finished
-when the coordinator has taken its result.
+a result. Only one request is in flight at a time. The next request takes all results that have
+arrived meanwhile, up to ``BATCH_BYTES_MAX``. A single result goes at once. A subtask has finished
+when the coordinator has accepted its result.
 
-A request that fails fails the subtasks whose results are in it, and no other.
+A failed request fails the subtasks of the results that it carries, and no others.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from flinknet.errors import JobError
 __all__ = ["BATCH_BYTES_MAX", "ResultUploads"]
 
 BATCH_BYTES_MAX = 512 * 1024
-"""Size of the results that go together, unless the first one alone is larger. The coordinator takes
-a body of 1 MiB more than the largest result, and a small batch that is late holds up few others."""
+"""Size of the results in one request, unless the first one alone is larger.
+
+The coordinator accepts a body of 1 MiB more than the largest result. A small batch that is late
+delays few other results.
+"""
 
 
 class _Uploads(Protocol):
@@ -30,7 +33,7 @@ class _Uploads(Protocol):
 
 
 class ResultUploads:
-    """The results of one attempt. ``begin`` in the task group in which its subtasks run."""
+    """Uploads the results of one attempt."""
 
     def __init__(self, link: _Uploads, job_id: str, attempt: int, worker_id: str) -> None:
         self._link = link
@@ -40,13 +43,14 @@ class ResultUploads:
         self._is_uploading = False
 
     def begin(self, group: asyncio.TaskGroup) -> None:
-        """Make the requests in tasks of this group, which end when no result waits."""
+        """Make the requests in tasks of ``group``, in which the subtasks run."""
         self._group = group
 
     async def hand_in(self, subtask: SubtaskId, body: bytes) -> None:
-        """Return when the coordinator has taken the result of a subtask.
+        """Upload the result of a subtask, and return when the coordinator has accepted it.
 
-        Raises JobError if the coordinator refuses it, LocalTransportError if the request fails.
+        Raises JobError if the coordinator refuses the result, and LocalTransportError if the
+        request fails.
         """
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[subtask] = body, taken

@@ -1,8 +1,8 @@
-"""The second phase of a job's two-phase sinks: one worker commits for all, or aborts.
+"""The second phase of a job's two-phase sinks: one worker commits for all subtasks, or aborts.
 
-What the subtasks have prepared comes from the coordinator, to which it is opaque bytes; the sinks
-come from the job's graph, so user code runs here and nowhere else. Committers run in a thread, so
-that heartbeats go on. Whatever happens, the coordinator is told how it ended.
+The coordinator sends the committables of the subtasks, which are opaque bytes to it. The sinks come
+from the job's graph, so their user code runs only on workers. Committers run in a thread, so that
+heartbeats go on. The coordinator is told the outcome in every case.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ async def settle_sinks(
     config: ClusterConfig,
     files_in_use: FilesInUse,
 ) -> None:
-    """Commit or abort the sinks of an attempt, one after the other, and say how it ended."""
+    """Commit or abort the sinks of an attempt one after the other, and report the outcome."""
     cause = {}
     try:
         await _settle(request, link, files_in_use)
     except Exception as error:
         if not request.commit:
-            # The job has ended badly for another reason; this one changes nothing, but is told.
+            # The job has failed for another reason already. This error is only printed.
             print(f"what a job has written was not removed: {text_of(error)}", file=sys.stderr)
         cause = FailureCause.of_exception(
             error,

@@ -1,34 +1,27 @@
-"""Looks at what subtasks do, at moments that they do not choose, and hardly holds them up.
+"""Samples of the stacks of subtasks, taken at moments that subtasks do not choose.
 
-Theory of operation. A look is at one moment:
+Theory of operation. One look covers one moment:
 
-- the task that the event loop runs has the stack of the loop's thread;
-- the other tasks wait: for something, or, if that is there, for the event loop; where they do is
-  said by the coroutines that await each other (``await_chain.py``);
-- what a subtask runs in its thread, or in a thread of an executor, has that thread's stack.
+- The task that the event loop runs has the stack of the loop's thread.
+- Each other task waits for something, or for the event loop. The chain of coroutines that await
+  each other shows the place (``await_chain.py``).
+- Work of a subtask in its own thread or in an executor's thread has the stack of that thread.
 
-What belongs to a subtask is told by a context variable (``runtime/running_subtask.py``).
+A context variable tells which subtask a task or thread belongs to (``runtime/running_subtask.py``).
 
-A thread that looks now and then would only see what is there when it gets the interpreter, which is
-when the event loop waits: never a task that runs for less than some milliseconds. So a timer of the
-kernel interrupts the process (SIGALRM), and the look is part of the signal's handler, in whatever
-the loop's thread does. The pauses are of different length, as a subtask may have a pace, too. Where
-that is not to be had (the loop is not in the main thread, or somebody else uses the signal), a
-thread looks after all, and tells too little of what runs.
+A plain sampling thread runs only when it gets the interpreter, that is, when the event loop waits.
+It would never see a task that runs for a few milliseconds. Instead, a kernel timer interrupts the
+process (SIGALRM), and the signal handler takes the look. A thread is the fallback if the loop is
+not in the main thread or the signal is in use; it sees too little of running tasks.
 
-A look may take ``LOOK_S``. What it has not come to then, of very many tasks, has its turn in the
-next one, so that each subtask is looked at more rarely; and between two looks is ``REST`` times as
-long as one has taken. So it is with finding out whose a task is, which is remembered; and all tasks
-are listed again only when each that is known has had its turn, because the list alone takes 0.3 µs
-for each.
+A look may take ``LOOK_S``. With very many tasks, the next look goes on with the remaining ones, so
+each subtask is looked at more rarely.
 
-Whether a task that was interrupted used the CPU, or blocks the loop, shows in what comes of it: how
-much its thread has computed until the loop turns again. Of other threads it is how much they have
-since they were seen at work before. On the CPU means half of the time that was left to them: less
-than what has passed where others compute too (``thread_clocks.py``), or where they had work only in
-a part of the looks. What is compiled (C, and parts of
-flinknet) is interrupted when it returns to Python or calls it: while it runs, it is not in a stack,
-but who has called it is.
+A look cannot tell whether the interrupted task uses the CPU. The CPU time of its thread until the
+loop turns again tells. Other threads are judged by their CPU time since they were last seen at
+work. A thread is on the CPU if it computes for half of the time that was left to it
+(``thread_clocks.py``). Compiled code (C, and parts of flinknet) is interrupted only when it returns
+to Python or calls it. While it runs, the stack shows its caller, not the code itself.
 """
 
 from __future__ import annotations
@@ -63,30 +56,30 @@ from flinknet.runtime.running_subtask import RUNNING_SUBTASK
 __all__ = ["Sampled", "StackSampler", "Trigger", "alarm", "thread"]
 
 LOOK_S = 0.001
-"""After which a look ends, so that no record waits much longer for it."""
+"""Seconds after which a look ends, so that no record waits much longer for it."""
 
 REST = 20
-"""Looks take at most one part of so many of the time."""
+"""Looks take at most one part in this many of the time."""
 
 PATIENCE = 2
-"""A sampling ends after so many times as long as its looks are apart, with fewer looks,"""
+"""Factor on the nominal duration of a sampling, after which it ends with fewer looks."""
 
 GRACE_S = 1.0
-"""and so much more: the process may be busy, or stand still."""
+"""Seconds added to that limit, because the process may be busy or stand still."""
 
 FIRST_S = 0.001
-"""Until the first look: the loop has turned to others by then."""
+"""Seconds until the first look; the loop has turned to other tasks by then."""
 
 READY = "(waits for the event loop)"
 
 LOOP = "(event loop)"
-"""Of a task that is about to run, or to wait."""
+"""The stack of a task that is about to run or to wait."""
 
 _BACKPRESSURED = (WaitReason.SOFT_BACKPRESSURE, WaitReason.HARD_BACKPRESSURE)
 
 
 class Sampled(NamedTuple):
-    """Whose subtasks are looked at: those of a vertex in an attempt of a job."""
+    """The subtasks to sample, namely all subtasks of one vertex in an attempt of a job."""
 
     job_id: str
     attempt: int
@@ -94,12 +87,15 @@ class Sampled(NamedTuple):
 
 
 Trigger = Callable[[Callable[[FrameType | None], float | None]], Any]
-"""A context manager in which a look is taken again and again: called with the frame that the loop's
-thread is in, it says how long to wait for the next one, or None to end."""
+"""A context manager in which looks are taken repeatedly.
+
+It calls its argument with the current frame of the loop's thread. The result is the number of
+seconds until the next look, or None to end.
+"""
 
 
 class StackSampler:
-    """Samples what runs on one loop, in whose thread it is made, and in threads beside it."""
+    """Samples the work on one event loop and in threads; make it in the loop's thread."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._loop = asyncio.get_running_loop()
@@ -109,8 +105,11 @@ class StackSampler:
     async def sample(
         self, whose: Sampled, looks: int, delay_s: float, trigger: Trigger | None = None
     ) -> StackSamples:
-        """Look so many times, with so long in between on average, when nobody else samples any
-        more. Cancelled, it leaves nothing."""
+        """Take ``looks`` looks, ``delay_s`` apart on average, and return the samples.
+
+        One sampling runs at a time; others wait for their turn. A cancelled sampling leaves no
+        timer, handler or thread behind.
+        """
         async with self._one_at_a_time:
             sampling = _Sampling(whose, looks, delay_s, self._loop, self._config)
             with suppress(TimeoutError), (trigger or suitable_trigger())(sampling.look):
@@ -122,7 +121,7 @@ class StackSampler:
 
 
 class _Sampling:
-    """One sampling, whose looks may interrupt anything."""
+    """One sampling; its looks may interrupt any code."""
 
     def __init__(
         self,
@@ -142,23 +141,28 @@ class _Sampling:
         self._loop_thread = machine.thread_id()
         self._depth_max = config.stack_depth_max
         self._turn = 0
-        """Where a look begins that may not come to all tasks."""
+        """Index of the first task of the next look, if one look cannot cover all tasks."""
         self._known: dict[asyncio.Task[Any], int | None] = {}
-        """The index of the subtask that each task of the loop belongs to; None if it is not one of
-        those that are sampled. To find it out takes longer than to remember it."""
+        """The index of the subtask that each task of the loop belongs to.
+
+        None if that subtask is not sampled. Remembered because a lookup takes longer.
+        """
         self._tasks: list[asyncio.Task[Any]] = []
-        """Those of them that are sampled."""
+        """The known tasks that are sampled."""
         self._has_found_all = True
         self._to_look_at = 0
-        """So many more of them before tasks are listed again."""
+        """Number of looks at tasks left before all tasks of the loop are listed again."""
         self._looks_taken = 0
         self._seen: Counter[int] = Counter()
-        """In how many of them each thread had work of a subtask."""
+        """Number of looks in which each thread had work of a subtask."""
         self._clocks: dict[int, ThreadClocks] = {}
-        """Of each such thread, those at the last of them."""
+        """For each such thread, the clocks when it was last seen at work."""
 
     def look(self, frame: FrameType | None) -> float | None:
-        """Count what is to be seen now. It fails nobody that it interrupts."""
+        """Count the stacks of this moment, and return the pause until the next look.
+
+        The interrupted code never sees an error of a look: the error ends the sampling.
+        """
         begun = machine.monotonic()
         try:
             self._look(frame, begun)
@@ -167,9 +171,10 @@ class _Sampling:
             self._looks = 0
         self._looks -= 1
         if self._looks <= 0:
-            with suppress(RuntimeError):  # The loop is closed.
+            with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self.done.set)
             return None
+        # The pauses vary, because a subtask may have a rhythm of its own.
         pause_s = self._delay_s * machine.uniform(0.5, 1.5)
         return max(pause_s, REST * (machine.monotonic() - begun))
 
@@ -177,7 +182,7 @@ class _Sampling:
         self._looks_taken += 1
         running = asyncio.current_task(self._loop)
         seen: defaultdict[int, bool] = defaultdict(bool)
-        """Whether they are backpressured, by index."""
+        """Whether each subtask is backpressured, by index."""
         index = None if running is None else self._index_in(context_of_task(running))
         if running is not None and index is not None:
             seen[index] = False
@@ -192,7 +197,7 @@ class _Sampling:
             self.samples.add_look(index, is_backpressured=is_backpressured)
 
     def _note_running(self, index: int, task: asyncio.Task[Any], frame: FrameType | None) -> None:
-        """Count the stack when it shows whether it uses the CPU."""
+        """Count the stack once the loop has turned, which shows whether the task used the CPU."""
         frames = frames_of(frame)
         outermost = getattr(task.get_coro(), "cr_code", None)
         begin = next((n for n, one in enumerate(frames) if one.f_code is outermost), None)
@@ -237,7 +242,7 @@ class _Sampling:
                 continue
             chain = await_chain(task, self._depth_max)
             if any(waits_for_step(link.awaitable) for link in chain):
-                continue  # The stack of the thread is what the subtask does.
+                continue  # the stack of its thread shows the work of this subtask
             calls = tuple(link.text for link in chain)
             if awaited_future(task) is None:
                 calls += (READY,)
@@ -249,12 +254,15 @@ class _Sampling:
         self._turn = 0
 
     def _find_tasks(self, until: float) -> None:
-        """Find out whose the tasks are that are there now, at least of one more, and of no other
-        when it is time; those that were known keep their order. Of others it is asked anew each
-        time that all have been found: a task belongs to a subtask only from some moment on.
+        """Assign the loop's present tasks to subtasks, as far as time allows.
 
-        Nothing is made for each task that the garbage collector counts: a collection in a look
-        takes far longer than the look."""
+        At least one new task is assigned, and no more after ``until``. Known tasks keep their
+        order. Tasks of no sampled subtask are checked again each time that all tasks have been
+        found, because a task belongs to a subtask only from some moment on.
+
+        This code makes no object per task that the garbage collector tracks: a collection within a
+        look would take far longer than the look.
+        """
         present = asyncio.all_tasks(self._loop)
         known = {
             task: index
@@ -269,6 +277,8 @@ class _Sampling:
         self._known = known
         self._has_found_all = len(known) == len(present)
         self._tasks = [task for task, index in known.items() if index is not None]
+        # Listing all tasks takes 0.3 µs for each, so the next list waits until each task had its
+        # turn.
         self._to_look_at = len(self._tasks) if self._has_found_all else 0
 
     def _index_in(self, context: Context | None) -> int | None:
@@ -282,7 +292,7 @@ class _Sampling:
 
 
 def suitable_trigger() -> Trigger:
-    """The alarm if this thread may have it and nobody else does."""
+    """Return the alarm if this is the main thread and SIGALRM is unused, else the thread."""
     is_main = machine.current_thread() is machine.main_thread()
     is_free = signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, signal.SIG_IGN)
     return alarm if is_main and is_free else thread
@@ -290,7 +300,7 @@ def suitable_trigger() -> Trigger:
 
 @contextmanager
 def alarm(look: Callable[[FrameType | None], float | None]) -> Iterator[None]:
-    """Have a timer of the kernel interrupt the main thread, in which this is called."""
+    """Take looks from a kernel timer that interrupts the main thread; call it there."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         pause_s = look(frame)
@@ -308,7 +318,7 @@ def alarm(look: Callable[[FrameType | None], float | None]) -> Iterator[None]:
 
 @contextmanager
 def thread(look: Callable[[FrameType | None], float | None]) -> Iterator[None]:
-    """Have a thread look at this one."""
+    """Take looks at the calling thread from another thread."""
     looked_at = machine.thread_id()
     ended = machine.Event()
 

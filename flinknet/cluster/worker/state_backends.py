@@ -1,4 +1,4 @@
-"""Which backend keeps the keyed state of a job's subtasks on a worker."""
+"""The backends that keep the keyed state of jobs on a worker."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ PREFIX = "flinknet-state-"
 class StateDirectories:
     """The directories for the state of a worker's running jobs.
 
-    A worker has one directory below ``base``, made when a job first needs it, and in it one for
-    each attempt. It goes with the worker, or when the next one starts (``locked_directory.py``).
+    A worker has one directory below ``base``, made when a job first needs it. Each attempt has a
+    directory in it. The worker removes its directory when it ends, and a later worker removes
+    leftovers at its start (``locked_directory.py``).
     """
 
     def __init__(self, base: str) -> None:
@@ -33,11 +34,11 @@ class StateDirectories:
         self._own: LockedDirectory | None = None
 
     def remove_leftovers(self) -> list[Path]:
-        """Remove what workers have left that are gone, and return it."""
+        """Remove the directories of dead workers, and return their paths."""
         return remove_leftovers(PREFIX, self.base)
 
     def of_attempt(self, job_id: str, attempt: int) -> Path:
-        """Return the directory of an attempt, which is not there yet. Raises StateError."""
+        """Return the directory of an attempt, without making it. Raises StateError."""
         if self._own is None:
             try:
                 self.base.mkdir(parents=True, exist_ok=True)
@@ -57,8 +58,10 @@ class StateDirectories:
 
 
 class AttemptBackends:
-    """Makes the backends of one attempt of a job, with their files in ``directory``; None for the
-    heap."""
+    """Makes the state backends of one attempt of a job.
+
+    Their files are in ``directory``; None keeps the state on the heap.
+    """
 
     def __init__(self, directory: Path | None, config: StateConfig) -> None:
         self._directory = directory
@@ -66,13 +69,13 @@ class AttemptBackends:
         self._made: list[KeyedStateBackend] = []
 
     def of_subtask(self, name: str) -> BackendFactory | None:
-        """Return what makes the backends of a subtask's operators; None for the heap."""
+        """Return the factory for the backends of a subtask's operators; None for the heap."""
         if self._directory is None:
             return None
         return partial(self._make, self._directory / name)
 
     def close(self) -> None:
-        """Let go of all that was made, and remove whatever files are left; idempotent."""
+        """Close all backends and remove their files; idempotent."""
         for backend in self._made:
             backend.close()
         self._made.clear()
@@ -96,7 +99,7 @@ class AttemptBackends:
 
 
 class StateBackends:
-    """Makes those of all attempts on a worker."""
+    """Makes the state backends of all attempts on a worker."""
 
     def __init__(self, config: StateConfig) -> None:
         self.config = config
@@ -105,9 +108,10 @@ class StateBackends:
     def of_attempt(
         self, job_id: str, attempt: int, wanted: StateBackendName | None
     ) -> AttemptBackends:
-        """Return those of an attempt whose job wants this backend, or what is configured.
+        """Return the backends of an attempt, of the wanted or else the configured kind.
 
-        ConfigurationError if the library that it takes is not installed."""
+        Raises ConfigurationError if the library of that kind is not installed.
+        """
         if (wanted or self.config.backend) == "hashmap":
             return AttemptBackends(None, self.config)
         try:

@@ -1,16 +1,16 @@
-"""How much of the time in which a thread could compute it has computed.
+"""The share of the available time for which a thread has computed.
 
-The clock on the wall does not say it. A thread that computes all the time gets a quarter of it
-where four want one processor, or the interpreter, and does not wait for anything of its own. So
-its CPU time is compared with the time that was left to it: the time that has passed,
+Wall time does not tell. If four threads compete for one processor or for the interpreter, each of
+them computes for a quarter of the time, although it waits for nothing of its own. The CPU time of a
+thread is therefore compared with the time that was left to it, which is the elapsed time,
 
-- less what it spent in the queue of a processor (``schedstat``, where the kernel has it);
-- less what the other threads of the interpreter computed, and spent in queues meanwhile, as they
-  have the interpreter then. Their queues are taken to be as long as its own;
-- and only the part of it in which the thread had anything to do.
+- less the time the thread spent in a processor's run queue (``schedstat``, if the kernel has it);
+- less the time the other threads of the interpreter computed or queued while they held the
+  interpreter. Their queueing is assumed to be in proportion to this thread's own;
+- times the share of the period in which the thread had work.
 
-But it cannot say that nothing was left to it where another thread got more than it: the interpreter
-goes round among those that want it.
+The time left is at least the CPU time of the busiest other thread, because the interpreter goes
+round among the threads that want it.
 """
 
 from __future__ import annotations
@@ -26,27 +26,26 @@ from flinknet import machine
 __all__ = ["ThreadClocks", "cpu_time"]
 
 BUSY = 0.5
-"""A thread that computes for such a part of the time that is left to it is on the CPU."""
+"""Share of the time left to a thread above which the thread counts as on the CPU."""
 
 _THREAD_CLOCK = 0b110
-"""CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED of Linux: of one thread, exact to the nanosecond."""
+"""CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED of Linux: a thread's clock, exact to 1 ns."""
 
 _TASKS = Path("/proc/self/task")
 
 
 class ThreadClocks(NamedTuple):
-    """The clocks of this interpreter's threads at one moment, in seconds. Threads go by their
-    identifiers."""
+    """The clocks of this interpreter's threads at one moment, in seconds, by thread identifier."""
 
     at: float
     computed: Mapping[int, float]
-    """CPU time, of all threads."""
+    """CPU time of all threads."""
     queued: Mapping[int, float]
-    """Time in the queues of processors, of those that it was asked of."""
+    """Time in the run queues of processors, for the judged threads."""
 
     @classmethod
     def read(cls, asked: Iterable[int]) -> ThreadClocks:
-        """Read them now; ``asked`` are the threads that are to be judged."""
+        """Read the clocks now; ``asked`` are the threads to judge."""
         native_ids = {one.ident or 0: one.native_id or 0 for one in machine.all_threads()}
         judged = {thread: native_ids.get(thread, 0) for thread in asked}
         return cls(
@@ -56,8 +55,10 @@ class ThreadClocks(NamedTuple):
         )
 
     def has_computed(self, thread: int, before: ThreadClocks, occupied: float = 1.0) -> bool:
-        """Whether a thread that was asked of has been on the CPU since ``before``, if it had work
-        for such a part of the time."""
+        """Return whether a judged thread has been on the CPU since ``before``.
+
+        ``occupied`` is the share of the period in which the thread had work.
+        """
         grown = {
             other: computed - before.computed.get(other, computed)
             for other, computed in self.computed.items()
@@ -73,18 +74,20 @@ class ThreadClocks(NamedTuple):
 
 
 def cpu_time(native_id: int) -> float:
-    """Return seconds for which a thread has computed, by the kernel's number of it; 0 where that is
-    unknown, or if the thread has ended."""
+    """Return the CPU time of a thread in seconds, by its native identifier.
+
+    Returns 0 where that is unknown, or if the thread has ended.
+    """
     if native_id and sys.platform == "linux":
-        # The number of a thread's clock, as pthread_getcpuclockid makes it. That function reads the
-        # memory of the thread, which is gone when the thread has ended; the kernel says so.
+        # The clock's number as pthread_getcpuclockid makes it. That function reads the thread's
+        # memory, which is gone after the thread has ended. The kernel reports an error instead.
         with suppress(OSError):
             return machine.clock_gettime(~native_id << 3 | _THREAD_CLOCK)
     return 0.0
 
 
 def _queued_s(native_id: int) -> float:
-    """For how long a thread was ready to run and had no processor; 0 where that is not known."""
+    """Return the seconds a thread was ready but had no processor; 0 where that is unknown."""
     with suppress(OSError, ValueError, IndexError):
         return int((_TASKS / f"{native_id}" / "schedstat").read_text().split()[1]) / 1e9
     return 0.0

@@ -1,18 +1,19 @@
-"""Guards of a worker against user code that ends the process, or cancels the task it runs in.
+"""Guards against user code that ends the worker process or cancels its own task.
 
 Theory of operation. Subtasks of several jobs share the worker's process. A function that ends the
-process would end them all, and the user would read of a lost worker instead of the function. So the
-calls that do so *raise* in user code: the operator names the record, the job fails, and the worker
-goes on (Flink: ``cluster.intercept-user-system-exit: THROW``). ``sys.exit`` raises by itself.
+process would end them all, and users would see a lost worker instead of the faulty function. The
+calls that end a process therefore *raise* in user code. The operator then names the record, the job
+fails, and the worker goes on (Flink: ``cluster.intercept-user-system-exit: THROW``). ``sys.exit``
+raises by itself.
 
-``guard_process`` replaces the calls of ``os`` and ``signal`` in this process: ``os._exit``, and
-what sends a signal that the worker hears. User code is what runs where ``RUNNING_SUBTASK`` is set.
-A process that user code has forked is its own. A thread that user code has started has no subtask,
-and the job would not hear its error: ``os._exit`` ends the worker there, after a line that says so.
-SIGKILL is left alone: a test of recovery needs it, and its status tells all.
+``guard_process`` replaces ``os._exit`` and the functions that send a signal the worker handles.
+Code counts as user code where ``RUNNING_SUBTASK`` is set. A process forked by user code may end
+itself. A thread started by user code has no subtask, so an error in it would not reach the job:
+``os._exit`` there ends the worker after printing a line. SIGKILL is not intercepted: a test of
+recovery needs it, and its exit status is self-explanatory.
 
-``SubtaskTask`` is the task that a subtask runs in. ``run_to_end`` keeps the event loop running
-where user code has stopped it, or where a task or a callback of user code has called ``sys.exit``.
+``SubtaskTask`` is the task in which a subtask runs. ``run_to_end`` restarts the event loop after
+user code has stopped it, or after a task or callback of user code has called ``sys.exit``.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ _raise_signal = signal.raise_signal
 
 
 class WorkerExit(SystemExit):
-    """User code has called a function that would end its worker."""
+    """Raised in user code that calls a function which would end the worker."""
 
 
 class SubtaskTask(asyncio.Task[T]):
-    """The task of a subtask, which user code that runs in it cannot cancel."""
+    """The task of a subtask, protected from cancellation by the user code that runs in it."""
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Cancel the task. Raises RuntimeError if the code that runs in it does so."""
+        """Cancel the task; raises RuntimeError if the code that runs in it calls this."""
         if _current_task() is self:
             raise RuntimeError(
                 "the code of a subtask cannot cancel its own task: raise an error to fail the job"
@@ -95,7 +96,7 @@ def guard_process() -> None:
         "killpg": guarded(os.killpg, lambda: (0, os.getpgrp())),
     }
     for name, guard in guards.items():
-        # A function that a program has imported by its name travels as one of posix.
+        # A function that a program has imported by name is pickled as a member of posix.
         setattr(os, name, guard)
         setattr(posix, name, guard)
     signal.raise_signal = raise_signal
@@ -110,11 +111,10 @@ def _refuse(call: str) -> None:
 
 
 def run_to_end(runner: asyncio.Runner, work: Coroutine[Any, Any, T]) -> T:
-    """Run ``work`` in the runner's event loop until it has ended, and return what it returns.
+    """Run ``work`` in the runner's event loop until it has ended, and return its result.
 
-    Starts the loop again where something else has stopped it: ``loop.stop()``, or SystemExit or
-    KeyboardInterrupt of another task or of a callback, which asyncio raises out of the loop. A
-    task that has raised one of these ends with it.
+    Restarts the loop after ``loop.stop()``, and after a SystemExit or KeyboardInterrupt from
+    another task or a callback, which asyncio raises out of the loop. The task that raised it ends.
     """
     loop = runner.get_loop()
     task = loop.create_task(work)

@@ -2,34 +2,34 @@
 
 Theory of operation
 -------------------
-One event loop, one network environment, one control link. The worker registers, and waits for
-``coordinator_wait_ms`` if its coordinator has not started yet. Then it sends heartbeats, and does
-what the coordinator says: each job attempt is one task (``job_attempt.py``) of the
-worker's task group. Its life::
+A worker has one event loop, one network environment and one control link. It registers with the
+coordinator, sends heartbeats and carries out the coordinator's messages. Each job attempt is one
+task (``job_attempt.py``) of the worker's task group. The states of a worker::
 
     ORPHANED  JOIN -> WORKING
     WORKING   DRAIN -> DRAINING, STOP -> STOPPED, LOSE -> ORPHANED
     DRAINING  STOP -> STOPPED, LOSE -> STOPPED
 
-The first end counts, and says with which status the process exits when the worker has cancelled
-what it runs. STOP is the coordinator's message of that name, or SIGTERM to a worker that a launcher
-stops. To any other worker SIGTERM means DRAIN: it tells the coordinator, and works until its jobs
-have left it, which ends with STOP, but no longer than ``drain_timeout_ms``. A second signal is
-STOP. A worker that loses the coordinator cancels what it runs, because nobody else would ever do
-so. It has lost it when the control connection ends, and when no message has come for
-``coordinator_timeout_ms``, though each heartbeat is answered; the time in which user code blocked
-the loop, so that nothing could be heard, does not count (``presence.py``). Then it ends, unless the
-coordinator had said for how long to try to register again: with one that comes in its place, or
-with the same one, if only the network between the two was cut. Nothing of its earlier attempts runs
-by then. It serves no coordinator of a lower epoch than it has served before.
+The first event that ends the work determines the exit status. The worker cancels its attempts
+before it exits.
 
-Heartbeats share the event loop with the subtasks. They cannot starve behind subtasks, which yield
-at least once per buffer, but a user function that blocks the loop also holds them back. Then a
-process beside this one says that it lives (``pulse.py``). Workers do not judge each other by their
-heartbeats, which user code may hold back as well: the coordinator finds the one that hangs.
+- STOP: the coordinator sends ``Stop``, or a worker with a launcher gets SIGTERM, or any worker gets
+  a second signal.
+- DRAIN: a worker without a launcher gets its first SIGTERM. It informs the coordinator and works
+  until its jobs have left it, for at most ``drain_timeout_ms``. The coordinator then sends
+  ``Stop``.
+- LOSE: the control connection ends, or no message arrives for ``coordinator_timeout_ms``. The
+  worker cancels its attempts, because no other component would. It exits, unless the coordinator
+  gave it a time in which to register again. It may register with a successor, or with the same
+  coordinator after a network partition. It refuses a coordinator of a lower epoch than it has
+  served.
 
-The cluster token comes in the environment, see ``credentials.py``. What user code prints goes to
-the process's standard output, which the launcher passes on.
+Heartbeats share the event loop with the subtasks. Subtasks yield at least once per buffer, so they
+cannot starve the heartbeats, but a user function that blocks the loop can. The pulse process
+(``pulse.py``) then tells the coordinator that the worker is alive.
+
+The cluster token comes from the environment, see ``credentials.py``. Output of user code goes to
+the standard output of the process, which the launcher forwards.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ log = logging.getLogger("flinknet.worker")
 
 
 class WorkEvent(Enum):
-    """What begins and ends the work of a worker."""
+    """An event that begins or ends the work of a worker."""
 
     DRAIN = "it is to end once its jobs have left it"
     STOP = "it is told to"
@@ -139,7 +139,7 @@ class WorkEvent(Enum):
 
 
 class WorkState(Enum):
-    """Whether a worker works."""
+    """The states of a worker."""
 
     WORKING = "it does what the coordinator says"
     DRAINING = "it does so until its jobs have left it"
@@ -167,7 +167,7 @@ _STATUS = {
 
 
 class Worker:
-    """What a registered worker does with the messages it gets."""
+    """The message handling of a registered worker."""
 
     def __init__(
         self,
@@ -181,8 +181,12 @@ class Worker:
         output: KeptOutput | None = None,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
-        """Without a ``garbage_collection`` Python's collector is left alone. ``output`` is what is
-        told of this process when somebody asks. ``beat`` is called with each heartbeat."""
+        """Initialize a worker that has not joined a coordinator yet.
+
+        Without ``garbage_collection``, Python's collector keeps its defaults. ``output`` is the
+        kept output of this process, which the coordinator may request. ``beat`` is called with each
+        heartbeat.
+        """
         self._beat = beat
         self._state_backends = state_backends or StateBackends(StateConfig())
         self._checkpointing = checkpointing
@@ -197,17 +201,17 @@ class Worker:
         self._attempts: dict[AttemptKey, tuple[JobAttempt, asyncio.Task[None]]] = {}
         self._heard_at = 0.0
         self._clock = ClockOffset()
-        """Of the present coordinator."""
+        """The offset to the clock of the present coordinator."""
         self.state = WorkState.ORPHANED
         self._ended = asyncio.Event()
         self._drains = asyncio.Event()
         self._settlements: set[asyncio.Task[None]] = set()
 
     async def serve(self, registered: Registered, stop: asyncio.Event) -> ExitStatus:
-        """Work until told to stop or the coordinator is gone; return the exit status.
+        """Work until told to stop or until the coordinator is lost, and return the exit status.
 
-        Running attempts are cancelled before it returns. It may be called again when another
-        coordinator has registered the worker.
+        All running attempts are cancelled before this method returns. It may be called again once
+        another coordinator has registered the worker.
         """
         self.state = TRANSITIONS[self.state, WorkEvent.JOIN]
         self._ended.clear()
@@ -234,13 +238,16 @@ class Worker:
             for task in (*services, *attempts):
                 task.cancel()
             await self._let_settlements_end()
-        # Without a coordinator the clock of this machine counts again.
+        # Without a coordinator, this machine's own clock is the reference again.
         CLUSTER_CLOCK.ahead_ms = 0
         return _STATUS[self.state]
 
     async def _let_settlements_end(self) -> None:
-        """A committer runs in a thread, which cannot be cancelled: one that the next coordinator
-        orders is not to meet it here."""
+        """Wait for running committers if another coordinator may follow, then cancel them.
+
+        A committer runs in a thread, which cannot be cancelled. It must not overlap with a
+        committer that the next coordinator orders.
+        """
         if self._settlements and self.state is WorkState.ORPHANED:
             timeout_s = self._config.commit_timeout_ms / 1000
             await asyncio.wait(self._settlements, timeout=timeout_s)
@@ -248,8 +255,10 @@ class Worker:
             task.cancel()
 
     def drain(self) -> bool:
-        """Have its jobs leave this worker, and end then; return whether it does so: not if it
-        already did, or has no coordinator."""
+        """Ask the coordinator to move all jobs off this worker, which ends after that.
+
+        Returns False if the worker drains already, has stopped or has no coordinator.
+        """
         if (self.state, WorkEvent.DRAIN) not in TRANSITIONS:
             return False
         self.state = TRANSITIONS[self.state, WorkEvent.DRAIN]
@@ -298,7 +307,7 @@ class Worker:
         self._end(WorkEvent.STOP)
 
     async def _await_silence(self, registered: Registered) -> None:
-        """End when the coordinator has been silent for too long."""
+        """End the work when the coordinator has been silent for too long."""
         loop = asyncio.get_running_loop()
         interval_s = registered.heartbeat_interval_ms / 1000
         timeout_s = max(self._config.coordinator_timeout_ms / 1000, 2 * interval_s)
@@ -306,6 +315,9 @@ class Worker:
         self._heard_at = loop.time()
         while loop.time() - self._heard_at < timeout_s:
             await asyncio.sleep(interval_s)
+            # The coordinator answers each heartbeat, so silence means that it is lost. Time in
+            # which user code blocked the loop does not count, because no message could be read
+            # then.
             self._heard_at += presence.tick(loop.time())
         print(f"lost the coordinator: {self._link.unanswered()}", file=sys.stderr)
         self._end(WorkEvent.LOSE)
@@ -339,8 +351,8 @@ class Worker:
                 task = group.create_task(attempt.live())
                 self._attempts[key] = attempt, task
                 task.add_done_callback(lambda _: self._attempts.pop(key))
-                # A Cancel may have come with it, and a task that is cancelled before it has begun
-                # never says Released.
+                # Let the task begin: a Cancel may have arrived in the same read, and a task that is
+                # cancelled before it has begun never sends Released.
                 await asyncio.sleep(0)
             case Run() if key in self._attempts:
                 self._attempts[key][0].run()
@@ -391,9 +403,10 @@ class Worker:
             await asyncio.sleep(registered.heartbeat_interval_ms / 1000)
 
     def _compare_clocks(self, answer: Heartbeat) -> None:
-        """Have times that other hosts compare be those of the coordinator's clock."""
-        # In this order: if this thread has to wait in between, the round trip is only longer. Not
-        # the loop's time, which uvloop reads once a turn: the clocks of one machine would differ.
+        """Adjust the cluster clock to the coordinator's, so that hosts can compare their times."""
+        # The monotonic clock is read last: if this thread has to wait in between, only the round
+        # trip grows. The loop's time does not do: uvloop reads it once per iteration, so the clocks
+        # of one machine would differ.
         wall_s = machine.wall_time()
         received_s = machine.monotonic()
         self._clock.take(
@@ -414,7 +427,7 @@ class Worker:
                 await attempt.send_printed()
 
     async def _send_statistics(self) -> None:
-        """Report unasked; this is also what keeps the rates up to date."""
+        """Report unrequested statistics at an interval, which also keeps the rates up to date."""
         while True:
             await self._report_statistics(StatisticsRequest(request=0, channels_max=0))
             await asyncio.sleep(self._config.statistics_interval_ms / 1000)
@@ -427,7 +440,7 @@ class Worker:
         await self._link.send(StatisticsReport(request.request, body))
 
     def _collect_garbage(self) -> None:
-        """An attempt has ended, which is still among them."""
+        """Collect garbage after an attempt has ended; the attempt is still in ``_attempts``."""
         if self._garbage_collection is None or len(self._attempts) > 1:
             gc.collect()
         else:
@@ -440,7 +453,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where a worker listens; 0 takes a free port."""
+    """The ports on which a worker listens; 0 selects a free port."""
 
     data: int = 0
     metrics: int = 0
@@ -451,9 +464,11 @@ class Ports:
 
 
 SWITCH_INTERVAL_S = 0.0005
-"""After which a subtask's thread that computes lets the event loop have the interpreter, which then
-answers within about a millisecond. Python's own 5 ms would be the delay of every message; with a
-fifth of this, computing takes up to a tenth longer."""
+"""Seconds until a computing subtask thread hands the interpreter to the event loop.
+
+The loop then answers within about a millisecond. Python's default of 5 ms would delay every message
+by as much. With a fifth of this value, computing takes up to a tenth longer.
+"""
 
 
 async def work(
@@ -466,8 +481,10 @@ async def work(
     *,
     drains: bool = False,
 ) -> ExitStatus:
-    """Be a worker until told to stop or the coordinator is gone; return the exit status. ``drains``
-    says that the first signal lets jobs leave it before."""
+    """Run a worker until it is told to stop or loses its coordinator; return the exit status.
+
+    With ``drains``, the first signal lets jobs leave the worker before it ends.
+    """
     stop = asyncio.Event()
     at_work: list[Worker] = []
     when_told_to_stop(lambda number: _hear(stop, at_work if drains else []))
@@ -485,7 +502,8 @@ async def work(
         secret=data_plane_secret(token),
         tls=tls_of(config.cluster.tls),
         advertised=advertised,
-        # Never give a peer up that user code holds up: the coordinator finds those that hang.
+        # Workers do not time out peers: user code may hold up the heartbeats of a healthy one. The
+        # coordinator finds the worker that hangs.
         config=replace(config.network, heartbeat_timeout_ms=0.0),
     )
     link = http_link(coordinator, token, config.cluster)
@@ -537,7 +555,7 @@ async def work(
 
 
 def _hear(stop: asyncio.Event, at_work: list[Worker]) -> None:
-    """A signal has come: a worker that is at work drains, the first time."""
+    """Drain a working worker at the first signal, and stop it at any other."""
     if not (at_work and at_work[0].drain()):
         stop.set()
 
@@ -545,8 +563,10 @@ def _hear(stop: asyncio.Event, at_work: list[Worker]) -> None:
 async def serve_coordinators(
     worker: Worker, link: ControlLink, message: Register, stop: asyncio.Event, wait_ms: float = 0.0
 ) -> ExitStatus:
-    """Register, for which the coordinator may take ``wait_ms`` to start, and work for it and those
-    that come in its place."""
+    """Register with a coordinator and serve it and its successors; return the exit status.
+
+    The first coordinator may take ``wait_ms`` to start.
+    """
     say = partial(say_that_it_waits, wait_ms)
     registered = await join(link, message, wait_ms, stop, say)
     while registered is not None:
@@ -560,7 +580,7 @@ async def serve_coordinators(
 
 
 def main() -> int:
-    """Run a worker; returns the exit status, see ``ExitStatus``."""
+    """Run a worker process and return its exit status, see ``ExitStatus``."""
     parser = argparse.ArgumentParser(prog="python -m flinknet.cluster.worker")
     parser.add_argument("--coordinator", required=True, metavar="HOST:PORT")
     parser.add_argument("--worker-id", required=True)

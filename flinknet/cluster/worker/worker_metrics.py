@@ -1,19 +1,20 @@
-"""What can be seen of a worker, read without holding it up.
+"""Readings of a worker's metrics that do not hold the worker up.
 
-Theory of operation. A reading goes from subtask to subtask, from gate to gate and from partition to
-partition, and lets the event loop turn after each millisecond, or after some hundred channels, in
-the middle of a gate, too (``metrics/turns.py``): with thousands of channels it takes many, in which
-records would wait. So it is of a stretch of time, not of a moment: what holds between numbers of
-one channel holds between their sums, what lies between gates or subtasks does not quite, and a
-subtask that ends meanwhile may be in it. One reading is made after the other, so that no count of a
-later one is less than before.
+Theory of operation. A reading goes through subtasks, gates and partitions. With thousands of
+channels it takes many milliseconds, during which records would wait. It therefore yields to the
+event loop after each millisecond or some hundred channels, even within a gate
+(``metrics/turns.py``). A reading thus covers a period, not a moment. An invariant between counts of
+one channel also holds for their sums. An invariant across gates or subtasks holds only roughly, and
+a subtask that ends meanwhile may be included. Readings never overlap, so no count is ever lower
+than in the reading before.
 
-Each subtask has a meter from when it was first read, as long as it is there, of its counters and of
-the time in which it has waited for input; every reading updates it, and somebody reads at least
-every ``statistics_interval_ms``. So often each subtask is sent a mail, too, that finds out how long
-it takes to come between two batches. The lag of the event loop is noted by ``watch``, which sleeps
-and looks by how much too long; who holds the loop up is seen meanwhile by a thread
-(``loop_watch.py``), and the collections of garbage are counted (``collection_watch.py``).
+Each subtask gets a meter at its first reading, for its counters and its time idle. Every reading
+updates the meter, at least once per ``statistics_interval_ms``. A reading also sends each subtask a
+mail that measures how long a mail waits between two batches.
+
+``watch`` measures the lag of the event loop by how much it oversleeps. Meanwhile a thread finds the
+code that holds up the loop (``loop_watch.py``), and garbage collections are counted
+(``collection_watch.py``).
 """
 
 from __future__ import annotations
@@ -41,14 +42,17 @@ from flinknet.runtime.subtask import Subtask
 __all__ = ["WorkerMetrics"]
 
 SubtaskName: TypeAlias = tuple[str, int, int, int]
-"""Job, attempt, vertex and index: a meter must not keep a subtask that has ended."""
+"""Job, attempt, vertex and index.
+
+Meters are keyed by name, because they must not keep a subtask alive that has ended.
+"""
 
 WATCH_S = 0.25
-"""Pause between two looks at the lag of the event loop."""
+"""Seconds between two measurements of the event loop's lag."""
 
 
 class WorkerMetrics:
-    """Reads a worker's network environment and ``subtasks``, those that are there now."""
+    """Reads a worker's network environment and the present ``subtasks``."""
 
     def __init__(
         self,
@@ -62,7 +66,7 @@ class WorkerMetrics:
         self._one_at_a_time = asyncio.Lock()
         self._meters: dict[SubtaskName, Meter] = {}
         self.clock = task_time
-        """In seconds; never goes back."""
+        """A clock in seconds that never goes back."""
         self._lag = LoopLag(self.clock())
         self._collections = CollectionWatch()
         self._garbage_meter = Meter(self.clock(), (0.0,))
@@ -70,11 +74,11 @@ class WorkerMetrics:
 
     @property
     def meters(self) -> int:
-        """How many subtasks are rated."""
+        """The number of subtasks with a meter."""
         return len(self._meters)
 
     async def watch(self) -> None:
-        """Look at the lag of the event loop, and at who holds it up, until cancelled."""
+        """Measure the event loop's lag, and find the code that holds it up, until cancelled."""
         with self._collections.counting(), self._loop_watch.watching():
             while True:
                 begun = self.clock()
@@ -83,11 +87,11 @@ class WorkerMetrics:
                 self._lag.note(now - begun - WATCH_S, now)
 
     def turns(self) -> Turns:
-        """How long to go on at a time with what is done for a reading."""
+        """Return the budget for how long one reading may run before it yields."""
         return Turns(self._config, self.clock)
 
     async def statistics(self, channels_max: int = 0) -> WorkerStatistics:
-        """Read everything, with so many channels at most."""
+        """Read all metrics, with at most ``channels_max`` channels in detail."""
         async with self._one_at_a_time:
             return await self._read(channels_max)
 
@@ -100,7 +104,7 @@ class WorkerMetrics:
         totals = []
         for subtask in subtasks:
             subtask.measure_latency()
-            now = self.clock()  # when it is counted: the loop may be held up before all is read
+            now = self.clock()  # the time of the counts: the loop may be held up before all is read
             read = await turns.go_through(_reading(subtask, turns, busiest))
             told, throughput = self._metered(subtask, read, now)
             totals.append(told)
@@ -122,7 +126,7 @@ class WorkerMetrics:
     def _metered(
         self, subtask: Subtask, totals: SubtaskTotals, now: float
     ) -> tuple[SubtaskTotals, float | None]:
-        """The totals of a subtask with its rates, and the throughput of its inputs."""
+        """Return a subtask's totals with its rates, and the throughput of its inputs."""
         counts = (
             *counts_of(totals),
             totals.times.accumulated_idle_time_ms / 1000,
@@ -130,7 +134,7 @@ class WorkerMetrics:
         )
         meter = self._meters.get(_name(subtask))
         if meter is None or meter.counters != len(counts):
-            # An open subtask has operators, and so more counters than before.
+            # A subtask that has opened has operators, and therefore more counters than before.
             meter = self._meters[_name(subtask)] = Meter(now, counts)
         meter.update(now, counts)
         grown = meter.per_second()
@@ -158,7 +162,7 @@ _BYTES_IN = tuple(
 def _reading(
     subtask: Subtask, turns: Turns, busiest: BusiestChannels | None
 ) -> Reading[SubtaskTotals]:
-    """Read a subtask with all that it reads and writes, but for what is rated."""
+    """Read a subtask with its gates and partitions, without the rates."""
     descriptor, statistics = subtask.descriptor, subtask.statistics()
     note = None if busiest is None else busiest.note
     gates = yield from one_by_one(GateTotals.reading(gate, turns, note) for gate in subtask.gates)
