@@ -1,4 +1,4 @@
-"""The arguments that the commands for job files have in common."""
+"""The arguments that are common to the commands for job files."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 _SIMILAR = 0.8
-"""From here on an option that is passed on may have been meant for flinknet."""
+"""Similarity from which on an option for the job file may have been meant for flinknet."""
 
 
 def _no_option(context: typer.Context, value: Path) -> Path:
-    """Refuse an option in the place of the job file: those in front of it are flinknet's."""
+    """Refuse an option in place of the job file: options before the file belong to flinknet."""
     if str(value).startswith("-"):
         near = _nearest_option(context, str(value))
         hint = f" Did you mean {near}?" if near else ""
@@ -133,7 +133,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 
 
 def output_redirected(as_json: bool) -> AbstractContextManager[object]:
-    """Where a job file prints to: with --json, standard output is the JSON document's alone."""
+    """Return the redirection for a job file's output: with --json, stdout is for the JSON alone."""
     return redirect_stdout(sys.stderr if as_json else sys.stdout)
 
 

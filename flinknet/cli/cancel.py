@@ -1,4 +1,4 @@
-"""``flinknet cancel``: the end of a job at once, without a savepoint."""
+"""``flinknet cancel``: end a job at once, without a savepoint."""
 
 from __future__ import annotations
 

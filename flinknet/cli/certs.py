@@ -1,8 +1,8 @@
-"""``flinknet certs``: an authority of the cluster's own, its certificates, and their renewal.
+"""``flinknet certs``: a certificate authority of the cluster, its certificates and their renewal.
 
 A directory has ``ca.pem`` and ``ca.key``, and NAME.pem and NAME.key for each certificate. A process
-needs its own two and ``ca.pem``; ``ca.key`` stays where it was made. The keys are of the curve
-P-256, with which a handshake costs least.
+needs its own two files and ``ca.pem``; ``ca.key`` stays where it was made. The keys use the curve
+P-256, which has the cheapest handshake.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["certs", "expired", "init", "issue", "renew"]
 
 _AUTHORITY = "ca"
 _CLOCK_DIFFERENCE = timedelta(minutes=5)
-"""By which a certificate is valid before it was made: the clocks of hosts differ."""
+"""Backdating of a certificate, because the clocks of hosts differ."""
 
 Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="Where the authority and its certificates are.")
@@ -128,7 +128,7 @@ def show(directory: Directory) -> None:
 
 
 def expired(certificate: x509.Certificate) -> bool:
-    """Return whether a certificate is not valid any more."""
+    """Return whether a certificate has expired."""
     return certificate.not_valid_after_utc < datetime.now(UTC)
 
 
@@ -203,7 +203,7 @@ def _name(common_name: str) -> x509.Name:
 
 
 def _alternative(name: str) -> x509.GeneralName:
-    """Return a name as a certificate has it: an address, or a DNS name."""
+    """Return the name in the form that a certificate has: an IP address or a DNS name."""
     with suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(name))
     try:
@@ -215,7 +215,7 @@ def _alternative(name: str) -> x509.GeneralName:
 
 
 def _file_of(name: str) -> str:
-    """Return the name of a certificate's files; ConfigurationError if it is none of a file."""
+    """Return the base name of a certificate's files; ConfigurationError if it cannot be one."""
     file = name.replace("*", "any")
     if file in ("", ".", "..", _AUTHORITY) or "/" in file or "\0" in file:
         raise ConfigurationError(f"{name[:80]!r} cannot be the name of a certificate's files")
@@ -262,7 +262,7 @@ def _names(certificate: x509.Certificate) -> Sequence[x509.GeneralName]:
 def _write(
     directory: Path, file: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
 ) -> None:
-    """Write both files, each at once: a process that reads them finds the old ones or the new."""
+    """Write both files, each atomically: a process reads either the old or the new content."""
     encoded = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -273,7 +273,7 @@ def _write(
 
 
 def _replace(path: Path, content: bytes, mode: int) -> None:
-    # A file or a link of another user could be in the place of a name that can be guessed.
+    # The random name prevents another user from placing a file or link at a guessable name.
     half = path.with_name(f".{path.name}.{machine.token_hex(8)}")
     descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as writing:

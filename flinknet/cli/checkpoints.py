@@ -1,4 +1,4 @@
-"""``flinknet checkpoints``: what is kept of jobs, and whether it is good."""
+"""``flinknet checkpoints``: the stored checkpoints of jobs, and whether they are intact."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _found(directory: str, config: Path | None) -> list[KeptCheckpoint]:
 
 
 def _summary(kept: KeptCheckpoint) -> dict[str, Any]:
-    """A checkpoint as plain JSON types; what its metadata would say is null without one."""
+    """Return a checkpoint as plain JSON types; values of missing metadata are null."""
     metadata = kept.metadata
     return {
         "location": kept.location,
@@ -164,7 +164,7 @@ def _part(part: StatePart) -> dict[str, Any]:
 
 
 def _print_list(console: Console, found: list[KeptCheckpoint]) -> None:
-    """Print a table for each directory that checkpoints are in: one for each job."""
+    """Print a table for each directory that has checkpoints, that is, for each job."""
     now_ms = machine.wall_time() * 1000
     for parent, group in groupby(found, lambda kept: kept.location.rpartition("/")[0]):
         of_one_job = list(group)
@@ -218,7 +218,7 @@ def _parts_table(metadata: CheckpointMetadata) -> Table:
 
 
 def _span(seconds: float) -> str:
-    """A time as a person says it."""
+    """Return a duration in a readable unit."""
     for factor, unit in _UNITS:
         if seconds >= factor:
             return f"{seconds / factor:.1f} {unit}"

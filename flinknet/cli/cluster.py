@@ -1,4 +1,4 @@
-"""``flinknet cluster``: start, look at and stop a cluster of this machine that stays."""
+"""``flinknet cluster``: start, look at and stop a persistent cluster on this machine."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def stop(name: ClusterName = DEFAULT_NAME, *, config: ConfigFile = None) -> None
     Exit status: 0 stopped, 1 it did not stop in time, 2 it does not run.
     """
     cluster = load_settings(config, os.environ, {}).config.cluster
-    # The coordinator and the workers have as long each, one after the other.
+    # The coordinator and the workers stop one after the other, each within the timeout.
     patience_s = 4 * cluster.stop_timeout_ms / 1000
     stop_cluster(ClusterDirectory(name), patience_s)
     print(f"cluster {name} has been stopped")

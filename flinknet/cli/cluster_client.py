@@ -1,4 +1,4 @@
-"""The cluster that a command is about, and a client of it: one place for all commands."""
+"""The cluster that a command addresses, and a client for it; shared by all commands."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ __all__ = ["cluster_client", "running_cluster"]
 
 
 def running_cluster(cluster: str | None, config: Path | None) -> NamedCluster:
-    """Return the cluster of that name or address, or the one that the configuration names, or the
-    one of this machine that is called ``default``; ConfigurationError if it is not known which, or
-    what its token is."""
+    """Return the cluster that a command addresses.
+
+    It is the cluster of that name or address, or else the configured one, or else this machine's
+    cluster ``default``. Raises ConfigurationError if none of these applies, or if its token is
+    unknown.
+    """
     if cluster is not None:
         return named_cluster(cluster, config)
     settings = cluster_config(config, None, None, None).cluster

@@ -43,7 +43,10 @@ def template() -> None:
 
 
 def _template() -> Path:
-    """In an installed package beside its modules, in the sources beside the package."""
+    """Return the path of the template.
+
+    It is inside the installed package, or beside the package in a source tree.
+    """
     package = Path(flinknet.__file__).parent
     places = [above / "deploy" / "cluster.toml" for above in (package, package.parent)]
     found = next((place for place in places if place.is_file()), None)

@@ -1,4 +1,4 @@
-"""Where commands print tables: wrapped at a terminal's width, and whole into a file or a pipe."""
+"""The consoles for tables: wrapped to a terminal's width, and unwrapped in a file or a pipe."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rich.console import Console
 __all__ = ["table_console"]
 
 _UNLIMITED_COLUMNS = 10_000
-"""The width of a file or a pipe: wider than any row, so that no row is wrapped."""
+"""Width for a file or a pipe, wider than any row, so that no row is wrapped."""
 
 
 def table_console(*, stderr: bool = False) -> Console:
-    """Return a console for standard output, or standard error.
+    """Return a console for standard output, or for standard error.
 
-    COLUMNS in the environment sets the width of anything, as it does for other programs.
+    COLUMNS in the environment sets the width of any output, as in other programs.
     """
     console = Console(stderr=stderr)
     if not console.is_terminal and "COLUMNS" not in os.environ:

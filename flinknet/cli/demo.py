@@ -20,7 +20,7 @@ from flinknet.demo.workload import FLIGHTS
 __all__ = ["demo"]
 
 REPORT_COLUMNS = 110
-"""Width of the table that is kept as a text file."""
+"""Width of the table that is saved as a text file."""
 
 
 def demo(
@@ -66,7 +66,7 @@ def demo(
 
 
 def _keep(result: DemoResult, output: Path, console: Console) -> None:
-    """Write the table, the JSON and the figure, and say where."""
+    """Write the table, the JSON and the figure, and print their paths."""
     with (output / "result.txt").open("w", encoding="utf-8") as file:
         print_report(result, Console(file=file, width=REPORT_COLUMNS))
     write_json(result, output / "result.json")

@@ -1,4 +1,4 @@
-"""``flinknet diagnose``: who holds a job up, and why."""
+"""``flinknet diagnose``: the culprit that holds a job up, and the reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["diagnose", "verdict_in_words"]
 _Json = Mapping[str, Any]
 
 _LOST_MAX = 5
-"""Of those who lost time to a culprit, how many are named."""
+"""Maximum number of tasks listed that lost time to a culprit."""
 
 
 def diagnose(
@@ -55,7 +55,7 @@ async def _read(client: CoordinatorClient, name: str) -> Any:
 
 
 def verdict_in_words(verdict: str) -> str:
-    """Return a verdict of the JSON as people read it."""
+    """Return a verdict of the JSON in the words shown to users."""
     return "not known yet" if verdict == "unknown" else verdict
 
 

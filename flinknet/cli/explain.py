@@ -1,4 +1,4 @@
-"""``flinknet explain``: what memory a job needs, and the most that its workers can hold."""
+"""``flinknet explain``: the memory that a job needs, and the maximum that its workers can hold."""
 
 from __future__ import annotations
 

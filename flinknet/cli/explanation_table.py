@@ -1,4 +1,4 @@
-"""What ``flinknet explain`` shows: whether a job fits, and on request who needs which memory."""
+"""The output of ``flinknet explain``: whether a job fits, and which owner needs which memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LIMITS = {
     "remembered_keys": "remembered_keys_bytes",
     "objects": "channels, connections, segments",
 }
-"""What sets each part of the bound."""
+"""The settings that determine each part of the bound."""
 
 _CHANNEL_STATE = (
     "What an unaligned checkpoint stores of what is in flight, in MiB: no more than is in flight "
@@ -81,7 +81,7 @@ _WISHES: dict[Level, str] = {
 
 
 def summary(memory: JobMemory) -> Group:
-    """Whether the job fits, how much memory it takes, and what to set if that is too little."""
+    """Return whether the job fits, its memory use, and advice if there is too little memory."""
     cluster, network = memory.config.cluster, memory.config.network
     table = FittingTable(
         names=("worker",),
@@ -127,7 +127,7 @@ def summary(memory: JobMemory) -> Group:
 
 
 def _memory_lines(memory: JobMemory) -> Group:
-    """Describe the memory that the exchange adds to the worker to which it adds most."""
+    """Return the memory that the exchange adds to the worker to which it adds most."""
     bounds, expected = memory.bounds(), memory.expected()
     worker = max(memory.workers, key=lambda one: expected[one.worker_id].total)
     shape, bound = worker.shape, bounds[worker.worker_id]
@@ -169,8 +169,11 @@ def _counted(number: int, noun: str) -> str:
 
 
 def explanation(memory: JobMemory) -> Group:
-    """Return tables of the buffers that each owner needs, the verdict with advice, and the memory
-    that is allocated, expected and the most."""
+    """Return the detailed explanation of a job's memory.
+
+    It has the buffers that each owner needs, the verdict with advice, and the allocated, expected
+    and maximum memory.
+    """
     return Group(
         *(_needs_table(memory, worker) for worker in memory.workers),
         Text("\n".join(["", *_verdict(memory), "", _MEMORY])),

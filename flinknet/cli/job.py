@@ -1,4 +1,4 @@
-"""``flinknet job``: what each operator of a job does."""
+"""``flinknet job``: the work of each operator of a job."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _table(details: _Json, tasks: Sequence[_Json]) -> FittingTable:
 
 
 def _of_late(tasks: Sequence[_Json]) -> Iterator[str]:
-    """Rates of all subtasks, and the times of the one that has most of each."""
+    """Yield the rates summed over all subtasks, and the largest share of each kind of time."""
     if not tasks:
         yield from "-" * 5
         return
@@ -106,7 +106,7 @@ def _of_late(tasks: Sequence[_Json]) -> Iterator[str]:
 
 
 def _latency_table(rows: Sequence[_Json]) -> FittingTable:
-    """From each source to each operator, in the subtask where it takes longest."""
+    """Return the latency from each source to each operator, in the subtask with the longest."""
     table = FittingTable(
         title=Text("latency in milliseconds"),
         names=("source", "operator"),

@@ -1,4 +1,4 @@
-"""Running a job file: a Python program whose ``execute`` calls go to an executor of ours."""
+"""Running a job file: a Python program that calls ``execute``, with flinknet's executor."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from flinknet.graph.graph import JobGraph
 __all__ = ["first_job", "no_job", "run_job_file"]
 
 _LINE_CHARACTERS_MAX = 120
-"""Of a line of source that is shown, and of what is wrong with it."""
+"""Maximum length of a printed line of source, and of its error message."""
 
 _NOT_LOADED = (SyntaxError, ImportError)
-"""The place and a line say it all: nothing of the file has computed anything yet."""
+"""Errors that a place and a line describe completely, because the file has not computed yet."""
 
 
 def run_job_file(
@@ -32,14 +32,16 @@ def run_job_file(
     executor: Executor,
     config: FlinknetConfig | None = None,
 ) -> None:
-    """Run ``path`` as Python runs a script, with ``arguments``; its jobs go to ``executor``, whose
-    clusters are configured by ``config``.
+    """Run ``path`` as Python runs a script, and execute its jobs with ``executor``.
 
-    The file is ``__main__`` while it runs, which makes its functions and classes travel to the
-    workers by value: they need not find the file. What it imports from its own directory they do
-    import, so the directory stays on the path for as long. Raises ConfigurationError if there is no
-    such file, and JobFileError for what the program itself raises; flinknet's own errors,
-    SystemExit and BrokenPipeError come out as they are.
+    ``arguments`` go into ``sys.argv``; ``config`` is the configuration of the executor's clusters.
+
+    The file is ``__main__`` while it runs, so its functions and classes are pickled by value, and
+    workers do not need the file. Workers do import modules from the file's directory, so that
+    directory is on the path while the file runs.
+
+    Raises ConfigurationError if there is no such file, and JobFileError for exceptions of the
+    program. Errors of flinknet, SystemExit and BrokenPipeError propagate unchanged.
     """
     if not path.is_file():
         raise ConfigurationError(f"there is no job file {path}")
@@ -60,9 +62,9 @@ def run_job_file(
 
 
 def first_job(path: Path, arguments: Sequence[str]) -> JobGraph:
-    """Run ``path`` up to its first ``execute`` and return the job; nothing of the job itself runs.
+    """Run ``path`` up to its first ``execute`` and return the job, without running the job.
 
-    ConfigurationError if the file executes none; JobFileError as ``run_job_file``.
+    Raises ConfigurationError if the file executes no job, and JobFileError as ``run_job_file``.
     """
 
     def take(graph: JobGraph, control: JobControl | None) -> JobResult:
@@ -78,13 +80,16 @@ def first_job(path: Path, arguments: Sequence[str]) -> JobGraph:
 
 
 def no_job(path: Path) -> str:
-    """What to say about a job file that came to its end without a job."""
+    """Return the error message for a job file that ended without a job."""
     return f"{path} executed no job: it must call execute()"
 
 
 def _described(error: Exception, path: Path) -> str:
-    """What a job file raised: in a few lines if it could not be loaded, or else as Python says it,
-    without what flinknet did before the file's first line."""
+    """Describe an exception of a job file.
+
+    A file that could not be loaded gets a few lines. Any other exception gets Python's traceback
+    from the file's first line on, without the calls of flinknet before it.
+    """
     trace = _from_file_on(error.__traceback__, path)
     if not isinstance(error, _NOT_LOADED):
         shown = traceback.TracebackException(type(error), error, trace)
@@ -101,7 +106,7 @@ def _described(error: Exception, path: Path) -> str:
 
 
 def _from_file_on(trace: TracebackType | None, path: Path) -> TracebackType | None:
-    """The part of a traceback that begins in the file; nothing if it never began to run."""
+    """Return the part of a traceback that begins in the file; None if the file never ran."""
     while trace is not None and trace.tb_frame.f_code.co_filename != str(path):
         trace = trace.tb_next
     return trace
@@ -112,7 +117,7 @@ def _place(frame: traceback.FrameSummary) -> str:
 
 
 def _cut(what: object) -> str:
-    """The first line of a text, not too much of it."""
+    """Return a text in one line, truncated to the maximum length."""
     if isinstance(what, SyntaxError):
         what = what.msg
     text = " ".join(str(what or "").split())
@@ -120,4 +125,7 @@ def _cut(what: object) -> str:
 
 
 class _JobReached(BaseException):
-    """Ends a job file; no Exception, so that the file does not take it for a failure of its job."""
+    """Ends a job file after its first job.
+
+    It is not an Exception, so that the file does not handle it as a failure of its job.
+    """

@@ -1,9 +1,9 @@
-"""A group of commands that are imported when they are called, and not before.
+"""A command group that imports a command's module only when the command is used.
 
-Theory of operation. A command stands in its group by its name and one line of help. When its name
-comes, to be called, explained or completed by a shell, its module is imported and its function
-takes the place of that line. So ``flinknet --help`` needs no optional library, and a shell that
-completes ``flinknet run --`` imports what running needs, and nothing else.
+Theory of operation. The group lists a command by its name and one line of help. When the command is
+called, explained or completed by a shell, its module is imported and its function replaces that
+entry. ``flinknet --help`` therefore needs no optional library, and completing ``flinknet run --``
+imports only the modules that running needs.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _EXTRA_MODULES = {
     "pyarrow",
     "pyspark",
 }
-"""What a command may lack, because an extra brings it."""
+"""Modules that may be missing because an extra provides them."""
 
 _PASS_OPTIONS_ON = {"ignore_unknown_options": True}
 
 
 class LazyGroup(TyperGroup):
-    """Resolves a command to the function of its module."""
+    """A group that resolves a command to the function of its module."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
@@ -52,11 +52,11 @@ def add_command(
     passes_options_on: bool = False,
     extra: str = "",
 ) -> None:
-    """Add the function ``name`` of ``module``, or the group of that name, to one whose class is
-    LazyGroup.
+    """Add a command, or a group of commands, to a group of class LazyGroup.
 
-    ``extra`` is the one that brings everything which the module imports and flinknet does not.
-    With ``passes_options_on`` options that the function does not know are arguments of its.
+    The command is the attribute ``name`` of ``module``. ``extra`` is the extra that installs the
+    optional dependencies of the module. With ``passes_options_on``, options that the function does
+    not know become its arguments.
     """
 
     def load() -> Any:

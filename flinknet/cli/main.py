@@ -1,7 +1,7 @@
 """The command line: ``flinknet``.
 
-Each command has a module of its own, which is named here and imported when the command is called
-(``lazy_group.py``).
+Each command has its own module. The group registers it by name and imports it only when the command
+is called (``lazy_group.py``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ app = typer.Typer(
     epilog="--install-completion lets your shell complete all this: bash, zsh or fish.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    # Plain text wraps where the boxes of Rich cut off what does not fit.
+    # Plain text wraps lines, while the boxes of Rich would cut them off.
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -50,7 +50,7 @@ app.add_typer(cluster_app, name="cluster")
 
 @dataclass(slots=True)
 class Invocation:
-    """What the root command says about the whole call; commands find it as ``context.obj``."""
+    """Options of the root command that apply to every command; available as ``context.obj``."""
 
     verbose: bool = False
 
@@ -58,9 +58,9 @@ class Invocation:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit: 0 success, 1 a job failed, 2 refused or misused, 130 Ctrl-C.
 
-    An error that flinknet raises on purpose is one line on standard error, and so is a file that
-    this user may not write; ``--verbose`` or FLINKNET_TRACEBACK=1 adds the traceback. Any other
-    exception is a bug and passes through.
+    An error that flinknet raises on purpose, or a file that this user may not write, becomes one
+    line on standard error. ``--verbose`` or FLINKNET_TRACEBACK=1 adds the traceback. Any other
+    exception is a bug and propagates.
     """
     invocation = Invocation(verbose=os.environ.get("FLINKNET_TRACEBACK", "0") not in ("", "0"))
     try:

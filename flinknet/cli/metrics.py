@@ -1,4 +1,4 @@
-"""``flinknet metrics``: the metrics of a job and of its operators, by Flink's names."""
+"""``flinknet metrics``: the metrics of a job and of its operators, under Flink's names."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def _read(
 async def _values(
     client: CoordinatorClient, path: str, patterns: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """The metrics there whose names match, by name."""
+    """Read the metrics at ``path`` that match a pattern, by name."""
     names = [one["id"] for one in await client.read(path)]
     wanted = [name for name in names if any(fnmatchcase(name, one) for one in patterns)]
     if not wanted:

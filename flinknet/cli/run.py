@@ -1,4 +1,4 @@
-"""``flinknet run``: the jobs of a job file, on clusters of their own or on one that stays."""
+"""``flinknet run``: run the jobs of a job file, on their own clusters or on a running one."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _place(
     config: Path | None,
     of_running: Sequence[str],
 ) -> NamedCluster | None:
-    """Return the cluster that runs; None if each job is to have its own."""
+    """Return the running cluster to use; None if each job gets its own."""
     if cluster is None:
         if of_running:
             raise ConfigurationError(
@@ -188,7 +188,7 @@ def _place(
 
 
 class _Runner:
-    """Runs the jobs of one job file and remembers how each ended."""
+    """Runs the jobs of one job file and records their results."""
 
     def __init__(
         self,
@@ -214,12 +214,12 @@ class _Runner:
         self._as_json = as_json
         self._display = JobDisplay(Console(stderr=True), config.cluster)
         self._lines = JobDisplay(Console(stderr=True, force_terminal=False), config.cluster)
-        """For jobs that run side by side."""
+        """The display for jobs that run side by side."""
         self.jobs: list[dict[str, Any]] = []
         self.error: FlinknetError | None = None
 
     def execute(self, graph: JobGraph, control: JobControl | None) -> JobResult:
-        """The executor of the job file."""
+        """Execute a job; this is the executor of the job file."""
         if self._from_checkpoint is not None and self.jobs:
             raise ConfigurationError(
                 "--from-checkpoint is of one job, and the job file executes another one"
@@ -254,12 +254,12 @@ class _Runner:
             if not self._as_json:
                 print(result.job_id)
         elif not self._as_json:
-            # Standard output is for what the job prints: `flinknet run JOB.py | sort` works.
+            # Standard output is reserved for the job: `flinknet run JOB.py | sort` works.
             table_console(stderr=True).print(result_table(result))
         return result
 
     def _run(self, graph: JobGraph) -> partial[JobResult]:
-        """What runs the job where it is to run."""
+        """Return the function that runs the job on its own cluster or on the running one."""
         if self._place is None:
             return partial(run_job, graph, self._config)
         return partial(
@@ -271,7 +271,7 @@ class _Runner:
         )
 
     def print_json(self) -> None:
-        """With --json: what happened, as one document on standard output."""
+        """With --json, print the results and the error as one JSON document on standard output."""
         if not self._as_json:
             return
         text = printable(str(self.error))

@@ -1,4 +1,4 @@
-"""``flinknet savepoint``: a savepoint of a job that runs."""
+"""``flinknet savepoint``: write a savepoint of a running job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flinknet stop``: the end of a job, with a savepoint."""
+"""``flinknet stop``: end a job with a savepoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flinknet token``: a token for a role, made of the cluster token."""
+"""``flinknet token``: derive a token for a role from the cluster token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flinknet top``: a cluster and its jobs on the terminal, again and again."""
+"""``flinknet top``: a live view of a cluster and its jobs on the terminal."""
 
 from __future__ import annotations
 

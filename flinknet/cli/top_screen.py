@@ -1,8 +1,8 @@
-"""What ``flinknet top`` shows: the jobs of a cluster, the operators of a job, or their subtasks.
+"""The screens of ``flinknet top``: a cluster's jobs, a job's operators and an operator's subtasks.
 
-Everything comes from the answer that the web page asks for, ``/api/v1/page``, a while after the one
-before. What cannot be asked at the moment is said, and what was told before stays, dimmed. A job
-that has ended stays as it ended for as long as the coordinator knows it.
+All content comes from ``/api/v1/page``, which the web page uses, too. The next request starts a
+while after the previous answer. If the coordinator cannot be reached, the screen says so and keeps
+the last content, dimmed. A job that has ended stays visible as long as the coordinator knows it.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ from flinknet.texts import printable, text_of
 __all__ = ["Top"]
 
 PAUSE_S = 0.5
-"""Between an answer and the next question."""
+"""Seconds between an answer and the next request."""
 
 PATIENCE_S = 3.0
-"""For an answer. A coordinator that is gone is looked for much longer by who asks: it may come
-back."""
+"""Seconds to wait for an answer.
+
+The client itself retries for much longer, because a lost coordinator may come back.
+"""
 
 _Json = Mapping[str, Any]
 
@@ -47,22 +49,22 @@ _VERDICTS = {"troubled": f"bold {BAD}", "healthy": GOOD}
 
 
 class Rows(DataTable[Text]):
-    """A table whose rows can be gone into."""
+    """A table with rows that can be opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open")]
 
     def __init__(self) -> None:
         super().__init__(cursor_type="row", zebra_stripes=True, header_height=2)
         self.opens = True
-        """Whether there is anything in a row to go into."""
+        """Whether the rows can be opened."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Subtasks are the end."""
+        """Disable opening in the table of subtasks, which is the innermost."""
         return action != "select_cursor" or self.opens
 
 
 class Top(App[None]):
-    """One cluster. ``read`` asks its coordinator for a path."""
+    """The terminal application for one cluster; ``read`` reads a path of its coordinator."""
 
     TITLE = "flinknet top"
     ENABLE_COMMAND_PALETTE = False
@@ -91,7 +93,7 @@ class Top(App[None]):
         self._note = Static(id="note", markup=False)
 
     def compose(self) -> ComposeResult:
-        """A head, a sentence, a table, and what there is no room for."""
+        """Lay out the head, the verdict, the table, and the note about columns without room."""
         yield self._head
         yield self._verdict
         yield self._rows
@@ -99,19 +101,19 @@ class Top(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Ask from now on. Keys are heard meanwhile, whether anybody answers or not."""
+        """Start polling in a background worker, so that keys work while an answer is pending."""
         self.run_worker(self.follow(), group="follow")
 
     def on_resize(self, event: Resize) -> None:
-        """Other columns may fit now."""
+        """Choose the columns anew, because others may fit now."""
         self._fill(event.size.width)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There is no way back from the jobs."""
+        """Disable going back from the table of jobs."""
         return action != "back" or self._job_id is not None
 
     async def action_back(self) -> None:
-        """From subtasks to operators, and from there to jobs."""
+        """Go back from subtasks to operators, or from operators to jobs."""
         if self._vertex_id is not None:
             self._vertex_id = None
         else:
@@ -119,7 +121,7 @@ class Top(App[None]):
         self.run_worker(self.look(), exclusive=True)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Go into the job or the operator of the row."""
+        """Open the job or the operator of the selected row."""
         chosen = event.row_key.value
         if self._job_id is None:
             self._job_id = chosen
@@ -128,13 +130,13 @@ class Top(App[None]):
         self.run_worker(self.look(), exclusive=True)
 
     async def follow(self) -> None:
-        """Show how it stands, again and again, until cancelled."""
+        """Show the present state repeatedly, until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(PAUSE_S)
 
     async def look(self) -> None:
-        """Show how it stands, or that nobody says so."""
+        """Show the present state, or that the coordinator cannot be reached."""
         query = {"job": self._job_id, "vertex": self._vertex_id}
         asked = urlencode({name: value for name, value in query.items() if value is not None})
         told, why = None, ""
@@ -146,7 +148,7 @@ class Top(App[None]):
         except TimeoutError:
             why = f"no answer for {PATIENCE_S:g} s"
         if not self._rows.is_attached:
-            return  # it has ended meanwhile
+            return  # the application has ended meanwhile
         if told is None:
             self._say_not_reached(why)
         elif query == {"job": self._job_id, "vertex": self._vertex_id}:
@@ -203,7 +205,7 @@ class Top(App[None]):
             _say(self._verdict, "the job has ended")
 
     def _fill(self, width: int) -> None:
-        """Write the table anew; the cursor stays on the row where it is, if it is still there."""
+        """Fill the table anew; the cursor stays on its row if that still exists."""
         rows = self._rows
         if self._table is None:
             return
@@ -230,7 +232,7 @@ def _say(where: Static, text: str, style: str = "") -> None:
 
 
 def _cause(failure: _Json) -> str:
-    """What a traceback ends with, or all that is told of a failure without one."""
+    """Return the last line of a traceback, or the whole text of a failure without one."""
     lines = failure["stacktrace"].strip().splitlines()
     last = next((line for line in reversed(lines) if not line.startswith(" ")), "")
     return f"{failure['taskName']}: {last}" if failure["taskName"] else last

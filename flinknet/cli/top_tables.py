@@ -1,8 +1,9 @@
-"""The tables of ``flinknet top``: what is in a row, what a colour means, which columns fit.
+"""The tables of ``flinknet top``: their rows, their colours and the choice of columns.
 
-A colour never says what no text says: most of the time busy is red; backpressured is amber from
-Flink's LOW on, and bold from its HIGH on; whoever holds the job up has a mark before the name. What
-does not fit whole into the terminal's width is left out, and named: half a number is another one.
+A colour only repeats information that the text has, too. A mostly busy task is red. Backpressure is
+amber from Flink's LOW on, and bold from its HIGH on. The culprit also has a mark before its name.
+Columns that do not fit into the terminal are left out and named: a truncated number would read as a
+different number.
 """
 
 from __future__ import annotations
@@ -19,23 +20,25 @@ __all__ = ["BAD", "GOOD", "Table", "fitting", "jobs_table", "operators_table", "
 _Json = Mapping[str, Any]
 
 GOOD, BAD, HELD_UP = "#6fcf8f", "#ff6f61", "#f0a030"
-"""Colours that tell on a dark ground, and apart for whoever does not tell red from green: they are
-not equally light."""
+"""Colours that are readable on a dark ground and distinguishable to colour-blind users.
+
+They differ in lightness.
+"""
 
 CULPRIT = "► "
-"""Before the name of who holds the job up."""
+"""Mark before the name of the culprit that holds the job up."""
 
 BUSY, BACKPRESSURED = 0.8, 0.1
-"""Shares of the time from which on it has a colour: nearly all of it; more than Flink's OK."""
+"""Shares of the time above which a value gets a colour: nearly all of it, and Flink's OK."""
 
 HIGH = 0.5
 """Flink's HIGH: backpressured for more than half of the time."""
 
 NAME_SHARE = 3
-"""A part of the width that the first column may have in any case; more if the others leave it."""
+"""The first column may take one part in this many of the width, or more if the others leave it."""
 
 PADDING = 2
-"""Cells beside each column."""
+"""Cells of padding per column."""
 
 _STATES = {
     "RUNNING": GOOD,
@@ -49,30 +52,30 @@ _STATES = {
 
 
 class Column(NamedTuple):
-    """A heading of one or two lines; numbers stand at the right."""
+    """A column with a heading of one or two lines; numbers are right-aligned."""
 
     heading: str
     is_number: bool = True
 
     @property
     def name(self) -> str:
-        """In one line."""
+        """The heading in one line."""
         return self.heading.replace("\n", " ")
 
     @property
     def label(self) -> Text:
-        """As it is shown."""
+        """The heading as displayed."""
         return Text(self.heading, justify="right" if self.is_number else "left")
 
 
 class Table(NamedTuple):
-    """Columns, the most telling first, and rows with their keys."""
+    """Columns, the most informative first, and rows with their keys."""
 
     columns: Sequence[Column]
     rows: Sequence[tuple[str, Sequence[Text]]]
 
     def widths(self) -> list[int]:
-        """What each column takes, beside its padding."""
+        """Return the width of each column without its padding."""
         return [
             max(
                 *map(len, column.heading.split("\n")),
@@ -121,12 +124,12 @@ _SUBTASKS = (
 
 
 def jobs_table(jobs: Sequence[_Json]) -> Table:
-    """The jobs of a cluster, by their ids."""
+    """Return the table of a cluster's jobs, keyed by job id."""
     return Table(_JOBS, [(row["jid"], _styled(_JOBS, _job(row))) for row in jobs])
 
 
 def operators_table(vertices: Sequence[_Json], culprits: set[str]) -> Table:
-    """The operators of a job, by their ids."""
+    """Return the table of a job's operators, keyed by vertex id."""
     return Table(
         _OPERATORS,
         [
@@ -137,7 +140,7 @@ def operators_table(vertices: Sequence[_Json], culprits: set[str]) -> Table:
 
 
 def subtasks_table(subtasks: Sequence[_Json], culprits: set[int]) -> Table:
-    """The subtasks of an operator, by their numbers."""
+    """Return the table of an operator's subtasks, keyed by index."""
     return Table(
         _SUBTASKS,
         [
@@ -151,8 +154,10 @@ def subtasks_table(subtasks: Sequence[_Json], culprits: set[int]) -> Table:
 
 
 def fitting(table: Table, width: int) -> tuple[Table, Sequence[str]]:
-    """The table with as many columns as fit, from the first on, and the names of the others. A
-    first column that is too wide is cut."""
+    """Return the table with as many leading columns as fit, and the names of the others.
+
+    A first column that is too wide is truncated.
+    """
     first, *others = (width_of + PADDING for width_of in table.widths())
     room = width - min(first, max(width // NAME_SHARE, width - sum(others)))
     shown, taken = 1, 0

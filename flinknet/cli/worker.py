@@ -86,5 +86,5 @@ def worker(
     if config is not None:
         environment[FILE_VARIABLE] = str(config)
     print(f"worker {name} joins the coordinator at {cluster.address}", file=sys.stderr, flush=True)
-    # The same process: signals and the exit status are the worker's.
+    # execve keeps the process, so signals and the exit status are the worker's.
     os.execve(command[0], command, environment)
