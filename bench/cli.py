@@ -26,10 +26,10 @@ from bench.harness.trial import FULL, QUICK
 __all__ = ["main"]
 
 OUTPUT = Path("bench-output")
-"""Where JSON and figures go if nothing else is named."""
+"""Default directory of JSON files and figures."""
 
 RESULTS = Path(__file__).parent / "results"
-"""The rows that are stored: one JSON file for each family."""
+"""Directory of the stored rows: one JSON file for each family."""
 
 COLUMNS_MIN = 132
 
@@ -162,12 +162,12 @@ def draw_figures(
 
 
 def _console() -> Console:
-    """Standard output, wide enough for the tables whatever it is."""
+    """Return a console for standard output that is always wide enough for the tables."""
     return Console(width=max(Console().width, COLUMNS_MIN))
 
 
 def _output_path(json: Path | None, family: str) -> Path:
-    """Return where the JSON goes; refuse what cannot be written before anything is measured."""
+    """Return the path of the JSON file; refuse an unusable path before anything is measured."""
     if json is None:
         OUTPUT.mkdir(exist_ok=True)
         return OUTPUT / f"{family}.json"
@@ -179,7 +179,7 @@ def _output_path(json: Path | None, family: str) -> Path:
 
 
 def _stored(results: Path) -> list[str]:
-    """Return the families of which there are rows, in the order of ``list``."""
+    """Return the families with stored rows, in the order of ``list``."""
     stored = [name for name in FAMILIES if (results / f"{name}.json").exists()]
     if not stored:
         raise UsageError(f"there are no rows in {results}: {_HOW_TO_STORE}")
@@ -187,7 +187,7 @@ def _stored(results: Path) -> list[str]:
 
 
 def _stored_rows(family: Family, case: str | None, results: Path) -> list[Row]:
-    """Return the rows of a family that are to be drawn. Raises UsageError if there are none."""
+    """Return the rows of a family to draw. Raises UsageError if there are none."""
     path = results / f"{family.name}.json"
     if not path.exists():
         raise UsageError(f"there are no rows of {family.name} in {results}: {_HOW_TO_STORE}")
@@ -200,7 +200,7 @@ def _stored_rows(family: Family, case: str | None, results: Path) -> list[Row]:
 
 
 def _draw(family: Family, rows: Sequence[Row], path: Path, console: Console) -> None:
-    """Write the figure, unless nothing ran that it could show, and say so."""
+    """Write the figure and print its path; print a note instead if no row has runs."""
     if any(row.runs for row in rows):
         family.draw(rows, path)
         console.print(f"Figure in {path}", highlight=False)
@@ -209,7 +209,7 @@ def _draw(family: Family, rows: Sequence[Row], path: Path, console: Console) -> 
 
 
 def _require_verified(rows: Sequence[Row]) -> None:
-    """Complain about wrong runs and failed ones; a system that could not take part is no fault."""
+    """Raise BenchError for unverified or failed runs; an absent system is no failure."""
     wrong = [f"{row.case}, {row.contestant}" for row in rows if row.runs and not row.verified]
     if wrong:
         raise BenchError(f"count or checksum of the two sides differ: {'; '.join(wrong)}")
@@ -219,7 +219,7 @@ def _require_verified(rows: Sequence[Row]) -> None:
 
 
 class _RunProgress:
-    """A bar on standard error, where it is a terminal."""
+    """A progress bar on standard error; rich hides it if that is no terminal."""
 
     def __init__(self, console: Console) -> None:
         self._progress = rich_progress.Progress(
@@ -241,12 +241,12 @@ class _RunProgress:
         self._progress.stop()
 
     def expect(self, runs: int) -> None:
-        """Show how many runs there will be, with those expected before."""
+        """Add to the expected number of runs."""
         self._runs += runs
         self._progress.update(self._task, total=self._runs)
 
     def begin(self, run: str) -> None:
-        """Show the run."""
+        """Show the run that begins."""
         self._progress.update(self._task, description=run)
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""What can go wrong with a benchmark."""
+"""Errors of the benchmarks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ __all__ = ["BenchError", "UnavailableError", "UsageError"]
 
 
 class BenchError(Exception):
-    """A run could not be completed; says which side of which system, and what happened there."""
+    """Raised if a run fails; the message names the system, the side and the cause."""
 
 
 class UsageError(BenchError):
-    """The command asks for what does not exist or cannot be; nothing was run."""
+    """Raised if a command asks for something unknown or impossible; nothing was run."""
 
 
 class UnavailableError(BenchError):
-    """A system cannot run on this machine; says what is missing and how to get it."""
+    """Raised if a system cannot run here; the message says what is missing and how to get it."""

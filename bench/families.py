@@ -1,4 +1,4 @@
-"""The families that there are, by name. A new one is a module and a line here."""
+"""All families by name; a new family needs a module and a line here."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FAMILIES: dict[str, Family] = {family.name: family for family in _ALL}
 
 
 def find_family(name: str) -> Family:
-    """Return a family. Raises UsageError that names what exists."""
+    """Return a family by name. Raises UsageError that lists the existing names."""
     if name not in FAMILIES:
         raise UsageError(f"there is no family {name!r}: choose from {', '.join(FAMILIES)}")
     return FAMILIES[name]

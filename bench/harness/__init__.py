@@ -1,1 +1,1 @@
-"""What all families share: pinned processes, rounds, interleaving, rows, tables and figures."""
+"""The harness of all families: pinned processes, rounds, interleaving, rows, tables, figures."""

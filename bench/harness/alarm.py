@@ -1,8 +1,8 @@
 """Waking up at a given time, to some 10 µs; Linux only.
 
-The timers of uvloop have steps of 1 ms, and a busy loop in place of them would take the CPU from
-the threads of a system's library. So this is a timer of the kernel's that is a file: the event loop
-watches it as it watches a socket.
+The timers of uvloop have a resolution of 1 ms. A busy loop would take the CPU from the threads of a
+system's library. This module therefore uses a timerfd of the kernel, which the event loop watches
+like a socket.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ TIMER_ABSOLUTE = 1
 NANOSECONDS = 1_000_000_000
 
 TimerSpec = ctypes.c_long * 4
-"""The kernel's itimerspec: seconds and nanoseconds, of the interval and of the time."""
+"""The kernel's itimerspec: seconds and nanoseconds of the interval and of the time."""
 
 
 class Alarm:
-    """A timer; the times are those of ``monotonic_ns``. One waits at a time.
+    """A timer for absolute times of ``monotonic_ns``, with one waiter at a time.
 
-    Raises UnavailableError where there is no such timer, OSError if the kernel refuses one.
+    Raises UnavailableError where timerfd does not exist, and OSError if the kernel refuses one.
     """
 
     def __init__(self) -> None:
@@ -58,14 +58,14 @@ class Alarm:
         os.close(self._file)
 
     def block_until(self, at_ns: int) -> None:
-        """Return at the time, or at once if it is over."""
+        """Block the thread until the time; return at once if it has passed."""
         if monotonic_ns() < at_ns:
             self._set(at_ns)
             select((self._file,), (), ())
             os.read(self._file, 8)
 
     async def wait_until(self, at_ns: int) -> None:
-        """Return at the time, or at once if it is over; the event loop goes on meanwhile."""
+        """Wait until the time while the event loop goes on; return at once if it has passed."""
         if monotonic_ns() < at_ns:
             if self._loop is None:
                 self._loop = asyncio.get_running_loop()

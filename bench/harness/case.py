@@ -1,4 +1,4 @@
-"""A case: the records that every system has to move."""
+"""A case: the records that every system has to transfer."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import msgpack
 __all__ = ["Block", "Case", "Tally", "Weigh", "fingerprint", "record_bytes"]
 
 Block = Sequence[Any]
-"""Records that are made before anything is measured and then sent over and over."""
+"""Records that are made before the measurement and then sent repeatedly."""
 
 Weigh = Callable[[Any], int]
-"""What a consumer does with every record: its contribution to the checksum."""
+"""The work of a consumer for a record; returns its contribution to the checksum."""
 
 
 def _arrow_message(record: Any) -> bytes:
-    """A record that msgpack has no form for is an Arrow record batch: its IPC message."""
+    """Return the IPC message of an Arrow record batch, for which msgpack has no form."""
     message: bytes = record.serialize().to_pybytes()
     return message
 
@@ -28,7 +28,7 @@ _pack: Callable[[Any], bytes] = msgpack.Packer(default=_arrow_message).pack
 
 
 class Tally(NamedTuple):
-    """What one side has sent or received in a round."""
+    """The number and the checksum of the records that one side has sent or received in a round."""
 
     records: int
     checksum: int
@@ -36,12 +36,12 @@ class Tally(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The records of a case: the same in every process and in every invocation.
+    """The records of a case, the same in every process and in every invocation.
 
-    ``make_block`` makes them. ``weigh`` looks at one field; it is C code, because every system pays
-    for it with every record. ``key`` is how a keyed exchange splits the records; without one they
-    are dealt out in turn. All three are module-level functions or picklable ones: a case is sent to
-    the processes that run it.
+    ``make_block`` makes them. ``weigh`` looks at one field of a record. It is C code, because every
+    system pays for it with every record. ``key`` extracts the key of a keyed exchange; without it
+    the records are dealt out in turn. All three functions must be picklable, because a case is sent
+    to the processes that run it.
     """
 
     name: str
@@ -52,10 +52,10 @@ class Case:
 
 
 def fingerprint(record: Any) -> int:
-    """Return a checksum of every field of a record: the ``weigh`` of the round that checks."""
+    """Return a checksum of every field of a record: the ``weigh`` of the checking round."""
     return crc32(_pack(record))
 
 
 def record_bytes(block: Block) -> float:
-    """Return the mean size of a record as msgpack: what MB/s counts, for every system alike."""
+    """Return the mean size of a record as msgpack, on which MB/s is based for every system."""
     return sum(len(_pack(record)) for record in block) / len(block)

@@ -1,4 +1,4 @@
-"""Certificates for both processes of a trial, which the first one that needs them makes."""
+"""Certificates for both processes of a trial, made by the first process that needs them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ _NAME = "worker-*"
 
 
 def bench_tls() -> TlsFiles:
-    """Return TLS with a certificate of the trial's own authority."""
+    """Return TLS files with a certificate of the trial's own authority."""
     place = Path(tempfile.gettempdir()) / f"flinknet-bench-{os.getppid()}"
     if not place.exists():
         making = place.with_suffix(f".{os.getpid()}")
         with redirect_stdout(StringIO()):
             certs.init(making)
             certs.issue(making, _NAME)
+        # Renaming is atomic, so the other process never finds a partial directory.
         making.rename(place)
         atexit.register(shutil.rmtree, place, ignore_errors=True)
     return TlsFiles(place / "worker-any.pem", place / "worker-any.key", place / "ca.pem")

@@ -1,4 +1,4 @@
-"""Comparing systems: every variant of each on the same cases, interleaved; and the family of it."""
+"""Comparison of all variants of systems on the same cases, interleaved, and a family for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Run = Callable[[Contestant, Case, Plan, Pinning], Measurement]
 
 
 class ComparingFamily:
-    """The part of a Family that says and measures; a family adds how to print and draw its rows.
+    """The name and measurement of a Family; a subclass adds how to print and draw its rows.
 
     ``across_cases`` and ``run`` are as for ``compare``.
     """
@@ -69,8 +69,11 @@ def compare(
     across_cases: bool = False,
     run: Run = measure,
 ) -> list[Row]:
-    """Measure every variant of the systems, case by case; or, where cases are to be compared with
-    one another, all ``across_cases`` in turn. ``run`` runs a contestant once."""
+    """Measure every variant of the systems, case by case, and return the rows.
+
+    ``across_cases`` interleaves all cases, so that they can be compared with each other. ``run``
+    runs a contestant once.
+    """
     contestants = [Contestant(system, name) for system in systems for name in system.variants]
     progress.expect(len(cases) * selection.plan.runs * len(contestants))
     groups = [cases] if across_cases else [[case] for case in cases]
@@ -89,7 +92,7 @@ def _measure(
     progress: Progress,
     run: Run,
 ) -> dict[Case, dict[Contestant, list[Measurement]]]:
-    """Measure everything on all of the cases, in turn."""
+    """Measure all contestants on all of the cases, interleaved."""
     plan = selection.plan
     trials = {
         f"{case.name}, {each}": partial(run, each, case, plan, selection.pinning)
@@ -127,7 +130,7 @@ def _rows(
 
 
 def _cpu_of_sides(runs: Sequence[Measurement]) -> dict[str, float]:
-    """Medians of the seconds that each process takes for a million records."""
+    """Return the median CPU seconds of each process per million records."""
     producer = median(run.producer_cpu_seconds * 1e6 / run.records for run in runs)
     consumer = median(run.consumer_cpu_seconds * 1e6 / run.records for run in runs)
     return {

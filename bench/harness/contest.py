@@ -1,4 +1,4 @@
-"""Systems of any kind, interleaved run by run; those that cannot run keep a row that says why."""
+"""Systems of any kind, interleaved run by run; an absent system gets a row with the reason."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ EXTRA = "python -m pip install 'flinknet[bench]'"
 class Entrant:
     """A system in one of its variants, ready to be measured on a case.
 
-    ``version`` makes it ready if that takes anything; it raises UnavailableError or
-    PackageNotFoundError where the system cannot run.
+    ``version`` prepares the system if necessary. It raises UnavailableError or PackageNotFoundError
+    if the system cannot run.
     """
 
     system: str
@@ -43,7 +43,7 @@ class Entrant:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A system that does not take part in a case, and why."""
+    """A system that does not take part in a case, and the reason."""
 
     system: str
     reason: str
@@ -56,7 +56,7 @@ def run_case(
     selection: Selection,
     progress: Progress,
 ) -> list[Row]:
-    """Measure all entrants in turn; one that fails becomes an absence that failed."""
+    """Measure all entrants in turn; an entrant that fails becomes a failed absence."""
     attempts: dict[Entrant, _Attempt] = {}
     absences: dict[Entrant, Row] = {}
     for entrant in _entrants(entered):
@@ -84,7 +84,7 @@ def run_case(
 
 
 class _Attempt:
-    """Runs an entrant that is ready; once it has failed, it is not tried again."""
+    """Runs a prepared entrant; after a failure, it is not tried again."""
 
     def __init__(self, entrant: Entrant, case: Case, selection: Selection) -> None:
         self.version = entrant.version()
@@ -92,7 +92,7 @@ class _Attempt:
         self._measure = partial(entrant.measure, case, selection.plan, selection.pinning)
 
     def __call__(self) -> Measurement | None:
-        """Return None if it fails or has failed before."""
+        """Run once; return None if the run fails or an earlier one has failed."""
         if self.failure is None:
             try:
                 return self._measure()
@@ -102,7 +102,7 @@ class _Attempt:
 
 
 def absent_row(family: str, case: Case, absent: Entrant | Absence, **why: str) -> Row:
-    """Return a row without runs, whose parameters say why: ``not_run`` or ``failed``."""
+    """Return a row without runs; its parameters give the reason: ``not_run`` or ``failed``."""
     return Row(
         family=family,
         case=case.name,
@@ -120,7 +120,7 @@ def absent_row(family: str, case: Case, absent: Entrant | Absence, **why: str) -
 
 
 def absences(rows: Sequence[Row]) -> list[str]:
-    """Return a line for every reason: which systems it keeps from which cases."""
+    """Return one line per reason, with the absent systems and the affected cases."""
     systems: dict[tuple[str, str], dict[str, None]] = {}
     for row in rows:
         for what in ("not_run", "failed"):
@@ -135,7 +135,7 @@ def absences(rows: Sequence[Row]) -> list[str]:
 
 
 def print_absences(rows: Sequence[Row], console: Console) -> None:
-    """Print who did not run, and why."""
+    """Print the systems that did not run, and the reasons."""
     for line in absences(rows):
         console.print(line, highlight=False, markup=False)
 

@@ -18,21 +18,21 @@ __all__ = ["Family", "Progress", "Selection", "choose", "chosen", "plan_paramete
 
 
 class Progress(Protocol):
-    """Hears how far a family is."""
+    """Receives the progress of a family."""
 
     def expect(self, runs: int) -> None:
-        """So many runs there will be, beside those expected before."""
+        """Add to the expected number of runs."""
 
     def begin(self, run: str) -> None:
-        """A run begins."""
+        """Note that a run begins."""
 
     def end(self) -> None:
-        """It has ended."""
+        """Note that the run has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to run: names of cases and of systems to compare with, and how."""
+    """The names of the cases and systems to run, and how to run them."""
 
     cases: tuple[str, ...]
     against: tuple[str, ...]
@@ -41,29 +41,29 @@ class Selection:
 
 
 class Family(Protocol):
-    """A plug-in: what ``list`` shows and ``run`` calls.
+    """A plug-in that ``list`` shows and ``run`` calls.
 
     flinknet itself is always measured and is not among ``systems``.
     """
 
     @property
     def name(self) -> str:
-        """What ``run`` takes."""
+        """The argument that selects this family in ``run``."""
 
     @property
     def summary(self) -> str:
-        """The question it answers."""
+        """The question that this family answers."""
 
     @property
     def cases(self) -> Mapping[str, str]:
-        """Names of the cases, and what each is."""
+        """Descriptions of the cases by name."""
 
     @property
     def systems(self) -> Mapping[str, str]:
-        """Names of the systems that flinknet can be compared with, and what each is."""
+        """Descriptions of the systems that flinknet can be compared with, by name."""
 
     def run(self, selection: Selection, progress: Progress) -> list[Row]:
-        """Measure. Raises BenchError."""
+        """Measure and return the rows. Raises BenchError."""
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
         """Print the table."""
@@ -73,34 +73,34 @@ class Family(Protocol):
 
 
 class Named(Protocol):
-    """A case, or a system."""
+    """A case or a system."""
 
     @property
     def name(self) -> str:
-        """What an option takes."""
+        """The name that an option takes."""
 
     @property
     def summary(self) -> str:
-        """What it is."""
+        """A description in one line."""
 
 
 Each = TypeVar("Each", bound=Named)
 
 
 def summaries(named: Iterable[Named]) -> dict[str, str]:
-    """Return what each is, by name."""
+    """Return the descriptions of cases or systems by name."""
     return {each.name: each.summary for each in named}
 
 
 def chosen(existing: Iterable[Each], names: Sequence[str]) -> list[Each]:
-    """Return those that are named."""
+    """Return the cases or systems with the given names."""
     return [each for each in existing if each.name in names]
 
 
 def choose(kind: str, wanted: str | None, existing: Mapping[str, object]) -> tuple[str, ...]:
-    """Take the names of a comma-separated list, all by default, in the order of ``existing``.
+    """Parse a comma-separated list of names; return them in the order of ``existing``.
 
-    Raises UsageError that names what exists.
+    Without a list, return all names. Raises UsageError that lists the existing names.
     """
     if wanted is None:
         return tuple(existing)
@@ -112,7 +112,7 @@ def choose(kind: str, wanted: str | None, existing: Mapping[str, object]) -> tup
 
 
 def plan_parameters(selection: Selection) -> dict[str, Any]:
-    """Return what a row says about how it was measured."""
+    """Return the parameters of a row that describe the measurement."""
     return {
         "seconds": selection.plan.seconds,
         "warm_up_s": selection.plan.warm_up_s,

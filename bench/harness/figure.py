@@ -1,4 +1,4 @@
-"""Rows as a picture: throughput with its spread, and bars of flinknet's ratio to each peer."""
+"""Rows as a figure: throughput with its spread, and bars of flinknet's ratio to each peer."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ INK, MUTED, GRID = "#1f2933", "#6b7785", "#e4e8ec"
 SUBJECT_COLOURS = ("#2a6f97", "#61a5c2", "#a9d6e5")
 PEER_COLOURS = ("#8d99ae", "#b08968", "#6c757d", "#a3a380", "#9d8189")
 PALETTE_COLOURS = 48
-"""Enough for the few colours of a figure and the shades at their edges."""
+"""Number of colours that covers a figure's few colours and the shades at their edges."""
 
 TEXT_GROUND = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
 ROOM_FOR_CHARACTER = 0.035
-"""Of the width of the bars, beside the longest: for each character of what stands behind it."""
+"""Share of the bars' width to reserve beside the longest bar, per character of its label."""
 TITLE_GAP_DOTS = 12
-"""Between a title and the next panel."""
+"""Space between a title and the next panel."""
 LOG_RANGE_FINE = 30
-"""Up to which range an axis has ticks at 1, 2 and 5: with more of them they would overlap."""
+"""Largest range with ticks at 1, 2 and 5; over a larger range they would overlap."""
 
 WIDTH_INCHES, INCHES_PER_LINE, DOTS_PER_INCH = 13.0, 0.24, 130
 
@@ -91,8 +91,10 @@ def draw_ratios(rows: Sequence[Row], path: Path) -> None:
 def open_panels(
     path: Path, count: int, lines: int, *, columns: int | None = None
 ) -> Iterator[Sequence[Axes]]:
-    """Offer panels side by side, or in so many columns, each high enough for so many lines; then
-    write the PNG."""
+    """Yield ``count`` panels side by side or in ``columns``, then write the PNG.
+
+    Each panel is high enough for ``lines`` lines.
+    """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -108,7 +110,7 @@ def open_panels(
 
 
 def _write_png(figure: Figure, path: Path) -> None:
-    """Write a figure with a palette: a third of what it takes in true colours."""
+    """Write a figure with a palette, which takes a third of the size of true colours."""
     from PIL import Image
 
     fit_titles(figure)
@@ -119,7 +121,7 @@ def _write_png(figure: Figure, path: Path) -> None:
 
 
 def fit_titles(figure: Figure) -> None:
-    """Break titles that are wider than what a panel has beside the next one."""
+    """Wrap titles that are wider than the space of their panel."""
     figure.draw_without_rendering()
     for axes in figure.axes:
         cell = axes.get_subplotspec()
@@ -136,7 +138,7 @@ def fit_titles(figure: Figure) -> None:
 
 
 def _title_of(axes: Axes, text: str) -> Text:
-    """Return what draws the title, which axes do not name."""
+    """Return the artist that draws the title; axes have no public name for it."""
     from matplotlib.text import Text
 
     texts = (one for one in axes.get_children() if isinstance(one, Text))
@@ -150,8 +152,10 @@ def draw_case_panels(
     *,
     columns: int | None = None,
 ) -> None:
-    """Have ``draw`` fill a panel for each case, with lines that are as thick in all of them, and
-    write the PNG; none if there are no rows."""
+    """Draw a panel for each case with ``draw``, and write the PNG; nothing without rows.
+
+    The lines are equally thick in all panels.
+    """
     cases: dict[str, list[Row]] = {}
     for row in rows:
         cases.setdefault(row.case, []).append(row)
@@ -167,7 +171,7 @@ def draw_case_panels(
 
 
 def _draw_throughput(axes: Axes, rows: Sequence[Row]) -> None:
-    """A point for each median and a line from the lowest to the highest run."""
+    """Draw a point for each median and a line from the slowest to the fastest run."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
     colours = _colours(rows)
@@ -187,7 +191,7 @@ def _draw_throughput(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _draw_ratios(axes: Axes, pairs: Sequence[tuple[Row, Row]]) -> None:
-    """A bar for each variant of flinknet against each variant of a peer."""
+    """Draw a bar for each variant of flinknet against each variant of a peer."""
     own = [own for own, _ in pairs]
     colours = _colours(own)
     draw_bar_panel(
@@ -213,15 +217,15 @@ def draw_bar_panel(
     labels: Sequence[str] | None = None,
     even: float | None = None,
 ) -> None:
-    """Fill a panel with a bar for each row, with its value behind it as ``text`` says it.
+    """Fill a panel with a bar for each row, labelled with its value formatted by ``text``.
 
-    The rows take turns with the ``colours``; ``labels`` are their cases and variants by default. A
-    line marks where ``even`` is.
+    The rows take turns with the ``colours``. ``labels`` default to the cases and variants. A line
+    marks the value ``even``.
     """
     places = place_lines([row.case for row in rows])
     bars = axes.barh(places, values, height=0.8, color=list(islice(cycle(colours), len(rows))))
     texts = [text(value) for value in values]
-    # In front of the line, which would strike them through.
+    # The labels are in front of the line, which would strike them through otherwise.
     axes.bar_label(bars, texts, padding=4, zorder=4, bbox=TEXT_GROUND)
     if even is not None:
         axes.axvline(even, color=INK, linewidth=1)
@@ -232,7 +236,7 @@ def draw_bar_panel(
 
 
 def draw_spread(axes: Axes, place: float, percentiles: Sequence[float], colour: str) -> None:
-    """Draw a point at the first of three, a line to the second and a tick at the third."""
+    """Draw a point at the first of three percentiles, a line to the second, a tick at the third."""
     first, second, third = percentiles
     axes.plot([first, second], [place, place], color=colour, linewidth=3)
     axes.plot(first, place, "o", color=colour, markersize=7)
@@ -240,7 +244,7 @@ def draw_spread(axes: Axes, place: float, percentiles: Sequence[float], colour: 
 
 
 def place_lines(cases: Sequence[str]) -> list[float]:
-    """From the top down, with a gap between cases."""
+    """Return the vertical positions of the lines, with a gap between cases."""
     places: list[float] = []
     for number, case in enumerate(cases):
         gap = 1.0 if number == 0 or cases[number - 1] == case else 1.7
@@ -249,18 +253,18 @@ def place_lines(cases: Sequence[str]) -> list[float]:
 
 
 def label_lines(axes: Axes, places: Sequence[float], labels: Sequence[str]) -> None:
-    """Name the lines at their places."""
+    """Label the lines at their positions."""
     axes.set_yticks(places, labels)
     axes.set_ylim(max(places) + 0.8, min(places) - 0.8)
 
 
 def colour_of(row: Row) -> str:
-    """The first shade of flinknet's colour, or of the peers'."""
+    """Return the first shade of flinknet's colour, or of the peers'."""
     return (SUBJECT_COLOURS if row.system == SUBJECT else PEER_COLOURS)[0]
 
 
 def _colours(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
-    """Shades of one colour for flinknet's variants, others for the peers."""
+    """Return shades of one colour for flinknet's variants, and other colours for the peers."""
     colours: dict[tuple[str, str], str] = {}
     for own, palette in ((True, SUBJECT_COLOURS), (False, PEER_COLOURS)):
         names = dict.fromkeys(

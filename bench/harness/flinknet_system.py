@@ -1,8 +1,8 @@
 """flinknet as the system under test: a result partition at one end, an input gate at the other.
 
-A family says with ``Ends`` what is between the two for each of its variants. The channels of a
-partition share one TCP connection, each with its own credit; every round is a partition of its own
-over the same connection. The four loops at the top are all that happens per record.
+A family defines both ends of each variant with ``Ends``. The channels of a partition share one TCP
+connection, each with its own credit. Every round is a separate partition over the same connection.
+The four loops at the top are the only code that runs per record.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ __all__ = [
 
 
 async def emit_each(writer: RecordWriter, blocks: AsyncIterable[Block]) -> None:
-    """Variant ``record``: one awaited emit for every record."""
+    """Emit one record per awaited call; the variant ``record``."""
     async for block in blocks:
         for record in block:
             await writer.emit(record)
 
 
 async def emit_blocks(writer: RecordWriter, blocks: AsyncIterable[Block]) -> None:
-    """Variant ``bulk``: one awaited emit_many for every block."""
+    """Emit one block per awaited call; the variant ``bulk``."""
     async for block in blocks:
         await writer.emit_many(block)
 
 
 async def consume_each(reader: RecordReader, weigh: Weigh) -> Tally:
-    """Variant ``record``: one step of an asynchronous iterator for every record."""
+    """Consume one record per step of an asynchronous iterator; the variant ``record``."""
     records = checksum = 0
     async for record in reader:
         records += 1
@@ -73,8 +73,10 @@ async def consume_each(reader: RecordReader, weigh: Weigh) -> Tally:
 
 
 async def consume_batches(reader: RecordReader, weigh: Weigh) -> Tally:
-    """Variant ``bulk``: one step for every buffer, whose records are added up as those of a block
-    of any other system."""
+    """Consume one buffer per step; the variant ``bulk``.
+
+    Its records are added up like the blocks of any other system.
+    """
     records = checksum = 0
     async for batch in reader.batches():
         records += len(batch)
@@ -91,8 +93,10 @@ CONSUME: dict[str, Consume] = {"record": consume_each, "bulk": consume_batches}
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """How flinknet takes part in a variant; ``config``, ``secret`` and ``tls`` are those of both
-    processes, ``types`` are registered at both ends."""
+    """The two ends of flinknet in a variant.
+
+    Both processes use ``config``, ``secret`` and ``tls``; both ends register ``types``.
+    """
 
     emit: Emit
     consume: Consume
@@ -105,7 +109,7 @@ class Ends:
 
 
 class FlinknetProducer:
-    """Writes each round to a partition of its own."""
+    """Writes each round to a new partition."""
 
     def __init__(self, environment: NetworkEnvironment, ends: Ends) -> None:
         self._environment = environment
@@ -115,11 +119,11 @@ class FlinknetProducer:
 
     @property
     def address(self) -> str:
-        """Where the environment listens."""
+        """The address on which the environment listens."""
         return self._environment.address
 
     async def produce(self, blocks: AsyncIterable[Block]) -> None:
-        """Emit everything; leaving the block waits until the consumer has processed all of it."""
+        """Emit everything, then wait until the consumer has processed all of it."""
         self._round += 1
         async with self._environment.open_writer(
             f"round {self._round}",
@@ -131,7 +135,7 @@ class FlinknetProducer:
         self._records_per_buffer = writer.records_out / writer.buffers_opened
 
     def observations(self) -> Mapping[str, Any]:
-        """Return how many records left in one buffer, in the last round."""
+        """Return the number of records per buffer in the last round."""
         return {"records_per_buffer": round(self._records_per_buffer, 2)}
 
 
@@ -160,7 +164,7 @@ class FlinknetConsumer:
 
 
 EndsOf = Callable[[Case, str], Ends]
-"""Makes the ends of a case in a variant; called in each process, so it is a module's function."""
+"""Makes the ends of a case in a variant; a module-level function, called in each process."""
 
 
 def flinknet_system(

@@ -1,4 +1,4 @@
-"""Measuring several things fairly: in turn, run by run, so that a disturbance hits all of them."""
+"""Interleaved measurement, run by run, so that a disturbance affects all trials alike."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 def interleave(
     trials: Mapping[str, Callable[[], Result]], runs: int, progress: Progress
 ) -> dict[str, list[Result]]:
-    """Run every trial, then every one again: A B C A B C ...; return the results by name."""
+    """Run all trials in turn, ``runs`` times (A B C A B C ...); return the results by name."""
     results: dict[str, list[Result]] = {name: [] for name in trials}
     for run in range(1, runs + 1):
         for name, trial in trials.items():

@@ -1,4 +1,4 @@
-"""Facts about the machine: without them a number says little."""
+"""Facts about the machine, without which a result means little."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from flinknet.compiled_modules import IMPLEMENTATION
 __all__ = ["BUSY_LOAD", "describe", "machine_facts"]
 
 BUSY_LOAD = 0.5
-"""A load average above this, before anything is measured, means that others are at work."""
+"""Load average before the measurement above which other programs disturb it."""
 
 LIBRARIES = ("flinknet", "msgpack", "ormsgpack", "uvloop")
 
 
 def machine_facts(pinning: Pinning, libraries: Iterable[str] = LIBRARIES) -> dict[str, Any]:
-    """Return plain JSON values; the load average is the one before the runs."""
+    """Return the facts as plain JSON values, with the load average before the runs."""
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
@@ -40,7 +40,7 @@ def machine_facts(pinning: Pinning, libraries: Iterable[str] = LIBRARIES) -> dic
 
 
 def describe(facts: dict[str, Any]) -> str:
-    """Return the facts as one line for people; the oldest do not say what flinknet ran as."""
+    """Return the facts as one readable line; the oldest ones lack flinknet's implementation."""
     implementation = f", flinknet {facts['flinknet']}" if "flinknet" in facts else ""
     libraries = ", ".join(f"{name} {version}" for name, version in facts["libraries"].items())
     return (

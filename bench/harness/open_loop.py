@@ -1,15 +1,14 @@
-"""Latency under a load that does not wait for the system: open loop, with intended send times.
+"""Latency under an open-loop load, which does not wait for the system, with intended send times.
 
-Theory of operation. Before anything is sent it is settled when every record is to be sent: so many
-in each tick of 0.2 ms, all of them at its beginning. Every record carries that time, and its
-latency is the time at which the consumer has it, minus that time; both processes are on one machine
-and share its monotonic clock. A producer that is held up sends what is due as soon as it can, and
-the records still carry the times at which they should have been sent, so the wait is in their
-latencies: no coordinated omission. The warm-up is the beginning of the same stretch: the records
-meant for it are not counted.
+Theory of operation. The send time of every record is fixed before anything is sent: a number of
+records in each tick of 0.2 ms, all at its beginning. Every record carries its intended time. Its
+latency is the time of arrival at the consumer minus that time; both processes share the machine's
+monotonic clock. A producer that is held up sends overdue records as soon as it can. These still
+carry their intended times, so their latencies include the wait: no coordinated omission. The
+warm-up is the beginning of the same stretch, and its records are not counted.
 
-Without a load the records go as fast as they can, and carry the time at which they were made: that
-is how the maximum is measured of which a load is a share, with the very same work per record.
+Without a rate, the producer sends records as fast as it can, each with the time at which it was
+made. This measures the maximum rate, with the same work per record. A load is a share of it.
 """
 
 from __future__ import annotations
@@ -39,19 +38,20 @@ __all__ = [
 ]
 
 TICK_NS = 200_000
-"""Short beside the latencies that matter, long beside the 25 µs of CPU that waking up costs."""
+"""Length of a tick: short beside the relevant latencies, long beside the 25 µs CPU of a wake-up."""
 
 BURST = 256
-"""Records that are made at a time where as many go as can: few beside those of any second."""
+"""Records made at a time at the maximum rate; few beside the records of any second."""
 
 LEAD_NS = 20_000_000
-"""How long both sides have to get ready."""
+"""Time for both sides to get ready."""
 
 
 class Load(NamedTuple):
-    """A stretch of records with intended times; nanoseconds are those of the monotonic clock.
+    """A stretch of records with intended times, in nanoseconds of the monotonic clock.
 
-    ``records_per_s`` is None for as many as go. The warm-up is from ``begin_ns`` to ``since_ns``.
+    ``records_per_s`` is None for the maximum rate. The warm-up is from ``begin_ns`` to
+    ``since_ns``.
     """
 
     begin_ns: int
@@ -61,29 +61,29 @@ class Load(NamedTuple):
 
     @classmethod
     def soon(cls, records_per_s: float | None, plan: Plan) -> Load:
-        """Begin a load as soon as both sides can be ready."""
+        """Return a load that begins as soon as both sides can be ready."""
         begin_ns = monotonic_ns() + LEAD_NS
         since_ns = begin_ns + round(plan.warm_up_s * 1e9)
         return cls(begin_ns, since_ns, since_ns + round(plan.seconds * 1e9), records_per_s)
 
     @property
     def length_s(self) -> float:
-        """How long it takes a system that keeps up."""
+        """The duration for a system that keeps up."""
         return (self.end_ns - self.begin_ns + LEAD_NS) / 1e9
 
     def feed(self, case: Case, block: Block) -> StampedFeed:
-        """Return what the producer is to send."""
+        """Return the feed of the producer."""
         return StampedFeed(self, block)
 
     def weigh(self, case: Case) -> ArrivalTimes:
-        """Return what takes the time of every record that arrives."""
+        """Return a weigher that records the arrival time of every record."""
         return ArrivalTimes(self.since_ns)
 
     def bursts(self, most: int) -> Iterator[tuple[int, int]]:
-        """Return what is to be sent: when, and how many, ``most`` at a time.
+        """Yield the send time and the size of each burst, at most ``most`` records at a time.
 
-        A system that is behind by as much as the whole stretch is given up: once there is
-        something to be measured, no more is sent.
+        A system that lags by the length of the whole stretch is given up: nothing more is sent once
+        there is something to measure.
         """
         if self.records_per_s is None:
             while (now_ns := monotonic_ns()) < self.end_ns:
@@ -104,21 +104,21 @@ class Load(NamedTuple):
 
 
 class Bursts(Protocol):
-    """What is to be sent, and from when on it counts."""
+    """The bursts to send, and the end of the warm-up."""
 
     @property
     def since_ns(self) -> int:
-        """Until when it is the warm-up."""
+        """The end of the warm-up."""
 
     def bursts(self, most: int) -> Iterator[tuple[int, int]]:
-        """Return what is to be sent: when, and how many, ``most`` at a time."""
+        """Yield the send time and the size of each burst, at most ``most`` records at a time."""
 
 
 class StampedFeed:
-    """Hands out the records of a load when they are due, and counts: those of the block, which are
-    triples, with the time in place of the second value.
+    """Yields the records of a load when they are due, and counts them.
 
-    Observes how late it was: the load's own part of the latencies, beside what the system holds up.
+    The records are the triples of the block with the intended time as their second value. Observes
+    the lateness of the records, which is the load generator's own part of the latencies.
     """
 
     def __init__(self, load: Bursts, block: Block) -> None:
@@ -151,16 +151,16 @@ class StampedFeed:
         return [(key, at_ns, weight) for key, weight in self._rest[first:last]]
 
     def tally(self) -> Tally:
-        """Return what has been handed out."""
+        """Return the count and checksum of the yielded records."""
         return Tally(self._records, self._checksum)
 
     def observations(self) -> Mapping[str, Any]:
-        """Return by how much the records were handed out too late."""
+        """Return the percentiles of the lateness."""
         return {"handed_out_late_us": percentiles_us(self._late_ns)}
 
 
 class ArrivalTimes:
-    """Takes the time of every record as the consumer has it."""
+    """Records the arrival time of every record at the consumer."""
 
     def __init__(self, since_ns: int) -> None:
         self._since_ns = self._last_ns = since_ns
@@ -168,7 +168,7 @@ class ArrivalTimes:
         self._add = self._latencies_ns.append
 
     def __call__(self, record: Any) -> int:
-        """Weigh a record: with the time that it carries."""
+        """Return the intended time of a record as its weight."""
         sent_ns: int = record[1]
         if sent_ns >= self._since_ns:
             self._last_ns = now_ns = monotonic_ns()
@@ -176,7 +176,7 @@ class ArrivalTimes:
         return sent_ns
 
     def observations(self) -> Mapping[str, Any]:
-        """Return what was measured, from the end of the warm-up to the last record."""
+        """Return the results from the end of the warm-up to the last record."""
         return {
             "measured_s": (self._last_ns - self._since_ns) / 1e9,
             "measured_records": len(self._latencies_ns),
@@ -185,7 +185,7 @@ class ArrivalTimes:
 
 
 def load_parameters(load_records_per_s: float, came_through_per_s: float) -> dict[str, float]:
-    """Return what a row says about its load: ``kept`` is how much of it came through in time."""
+    """Return a row's parameters of its load; ``kept`` is the share that came through in time."""
     return {
         "load_records_per_s": round(load_records_per_s, 1),
         "kept": round(came_through_per_s / load_records_per_s, 4),
@@ -199,10 +199,10 @@ def measure_load(
     plan: Plan,
     pinning: Pinning,
 ) -> TimedMeasurement:
-    """Run a system once: a block of which every field is checked, then the load.
+    """Run a system once: a block with every field checked, then the load.
 
-    The CPU seconds are of the whole stretch, as many as fall to the records measured. Raises
-    BenchError if a side fails or does not answer.
+    The CPU seconds are the measured records' share of the whole stretch. Raises BenchError if a
+    side fails or does not answer.
     """
     with open_ends(contestant, case, pinning) as play:
         checks = [play(Round(None)), play(Load.soon(records_per_s, plan))]

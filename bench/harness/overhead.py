@@ -1,4 +1,4 @@
-"""The cost of some things for a job: every case alone and with each, run by run in turn."""
+"""The cost of a burden for a job: every case alone and with each burden, interleaved."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from bench.harness.table import CPU, RATE_COLUMNS, Column, print_table
 __all__ = ["ALONE", "OverheadFamily", "PaceFamily", "cpu_ratio", "pace_ratio"]
 
 ALONE = "alone"
-"""The variant without."""
+"""The variant without a burden."""
 
 
 class OverheadFamily(ABC):
-    """A family of the variant ``alone`` and of others, each named for what it bears."""
+    """A family with the variant ``alone`` and one variant named after each burden."""
 
     name: str
     summary: str
     burdens: Sequence[str]
-    """The variants with."""
+    """The variants with a burden."""
     key: str
-    """What stands below the table."""
+    """The explanation below the table."""
     title: str
-    """What stands above the figure."""
+    """The title of the figure."""
     ratio_format = "{:.3f}"
 
     def __init__(self, cases: Sequence[Case], *columns: Column) -> None:
-        """``columns`` are shown beside the usual ones."""
+        """Initialize with the cases; ``columns`` follow the usual columns of the table."""
         self.cases = summaries(cases)
         self.systems: dict[str, str] = {}
         self._cases = cases
@@ -43,23 +43,23 @@ class OverheadFamily(ABC):
 
     @abstractmethod
     def entrant(self, variant: str) -> Entrant:
-        """Return how a variant is measured."""
+        """Return the entrant of a variant."""
 
     @property
     def over(self) -> str:
-        """The name of the ratio, above its column."""
+        """The heading of the ratio's column."""
         return f"{self.burdens[0] if len(self.burdens) == 1 else 'CPU'}\n/ {ALONE}"
 
     def ratio(self, rows: Sequence[Row], row: Row) -> float | None:
-        """Return how a row compares with the one alone; None for that."""
+        """Return a row's ratio to the row ``alone``; None for that row itself."""
         return cpu_ratio(rows, row)
 
     def variants(self, case: Case) -> list[str]:
-        """Those in which a case is measured."""
+        """Return the variants in which a case is measured."""
         return [ALONE, *self.burdens]
 
     def run(self, selection: Selection, progress: Progress) -> list[Row]:
-        """Measure all of them, run by run in turn."""
+        """Measure all variants of the chosen cases, run by run in turn."""
         cases = chosen(self._cases, selection.cases)
         entrants = {case.name: list(map(self.entrant, self.variants(case))) for case in cases}
         progress.expect(selection.plan.runs * sum(map(len, entrants.values())))
@@ -70,7 +70,7 @@ class OverheadFamily(ABC):
         ]
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
-        """Print throughput and CPU, and what is added."""
+        """Print throughput, CPU and the ratios."""
 
         def format_ratio(row: Row) -> str:
             value = self.ratio(rows, row)
@@ -97,18 +97,18 @@ class OverheadFamily(ABC):
 
 
 class PaceFamily(OverheadFamily):
-    """One whose burdens are beside the job: how much of its pace do they leave?"""
+    """A family of burdens beside the job, measured by the pace that they leave to the job."""
 
     over = f"/ {ALONE}"
     ratio_format = "{:.1%}"
 
     def ratio(self, rows: Sequence[Row], row: Row) -> float | None:
-        """Return the pace of a row over that alone; None for that."""
+        """Return a row's pace over the pace alone; None for the row ``alone``."""
         return pace_ratio(rows, row)
 
 
 def cpu_ratio(rows: Sequence[Row], row: Row) -> float | None:
-    """Return what a record costs a job over what it costs the same one alone; None for that."""
+    """Return a row's CPU per record over that of the row ``alone``; None for that row itself."""
     alone = _alone(rows, row)
     if alone is None:
         return None
@@ -116,7 +116,7 @@ def cpu_ratio(rows: Sequence[Row], row: Row) -> float | None:
 
 
 def pace_ratio(rows: Sequence[Row], row: Row) -> float | None:
-    """Return the records per second of a job over those of the same one alone; None for that."""
+    """Return a row's records per second over the row ``alone``; None for that row itself."""
     alone = _alone(rows, row)
     return None if alone is None else row.records_per_s / alone.records_per_s
 

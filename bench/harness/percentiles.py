@@ -1,4 +1,4 @@
-"""Percentiles of times, as every family that measures latency has them."""
+"""Percentiles of times, shared by all families that measure latency."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
 
 def percentiles_us(nanoseconds: Sequence[int]) -> dict[str, float]:
-    """Return microseconds by the name of the percentile; of the nearest rank, so each occurred.
+    """Return microseconds by the name of the percentile.
 
-    Raises BenchError if there is nothing.
+    The nearest rank counts, so each result is a measured value. Raises BenchError if nothing was
+    measured.
     """
     if not nanoseconds:
         raise BenchError("nothing was measured: the run is too short, or the system too slow")

@@ -1,4 +1,4 @@
-"""Which CPU a process runs on: the same for the same end of every system."""
+"""The CPU of each process: the same for the same end of every system."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Pinning(NamedTuple):
 
 
 def choose_pinning() -> Pinning:
-    """Take the first two CPUs that this process may use, or the only one for both ends."""
+    """Return the first two CPUs that this process may use, or the only one for both ends."""
     if not hasattr(os, "sched_getaffinity"):
         return Pinning(None, None)
     usable = sorted(os.sched_getaffinity(0))
@@ -25,7 +25,7 @@ def choose_pinning() -> Pinning:
 
 
 def pin(cpu: int | None) -> None:
-    """Keep the calling process, with all threads that it has or will start, on one CPU."""
+    """Pin the calling process to one CPU, with its present and future threads."""
     if cpu is None:
         return
     for thread in Path("/proc/self/task").iterdir():

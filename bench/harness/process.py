@@ -1,7 +1,7 @@
-"""One process of a measurement: pinned, on uvloop, told what to do through a pipe.
+"""One process of a measurement: pinned, on uvloop, controlled through a pipe.
 
-The parent describes a process as a ``Part``; ``sides.py`` starts it. What the process does is its
-*play*: a coroutine function that is sent to it, with module-level functions and plain values in it.
+The parent describes a process as a ``Part``, and ``sides.py`` starts it. The *play* of a process is
+a coroutine function that is pickled to it, made of module-level functions and plain values.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ class Pipe:
         self._connection = connection
 
     async def receive(self) -> Any:
-        """Wait for the parent while the event loop goes on. Raises EOFError if it is gone."""
+        """Return the parent's next message; EOFError if the parent is gone.
+
+        The event loop goes on meanwhile.
+        """
         return await asyncio.to_thread(self._connection.recv)
 
     def send(self, message: Any) -> None:
-        """Tell the parent."""
+        """Send a message to the parent."""
         self._connection.send(message)
 
 
@@ -42,7 +45,7 @@ Play = Callable[[Pipe], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a process is to be: ``name`` is how messages about it begin."""
+    """The description of a process; messages about it begin with ``name``."""
 
     name: str
     play: Play
@@ -50,34 +53,34 @@ class Part:
 
 
 class Closed(NamedTuple):
-    """The play has ended without complaint."""
+    """Sent when the play has ended without an error."""
 
 
 class SideFailure(NamedTuple):
-    """The process has failed."""
+    """Sent when the process has failed."""
 
     traceback: str
 
 
 class Clocks(NamedTuple):
-    """Seconds on the wall, and of user plus system time of this process."""
+    """Wall time, and the user plus system time of this process, in seconds."""
 
     wall: float
     cpu: float
 
     @classmethod
     def read(cls) -> Clocks:
-        """Return the present time."""
+        """Return the present times."""
         return cls(perf_counter(), process_time())
 
     def __sub__(self, earlier: Clocks) -> Clocks:
-        """Return the time in between."""
+        """Return the elapsed times."""
         return Clocks(self.wall - earlier.wall, self.cpu - earlier.cpu)
 
 
 def run_part(part: Part, connection: Connection) -> None:
     """Play a part to its end; the target of a process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which ends all sides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends all sides
     pin(part.cpu)
     pipe = Pipe(connection)
     try:

@@ -1,4 +1,4 @@
-"""Rows: what a run of the benchmarks says, and the JSON that keeps it."""
+"""Rows: the results of a benchmark run, and their JSON form."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def make_row(
     record_bytes: float,
     parameters: Mapping[str, Any],
 ) -> Row:
-    """Sum up the runs of a contestant."""
+    """Return the row that summarizes the runs of a contestant."""
     system = contestant.system
     return median_row(
         family,
@@ -79,7 +79,7 @@ def median_row(
     parameters: Mapping[str, Any],
     latency_us: dict[str, float] | None = None,
 ) -> Row:
-    """Sum up the runs of a ``subject``: system, variant and version."""
+    """Return the row of medians for a ``subject``: system, variant and version."""
     runs = [round(rate, 1) for rate in records_per_s]
     system, variant, version = subject
     return Row(
@@ -105,7 +105,7 @@ def median_latency(measurements: Sequence[Measurement]) -> dict[str, float] | No
 
 
 def ratio(row: Row, against: Row) -> float:
-    """Return how many times the other's records/s a row has: medians of interleaved runs."""
+    """Return a row's records/s as a multiple of another row's; both are medians."""
     return row.records_per_s / against.records_per_s
 
 

@@ -1,11 +1,11 @@
-"""One end of a system, in its process: told round by round what to do.
+"""One end of a system in its process, which is told round by round what to do.
 
-Theory of operation. A side opens its end of the system, then plays rounds: it waits for the next
-one, lets the system send or receive all of it, and reports. Both sides are told to begin at the
-same time. A round lasts until the producer's clock says so (it looks after every block) and what
-was sent has arrived; so every run takes as long, whatever the system's speed, and the systems' own
-loops hold no clock. Clocks are read before the first and after the last record of a round, never in
-between: seconds on the wall, and user plus system CPU seconds of the whole process.
+Theory of operation. A side opens its end of the system, then plays rounds: it waits for a round,
+lets the system send or receive all of it, and reports. Both sides are told to begin at the same
+time. The producer looks at its clock after every block. A round lasts until its time is over and
+everything sent has arrived. Every run thus takes as long at any speed of the system, and the
+loops of the systems contain no clock. The clocks are read only before the first and after the last
+record of a round: wall time, and user plus system CPU time of the whole process.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ __all__ = ["BlockFeed", "CountedFeed", "Opened", "Report", "Round", "Stretch", "
 
 
 class CountedFeed(Feed, Protocol):
-    """Blocks that know what they are together."""
+    """Blocks with their total count and checksum."""
 
     def tally(self) -> Tally:
-        """Return what the consumer should have, once all blocks are sent."""
+        """Return the tally that the consumer should have once all blocks are sent."""
 
 
 class Stretch(Protocol):
-    """What both sides play. What it makes for them may be ``Observing``."""
+    """A stretch that both sides play; the objects that it makes for them may be ``Observing``."""
 
     @property
     def length_s(self) -> float:
-        """How long it takes a system that keeps up."""
+        """The duration for a system that keeps up."""
 
     def feed(self, case: Case, block: Block) -> CountedFeed:
-        """Return what the producer is to send."""
+        """Return the feed of the producer."""
 
     def weigh(self, case: Case) -> Weigh:
-        """Return what the consumer adds up."""
+        """Return the weigher of the consumer."""
 
 
 class Round(NamedTuple):
-    """One stretch of records: for some seconds, or one block of which every field is checked."""
+    """One stretch of records: for some seconds, or one block with every field checked."""
 
     seconds: float | None
 
     @property
     def length_s(self) -> float:
-        """Return the seconds; one block takes next to none."""
+        """The seconds of the round; one block takes next to none."""
         return self.seconds or 0.0
 
     def feed(self, case: Case, block: Block) -> BlockFeed:
-        """Return the block, over and over."""
+        """Return a feed that repeats the block."""
         return BlockFeed(block, self.seconds, self.weigh(case))
 
     def weigh(self, case: Case) -> Weigh:
-        """Return what both sides add up."""
+        """Return the weigher of both sides."""
         return fingerprint if self.seconds is None else case.weigh
 
 
 class Opened(NamedTuple):
-    """The end is open; a consumer finds the producer at this address."""
+    """Sent when an end is open; a consumer finds the producer at this address."""
 
     address: str
 
 
 class Report(NamedTuple):
-    """What a side has done in a round, and what it has observed since it was opened."""
+    """A side's results of a round, and its observations since it was opened."""
 
     tally: Tally
     time: Clocks
@@ -76,7 +76,7 @@ class Report(NamedTuple):
 
 
 async def produce(contestant: Contestant, case: Case, pipe: Pipe) -> None:
-    """Be the producer until told to close."""
+    """Play the producer until told to close."""
     block = case.make_block()
     async with contestant.system.open_producer(case, contestant.variant) as producer:
         pipe.send(Opened(producer.address))
@@ -89,7 +89,7 @@ async def produce(contestant: Contestant, case: Case, pipe: Pipe) -> None:
 
 
 async def consume(contestant: Contestant, case: Case, pipe: Pipe) -> None:
-    """Be the consumer until told to close."""
+    """Play the consumer until told to close."""
     address = await pipe.receive()
     async with contestant.system.open_consumer(case, contestant.variant, address) as consumer:
         pipe.send(Opened(address))
@@ -102,7 +102,7 @@ async def consume(contestant: Contestant, case: Case, pipe: Pipe) -> None:
 
 
 async def _rounds(pipe: Pipe) -> AsyncIterator[Stretch]:
-    """Wait for each round; None ends them."""
+    """Yield each round from the parent until it sends None."""
     round_: Any
     while (round_ := await pipe.receive()) is not None:
         yield round_
@@ -117,13 +117,13 @@ def _observations(*observers: object) -> Mapping[str, Any]:
 
 
 class BlockFeed:
-    """Hands out the same block until the time is over, at least once, and counts."""
+    """Yields the same block until the time is over, at least once, and counts."""
 
     def __init__(self, block: Block, seconds: float | None, weigh: Weigh) -> None:
         self._blocks = 0
         self._block = block
         self._seconds = 0.0 if seconds is None else seconds
-        # Now, and not in the end: that of a million records holds an event loop up.
+        # Computed now and not at the end: the checksum of a million records blocks an event loop.
         self._checksum = sum(map(weigh, block))
 
     def __iter__(self) -> Iterator[Block]:
@@ -139,5 +139,5 @@ class BlockFeed:
             yield block
 
     def tally(self) -> Tally:
-        """Return what has been handed out."""
+        """Return the count and checksum of the yielded records."""
         return Tally(self._blocks * len(self._block), self._blocks * self._checksum)

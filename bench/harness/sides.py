@@ -1,4 +1,4 @@
-"""The processes of a run, as their parent sees them: started, asked, and ended whatever happens."""
+"""The processes of a run in their parent, which starts, asks and reliably ends them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bench.harness.process import Part, SideFailure, run_part
 __all__ = ["Side", "answers", "open_sides"]
 
 ANSWER_S_MAX = 30.0
-"""How long a side may take beyond the length of a round: starting, draining, closing."""
+"""Seconds that a side may take beyond the length of a round to start, drain or close."""
 
 EXIT_S_MAX = 5.0
-"""How long a process may take to end before it is ended."""
+"""Seconds that a process may take to end before it is killed."""
 
 SECOND_FAILURE_S = 1.0
-"""How long to wait, when one side has failed, for what the other one has to say."""
+"""Seconds to wait for the other side's message after one side has failed."""
 
 _SPAWN = multiprocessing.get_context("spawn")
 
@@ -37,12 +37,12 @@ class Side:
         theirs.close()
 
     def tell(self, message: Any) -> None:
-        """Send what the play receives next; a process that has ended says so when asked."""
+        """Send the next message to the play; ignore an ended process, which ``answer`` reports."""
         with suppress(BrokenPipeError):
             self.pipe.send(message)
 
     def answer(self) -> Any:
-        """Return what the process has sent; a SideFailure if it has ended instead."""
+        """Return the next message of the process; a SideFailure if it has ended instead."""
         try:
             return self.pipe.recv()
         except EOFError:
@@ -50,7 +50,7 @@ class Side:
             return SideFailure(f"the process ended with exit code {self.process.exitcode}\n")
 
     def end(self, wait_s: float) -> None:
-        """Close the pipe; end the process if it does not end by itself."""
+        """Close the pipe, and kill the process if it does not end by itself."""
         self.pipe.close()
         self.process.join(wait_s)
         if self.process.is_alive():
@@ -61,7 +61,7 @@ class Side:
 
 @contextmanager
 def open_sides(*parts: Part) -> Iterator[list[Side]]:
-    """Start a process for each part; when the block ends, so do they."""
+    """Start a process for each part, and end them all when the block ends."""
     sides: list[Side] = []
     wait_s = 0.0
     try:
@@ -76,7 +76,7 @@ def open_sides(*parts: Part) -> Iterator[list[Side]]:
 def answers(sides: Sequence[Side], within_s: float = 0.0) -> list[Any]:
     """Return the next answer of each side, given ``ANSWER_S_MAX`` more than ``within_s``.
 
-    Raises BenchError with every failure there is.
+    Raises BenchError with all failures.
     """
     deadline = monotonic() + within_s + ANSWER_S_MAX
     waiting = {side.pipe: side for side in sides}
@@ -92,7 +92,8 @@ def answers(sides: Sequence[Side], within_s: float = 0.0) -> list[Any]:
             answer = heard[side] = side.answer()
             if isinstance(answer, SideFailure):
                 failures.append(f"{side.name} failed:\n{answer.traceback}")
-                deadline = monotonic() + SECOND_FAILURE_S  # the first heard need not be the cause
+                # the first failure received need not be the cause
+                deadline = monotonic() + SECOND_FAILURE_S
     if failures:
         raise BenchError("\n".join(failures))
     if waiting:

@@ -1,4 +1,4 @@
-"""A system: something that moves records from one process to another."""
+"""A system: software that transfers records from one process to another."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from bench.harness.case import Block, Case, Tally, Weigh
 __all__ = ["SUBJECT", "Consumer", "Contestant", "Feed", "Observing", "Producer", "System"]
 
 SUBJECT = "flinknet"
-"""The system whose ratios to the others are shown."""
+"""The system that is compared with the others."""
 
 
 class Feed(Protocol):
-    """The blocks of a round, for a plain loop or an asynchronous one. Where a block is not due yet,
-    the one blocks and the other awaits: so a producer that runs on the event loop is to use the
-    asynchronous one."""
+    """The blocks of a round, for a plain or an asynchronous loop.
+
+    If a block is not due yet, the plain loop blocks and the asynchronous one awaits. A producer on
+    the event loop must therefore use the asynchronous one.
+    """
 
     def __iter__(self) -> Iterator[Block]:
         """Return the blocks for a plain loop."""
@@ -32,7 +34,7 @@ class Producer(Protocol):
 
     @property
     def address(self) -> str:
-        """Where the consumer finds it; any text that the system's consumer understands."""
+        """The address of this end; any text that the system's consumer understands."""
 
     async def produce(self, blocks: Feed) -> None:
         """Send every record of every block, then the end of the round; called once per round."""
@@ -47,19 +49,19 @@ class Consumer(Protocol):
 
 @runtime_checkable
 class Observing(Protocol):
-    """What an end may have besides: something it has seen that belongs into the row."""
+    """The optional interface of an end that has observations for the row."""
 
     def observations(self) -> Mapping[str, Any]:
-        """Return what was seen since the end was opened, under the names of parameters."""
+        """Return the observations since the end was opened, under the names of parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """How to run a system. Both ends are opened in processes of their own, on a uvloop event loop.
+    """A system under test; each end is opened in its own process, on a uvloop event loop.
 
     ``open_producer`` gets the case and the variant, ``open_consumer`` the address as well. The
-    functions are module-level ones, because systems are sent to processes; libraries that not every
-    machine has are imported inside them. ``parameters`` describes what matters for a fair reading.
+    functions are module-level ones, because systems are pickled to processes. They import optional
+    libraries themselves. ``parameters`` describes the settings that matter for a fair comparison.
     """
 
     name: str

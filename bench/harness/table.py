@@ -1,4 +1,4 @@
-"""Rows as a table for people."""
+"""Rows as a readable table."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KEY = (
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: ``cell`` is what it says of a row."""
+    """One column; ``cell`` formats its value for a row."""
 
     heading: str
     cell: Callable[[Row], str]
@@ -53,7 +53,7 @@ RATE_COLUMNS = (
     Column("low", lambda row: format_rate(min(row.runs))),
     Column("high", lambda row: format_rate(max(row.runs))),
 )
-"""With the slowest and the fastest run."""
+"""The median with the slowest and the fastest run."""
 
 CPU = Column("CPU s/M", lambda row: _format_cpu(row.cpu_s_per_million_records))
 """CPU seconds of both processes per million records."""
@@ -61,7 +61,7 @@ CPU = Column("CPU s/M", lambda row: _format_cpu(row.cpu_s_per_million_records))
 KEPT = Column(
     "kept", lambda row: f"{row.parameters['kept']:.1%}" if "kept" in row.parameters else ""
 )
-"""How much of an open-loop load came through in its time."""
+"""The share of an open-loop load that came through in time."""
 
 
 def print_table(
@@ -73,8 +73,10 @@ def print_table(
     name: str = "variant",
     label: Callable[[Row], str] = attrgetter("variant"),
 ) -> None:
-    """Print rows case by case: the case, a label headed ``name``, figures, and whether they are
-    verified; ``key`` explains the columns."""
+    """Print a table of rows, case by case, with a note whether they are verified.
+
+    The ``label`` of a row is in the column ``name``; ``key`` explains the columns.
+    """
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     for heading in ("case", name):
         table.add_column(heading, no_wrap=True)
@@ -127,7 +129,7 @@ def format_rate(per_second: float) -> str:
 
 
 def format_times(factor: float) -> str:
-    """Return how many times something is as much as something else."""
+    """Return a factor with a unit sign, as "1.50x"."""
     return f"{factor:.2f}x" if factor < 100 else f"{factor:,.0f}x"
 
 
@@ -154,7 +156,7 @@ def latency_columns(*percentiles: str) -> list[Column]:
 
 
 def _ratio_column(rows: Sequence[Row], variant: str) -> Column:
-    """How many times the row's records/s flinknet has in a variant."""
+    """Return a column with flinknet's records/s in a variant as a multiple of the row's."""
 
     def cell(row: Row) -> str:
         if row.system == SUBJECT:

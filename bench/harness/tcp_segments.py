@@ -1,8 +1,9 @@
-"""TCP segments that this machine has sent, as the kernel counts them for its whole network.
+"""The number of TCP segments that this machine has sent, as the kernel counts them.
 
-Both ends of a run are on one machine, so acknowledgements and credit are among them; so is what
-anybody else sends meanwhile. A segment that the kernel leaves whole on loopback, larger than a wire
-would take, counts as the segments that it stands for.
+The kernel counts all segments of its network namespace.
+Both ends of a run are on one machine, so the count includes acknowledgements and credit, and also
+the traffic of other programs. A segment that the kernel leaves whole on loopback, larger than a
+wire would take, counts as the segments that it stands for.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ SNMP = Path("/proc/net/snmp")
 
 
 def segments_sent() -> int:
-    """How many until now. Linux only."""
+    """Return the number of segments sent until now. Linux only."""
     return segments_in(SNMP.read_text())
 
 
 def segments_in(text: str) -> int:
-    """What such a text says: a line of names, and one of numbers."""
+    """Return the number in the text of SNMP, which has a line of names and a line of numbers."""
     names, numbers = (line.split() for line in text.splitlines() if line.startswith("Tcp:"))
     return int(dict(zip(names, numbers, strict=True))["OutSegs"])

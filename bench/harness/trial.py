@@ -1,8 +1,9 @@
 """One run of one system: two processes, three rounds, one measurement.
 
-Theory of operation. The rounds are: *check*, one block of which both sides add up a checksum over
-every field; *warm-up*, not counted; *measured*. Each must end with the same count and checksum on
-both sides. The processes are new for every run, so that no run profits from the one before.
+Theory of operation. There are three rounds. *Check* sends one block, and both sides compute a
+checksum over every field. *Warm-up* is not counted. *Measured* is. Each round must end with the
+same count and checksum on both sides. Every run has new processes, so that no run profits from an
+earlier one.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How often and how long."""
+    """The number and the length of runs."""
 
     runs: int
     seconds: float
@@ -48,8 +49,10 @@ QUICK = Plan(runs=3, seconds=1.0, warm_up_s=0.2)
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The measured round: records that arrived, on the consumer's clock; CPU seconds of each side;
-    what the sides have observed."""
+    """The results of the measured round.
+
+    Records and seconds are the consumer's; the CPU seconds are those of each side.
+    """
 
     records: int
     seconds: float
@@ -65,23 +68,23 @@ class Measurement:
 
     @property
     def cpu_s_per_million_records(self) -> float:
-        """User and system seconds of both processes."""
+        """User and system seconds of both processes per million records."""
         return (self.producer_cpu_seconds + self.consumer_cpu_seconds) * 1e6 / self.records
 
 
 @dataclass(frozen=True, slots=True)
 class TimedMeasurement(Measurement):
-    """A measurement that knows how long its records took: microseconds by percentile."""
+    """A measurement with the latencies of its records, in microseconds by percentile."""
 
     latency_us: Mapping[str, float]
 
 
 PlayBoth = Callable[[Stretch], tuple[Report, Report]]
-"""Has both ends play and returns what they report: the producer and the consumer."""
+"""Plays a stretch on both ends and returns the reports of producer and consumer."""
 
 
 Route = Callable[[str], AbstractContextManager[str]]
-"""What lies between the ends: from the producer's address, the one that the consumer is to use."""
+"""A detour between the ends: maps the producer's address to the one for the consumer."""
 
 
 def measure(
