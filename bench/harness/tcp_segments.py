@@ -1,9 +1,9 @@
 """The number of TCP segments that this machine has sent, as the kernel counts them.
 
-The kernel counts all segments of its network namespace.
-Both ends of a run are on one machine, so the count includes acknowledgements and credit, and also
-the traffic of other programs. A segment that the kernel leaves whole on loopback, larger than a
-wire would take, counts as the segments that it stands for.
+The kernel counts for the whole network. Both ends of a run are on one machine, so the count
+includes acknowledgements and credit, and also the traffic of other programs. A segment that the
+kernel leaves whole on loopback, larger than a wire would take, counts as the segments that it
+stands for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What flinknet is compared with, one module for each system; ``--against`` takes their names."""
+"""The systems compared with flinknet, one module each; ``--against`` takes their names."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Arrow Flight: one ``do_get`` for a round, one record batch for each block.
 
-``columnar`` sends batches that there are and looks at the columns of those that arrive. ``bulk`` is
-for records that are Python objects at both ends: it makes columns of a block's rows, sends the
-batch, and makes rows again; that is what a program with rows has to do. gRPC's threads share the
-CPU of their process.
+``columnar`` sends existing batches, and the consumer looks at the columns of each. ``bulk`` is for
+records that are Python objects at both ends: it converts a block's rows to columns, sends the
+batch, and converts it back to rows. A program with rows has to do the same. gRPC's threads share
+the CPU of their process.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ TICKET = b"round"
 
 
 class BatchForm(NamedTuple):
-    """The batches that stand for a block, and what a consumer makes of one."""
+    """The conversion of a block to batches, and the tally of a received batch."""
 
     to_batches: Callable[[Block], Iterable[pa.RecordBatch]]
     tally: Callable[[pa.RecordBatch, Weigh], Tally]
 
 
 def send_blocks(blocks: Iterable[Block], form: BatchForm) -> Iterator[pa.RecordBatch]:
-    """One batch for every block of rows; the batches themselves where there are some."""
+    """Yield one batch for every block of rows; existing batches are yielded as they are."""
     for block in blocks:
         yield from form.to_batches(block)
 
 
 def receive_batches(reader: flight.FlightStreamReader, form: BatchForm, weigh: Weigh) -> Tally:
-    """Take every batch until the stream ends."""
+    """Receive every batch until the stream ends."""
     records = checksum = 0
     for chunk in reader:
         tally = form.tally(chunk.data, weigh)
@@ -54,7 +54,7 @@ def receive_batches(reader: flight.FlightStreamReader, form: BatchForm, weigh: W
 
 
 def form_of(case: Case, variant: str) -> BatchForm:
-    """Return the way that suits the records: Arrow's own conversions, column by column."""
+    """Return the form for the records of a case: Arrow's own conversions, column by column."""
     import pyarrow as pa
 
     if variant == "columnar":
@@ -86,14 +86,14 @@ def _of_rows(
 
 
 class Stream(NamedTuple):
-    """A round on its way; ``sent`` is done when its last batch has been taken from it."""
+    """A round in progress; ``sent`` is done when its last batch has been taken."""
 
     blocks: Iterable[Block]
     sent: Future[None]
 
 
 class FlightProducer:
-    """A server whose ``do_get`` streams the next round."""
+    """A server that streams the next round in ``do_get``."""
 
     def __init__(self, case: Case, variant: str) -> None:
         from pyarrow import flight
@@ -126,14 +126,14 @@ class FlightProducer:
 
 
 class FlightConsumer:
-    """A client."""
+    """A client that makes one ``do_get`` per round."""
 
     def __init__(self, client: flight.FlightClient, form: BatchForm) -> None:
         self._client = client
         self._form = form
 
     async def consume(self, weigh: Weigh) -> Tally:
-        """Receive a round; nothing else runs in this process."""
+        """Receive a round; this blocks the event loop, which has nothing else to do."""
         from pyarrow import flight
 
         reader = self._client.do_get(flight.Ticket(TICKET))

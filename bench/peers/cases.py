@@ -1,4 +1,4 @@
-"""The cases of the family ``peers``: those of ``exchange``, and some that only peers are asked."""
+"""The cases of the family ``peers``: the cases of ``exchange``, and some for peers only."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def make_batches() -> Block:
 
 
 def sum_of_values(batch: pa.RecordBatch) -> int:
-    """Add up one column: what a consumer of columns does."""
+    """Add up one column, which is the work of a columnar consumer."""
     import pyarrow.compute as pc
 
     total: int = pc.sum(batch.column("value")).as_py()
@@ -78,5 +78,5 @@ CASES: tuple[Case, ...] = (*RECORD_CASES, KEYBY, COLUMNAR, PING_PONG)
 
 
 def is_keyed(case: Case) -> bool:
-    """Whether two workers exchange its records by key, each with a source and a sink."""
+    """Return whether two workers with a source and a sink each exchange the records by key."""
     return case.key is not None and case not in (*RECORD_CASES, PING_PONG)

@@ -1,8 +1,8 @@
-"""Rows as columns: the variant ``columnar`` of cases whose records are rows.
+"""Rows as columns: the variant ``columnar`` of cases with rows as records.
 
-A program of columns has them at both ends: a block's columns are made once, before anything is
-measured, and the consumer adds up a column. Only in the round that checks does it look at every
-field of every row.
+A columnar program has columns at both ends. A block's columns are therefore made once, before the
+measurement, and the consumer adds up one column. Only the checking round looks at every field of
+every row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEY, VALUE = "key", "value"
 
 
 class ColumnBlock:
-    """The columns of the one block that a feed hands out over and over."""
+    """The columns of the one block that a feed yields repeatedly."""
 
     def __init__(self, case: Case) -> None:
         import pyarrow as pa
@@ -36,12 +36,12 @@ class ColumnBlock:
         self.batches: Sequence[pa.RecordBatch] = block
 
     def of(self, block: Block) -> Sequence[pa.RecordBatch]:
-        """Return the batches that stand for a block; the block itself if those are its records."""
+        """Return the batches of a block; the block itself if its records are batches."""
         return self.batches if self._is_rows else block
 
 
 def tally_of(case: Case, batch: pa.RecordBatch, weigh: Weigh) -> Tally:
-    """Return what a batch adds to a consumer's account, row by row only if every field counts."""
+    """Return the tally of a batch, computed row by row only if every field counts."""
     if case.name not in ROW_CASES:
         return Tally(1, weigh(batch))
     if weigh is case.weigh:

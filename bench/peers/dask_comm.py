@@ -1,9 +1,8 @@
-"""Dask's tcp comm: what its workers move data with, with Dask's own serialization.
+"""Dask's tcp comm, which transfers data between its workers, with Dask's own serialization.
 
 ``record`` is one awaited write for each record, ``bulk`` one for each block, and ``columnar`` one
-for each Arrow record batch. A payload of 32 KiB or more is sent as a frame of its own, as Dask
-sends large bytes. ``write`` returns before its bytes are gone, so the producer waits for the
-stream after every block, or it would fill its memory. None ends a round.
+for each Arrow record batch. A payload of 32 KiB or more is sent as its own frame, as Dask sends
+large bytes. None ends a round.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ async def send_records(comm: TCP, blocks: AsyncIterable[Block]) -> None:
 
 
 async def send_frames(comm: TCP, blocks: AsyncIterable[Block]) -> None:
-    """Write one message for every record, which Dask is told to serialize by its type."""
+    """Write one message for every record, which Dask serializes by its type."""
     from distributed.protocol import to_serialize
 
     async for block in blocks:
@@ -57,7 +56,11 @@ async def send_blocks(comm: TCP, blocks: AsyncIterable[Block]) -> None:
 
 
 async def drain(comm: TCP) -> None:
-    """Wait until everything written is in the kernel's hands."""
+    """Wait until the kernel has accepted everything written.
+
+    ``write`` returns earlier than that. Without waiting after every block, the producer would fill
+    its memory.
+    """
     await comm.stream.write(b"")
 
 
@@ -91,7 +94,7 @@ class DaskProducer:
             self._send = send_frames
 
     async def handle(self, comm: TCP) -> None:
-        """Take the comm."""
+        """Accept the comm."""
         self._connected.set_result(comm)
 
     async def produce(self, blocks: AsyncIterable[Block]) -> None:
@@ -105,7 +108,7 @@ class DaskProducer:
 
 
 class DaskConsumer:
-    """A comm."""
+    """The connecting end of a comm."""
 
     def __init__(self, comm: TCP, case: Case, variant: str) -> None:
         self._comm = comm
@@ -158,12 +161,12 @@ class DaskEcho:
         self._ended.set()
 
     async def serve(self, ping_address: str) -> None:
-        """Serve one comm until None."""
+        """Serve one comm until it sends None."""
         await self._ended.wait()
 
 
 class DaskPing:
-    """A comm."""
+    """The connecting end of a ping-pong over one comm."""
 
     address = ""
 
@@ -171,7 +174,7 @@ class DaskPing:
         self._comm = comm
 
     async def round_trip(self, record: Any) -> Any:
-        """Write and read."""
+        """Write the record and read it back."""
         await self._comm.write(record)
         return await self._comm.read()
 
@@ -189,7 +192,7 @@ async def open_echo() -> AsyncIterator[Echo]:
 
 @asynccontextmanager
 async def open_ping(address: str) -> AsyncIterator[Ping]:
-    """Connect; the last message is None."""
+    """Connect; send None at the end."""
     from distributed.comm import connect
 
     comm = await connect(address)

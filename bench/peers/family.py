@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``peers``."""
+"""The family ``peers`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PURE_KEY = (
 
 
 class PeersFamily:
-    """One producer, one consumer, and every other way there is to connect them."""
+    """One producer, one consumer, and all the ways to connect them."""
 
     name = "peers"
     summary = "flinknet beside Flink and what Python has, each at its best"
@@ -67,8 +67,11 @@ class PeersFamily:
         ]
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
-        """Print throughput, a table for the cases that have the same variants of flinknet;
-        flinknet compiled beside plain Python; then round trips, then who did not run and why."""
+        """Print all tables of the family.
+
+        Cases with the same variants of flinknet share a table of throughput. Then follow compiled
+        flinknet beside plain Python, the round trips, and the absences with their reasons.
+        """
         ran = [row for row in rows if row.runs and not pure.is_variant_name(row.variant)]
         plain = [row for row in rows if row.runs and pure.is_variant_name(row.variant)]
         round_trips = [row for row in ran if row.case == PING_PONG.name]
@@ -86,8 +89,7 @@ class PeersFamily:
 
 
 def _cases_by_variants(rows: Iterable[Row]) -> list[list[str]]:
-    """Return the cases in which flinknet has the same variants together, so that no table has
-    columns for others."""
+    """Group the cases by flinknet's variants, so that no table has unused columns."""
     variants: dict[str, list[str]] = {}
     for row in rows:
         own = variants.setdefault(row.case, [])
@@ -100,7 +102,7 @@ def _cases_by_variants(rows: Iterable[Row]) -> list[list[str]]:
 
 
 def _print_plain(plain: Sequence[Row], ran: Sequence[Row], console: Console) -> None:
-    """Print each form of flinknet as plain Python below the same one compiled."""
+    """Print each form of flinknet compiled, and below it the same form as plain Python."""
     of_plain = {(row.case, row.variant): row for row in plain}
     pairs = [
         (row, other)

@@ -1,4 +1,4 @@
-"""A panel for each case: a bar for each system, and how flinknet's best compares with it."""
+"""A panel for each case: a bar for each system, and its ratio to flinknet's best."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ROOM_FOR_TEXT = 1.35
 
 
 def draw_cases(rows: Sequence[Row], path: Path) -> None:
-    """Draw the rows of the family and write a PNG; none if there is nothing to draw."""
+    """Draw the rows of the family and write a PNG; nothing without rows."""
     draw_case_panels(rows, path, _draw_case, columns=COLUMNS)
 
 
 def _draw_case(axes: Axes, case: str, rows: Sequence[Row]) -> None:
-    """A bar for each row, and what flinknet's best is to it."""
+    """Draw a bar for each row, labelled with the ratio of flinknet's best to it."""
     round_trips = rows[0].latency_us is not None
     values = [row.latency_us["p50"] if row.latency_us else row.records_per_s for row in rows]
     own = [value for row, value in zip(rows, values, strict=True) if row.system == SUBJECT]

@@ -1,11 +1,10 @@
-"""flinknet as it stands beside the peers: one subpartition, one channel.
+"""flinknet as it is compared with the peers: one subpartition, one channel.
 
-``record`` and ``bulk`` have the loops of the family ``exchange``, ``columnar`` emits and reads
-Arrow record batches. Every default is kept, but by ``bulk-132k`` and ``columnar-132k``: buffers of
-132 KiB are what a program would choose whose records are as long as a buffer is by default, or
-longer; four records of 32 KiB fit in, or a batch of 128 KiB. The ping-pong has a partition at
-either end and no buffer timeout, so every record is sent at once; ``busy-poll`` is the setting of
-that name.
+``record`` and ``bulk`` have the loops of the family ``exchange``; ``columnar`` emits and reads
+Arrow record batches. All settings are defaults, except in ``bulk-132k`` and ``columnar-132k``. A
+program with records as long as a default buffer or longer would choose buffers of 132 KiB, which
+hold four records of 32 KiB or a batch of 128 KiB. The ping-pong has a partition at either end and
+no buffer timeout, so every record is sent at once. ``busy-poll`` is the setting of that name.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ __all__ = [
 ]
 
 BUSY_POLL_US = 200.0
-"""More than a round trip takes, so that neither end sleeps while the record is with the other."""
+"""Longer than a round trip, so that neither end sleeps while the record is at the other."""
 
 LARGE_BUFFERS = "-132k"
 KIB = 1024
@@ -57,14 +56,14 @@ KIB = 1024
 async def emit_columns(
     columns: ColumnBlock, writer: RecordWriter, blocks: AsyncIterable[Block]
 ) -> None:
-    """One awaited emit for every record batch."""
+    """Emit one record batch per awaited call."""
     async for block in blocks:
         for batch in columns.of(block):
             await writer.emit(batch)
 
 
 async def consume_columns(case: Case, reader: RecordReader, weigh: Weigh) -> Tally:
-    """One step for every buffer, and one for each record batch that ends in it."""
+    """Consume one buffer per step, and in it each record batch that ends there."""
     records = checksum = 0
     async for batch in reader.batches():
         for columns in batch:
@@ -103,7 +102,7 @@ class FlinknetEcho:
 
 
 class FlinknetPing:
-    """A writer, and a reader of what comes back."""
+    """A writer, and a reader of the returned records."""
 
     def __init__(self, address: str, writer: RecordWriter, returned: AsyncIterator[Any]) -> None:
         self.address = address
@@ -111,7 +110,7 @@ class FlinknetPing:
         self._returned = returned
 
     async def round_trip(self, record: Any) -> Any:
-        """Emit and read."""
+        """Emit the record and read it back."""
         await self._writer.emit(record)
         return await anext(self._returned)
 
@@ -125,7 +124,7 @@ async def open_echo(config: NetworkConfig) -> AsyncIterator[Echo]:
 
 @asynccontextmanager
 async def open_ping(config: NetworkConfig, address: str) -> AsyncIterator[Ping]:
-    """Open an environment; at the end, end the partition here and read the other one's end."""
+    """Open an environment; at the end, end the partition here and read the end of the other."""
     async with (
         NetworkEnvironment(config=config) as environment,
         environment.open_reader(address, "pong") as reader,
@@ -145,7 +144,7 @@ def config_of(variant: str) -> NetworkConfig:
 
 
 def parameters(variant: str, case: Case) -> dict[str, Any]:
-    """Return what matters for a fair reading."""
+    """Return the settings that matter for a fair comparison."""
     return {
         "subpartitions": 1,
         "partitioner": "ForwardPartitioner",

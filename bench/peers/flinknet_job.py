@@ -1,12 +1,13 @@
-"""flinknet as a job of the DataStream API, as Flink takes part: what ExchangeJob.java is there.
+"""flinknet as a job of the DataStream API, the counterpart of Flink's ExchangeJob.java.
 
-A source hands out the block over and over, a function is called for every record on its way out,
-and a sink's function for every record that has arrived; in the other variant both for every batch.
-That is all a program says; the runtime takes the records of a network buffer together. The case
-``keyby`` has two sources and two sinks, a worker each, as have those that other families make of
-it; any other one source and one sink, in slots of their own. Every run is two jobs, each on a new
-cluster of two worker processes: one block of which every field is checked, and the measured time,
-with the warm-up before it.
+A source yields the block repeatedly. A function runs for every record before the edge, and a sink's
+function for every record behind it; in the other variant both run for every batch. The program says
+no more than that, and the runtime groups the records of a network buffer.
+
+The case ``keyby``, and the cases that other families derive from it, have two sources and two
+sinks, one of each per worker. Any other case has one source and one sink, in separate slots. Every
+run is two jobs, each on a new cluster of two worker processes. The first checks every field of one
+block. The second runs for the warm-up and the measured time.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ __all__ = [
 VARIANT = "job"
 SOURCE, SINK = "source", "sink"
 LOOK_MS = 5
-"""So often a sink looks at the clock, until the warm-up is over."""
+"""Interval at which a sink looks at the clock, until the warm-up is over."""
 
 
 class Stage(NamedTuple):
-    """What the tasks of a job are to do: which records, for how long, counted from when, where."""
+    """The work of a job's tasks: the records, the duration, the warm-up and the CPUs."""
 
     case: Case
     round: Round
@@ -76,7 +77,7 @@ class Stage(NamedTuple):
 
 
 class Window:
-    """The time that counts: from the end of the warm-up to the end of the records."""
+    """The measured time: from the end of the warm-up to the end of the records."""
 
     def __init__(self, warm_up_s: float) -> None:
         self._warm_up_s = warm_up_s
@@ -84,7 +85,7 @@ class Window:
         self._begun: Clocks | None = None
 
     def look(self) -> bool:
-        """Look at the clock: it begins if the warm-up is over; return whether it has begun."""
+        """Begin the window if the warm-up is over; return whether it has begun."""
         if self._begun is None:
             now = Clocks.read()
             if (now - self._created).wall < self._warm_up_s:
@@ -94,18 +95,18 @@ class Window:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the warm-up was over when somebody looked."""
+        """Whether the window has begun, which only ``look`` updates."""
         return self._begun is not None
 
     def until_now(self) -> Clocks:
-        """Return its length. Raises BenchError if it has not begun."""
+        """Return the length of the window. Raises BenchError if it has not begun."""
         if self._begun is None:
             raise BenchError("the records have ended before the warm-up")
         return Clocks.read() - self._begun
 
 
 class BlockSource(Source):
-    """The block, until the time is over; on its CPU."""
+    """A pinned source that yields the block until the time is over."""
 
     replayable = True
 
@@ -114,10 +115,10 @@ class BlockSource(Source):
         self._block: Block = []
 
     def batches(self, context: RuntimeContext) -> Iterator[Block]:
-        """Hand it out, and leave in the metrics what it was."""
+        """Yield the block repeatedly, then store its tally in the metrics."""
         stage = self._stage
         pin(stage.source_cpus[context.index])
-        # Kept until the subtask is gone: to free a million records stops the loop, too.
+        # Kept until the subtask is gone, because freeing a million records also blocks the loop.
         self._block = stage.case.make_block()
         feed = stage.round.feed(stage.case, self._block)
         window = Window(stage.warm_up_s)
@@ -130,9 +131,9 @@ class BlockSource(Source):
 
 
 class CountingEnd(Function):
-    """Counts records and adds up a field of each; on its CPU.
+    """A pinned sink that counts records and adds up a field of each.
 
-    The clock is read by a timer, between two batches, from the first record on.
+    A timer reads the clock between two batches, from the first record on.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -154,7 +155,7 @@ class CountingEnd(Function):
         return self._window is not None and self._window.has_begun
 
     def _look(self) -> None:
-        """Have the clocks start with the first record, and the window with the warm-up's end."""
+        """Start the clocks with the first record, and the window with the end of the warm-up."""
         if self._window is None and self._records:
             self._window = Window(self._stage.warm_up_s)
         if self._window is not None and self._window.look():
@@ -165,7 +166,7 @@ class CountingEnd(Function):
             self._timer = clock.register_timer(due_ms, lambda _: self._look())
 
     def finish(self) -> None:
-        """Leave in the metrics what has arrived, and in what time."""
+        """Store the received records and the elapsed times in the metrics."""
         if self._window is None:
             raise BenchError("no record has arrived")
         wall, cpu = self._window.until_now()
@@ -177,25 +178,25 @@ class CountingEnd(Function):
         )
 
     def close(self) -> None:
-        """Look no more."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._context.processing_time.cancel(self._timer)
 
 
 class CountingSink(CountingEnd, SinkFunction):
-    """Is called for every record."""
+    """A counting sink that is called for every record."""
 
     def invoke(self, value: tuple[int, int, float]) -> None:
-        """Take one record."""
+        """Count one record."""
         self._records += 1
         self._checksum += value[1]
 
 
 class CountingBatchSink(CountingEnd, Sink):
-    """Is called for every batch."""
+    """A counting sink that is called for every batch."""
 
     def write(self, records: Block) -> None:
-        """Take records."""
+        """Count the records of a batch."""
         self._records += len(records)
         self._checksum += sum(map(self._stage.case.weigh, records))
 
@@ -204,32 +205,32 @@ class CheckingSink(SinkFunction):
     """Counts records and adds up a checksum of every field of each."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Begin with nothing."""
+        """Reset the counts."""
         self._context = runtime_context
         self._records = self._checksum = 0
 
     def invoke(self, value: Any) -> None:
-        """Take one record."""
+        """Count one record."""
         self._records += 1
         self._checksum += fingerprint(value)
 
     def finish(self) -> None:
-        """Leave in the metrics what has arrived."""
+        """Store the tally of the received records in the metrics."""
         self._context.metrics.update(Tally(self._records, self._checksum)._asdict())
 
 
 def passed(value: Any) -> Any:
-    """The function that is called on the way out, for every record or for every batch."""
+    """Return the record or batch unchanged; this is the function before the edge."""
     return value
 
 
 def with_records_passed(stream: DataStream) -> DataStream:
-    """Call it for every record."""
+    """Call ``passed`` for every record."""
     return stream.map(passed)
 
 
 def with_batches_passed(stream: DataStream) -> DataStream:
-    """Call it for every batch."""
+    """Call ``passed`` for every batch."""
     return stream.map_batch(passed)
 
 
@@ -239,9 +240,12 @@ def leave(environment: StreamExecutionEnvironment) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """What another family does with the job: its cluster's configuration, what it asks of the
-    environment, what is called before the edge, a function between the edge and the sink, the sink
-    of the run that counts."""
+    """The changes that another family makes to the job.
+
+    ``config`` configures its cluster, and ``prepare`` changes the environment. ``calls`` adds the
+    functions before the edge, ``function`` the one between the edge and the sink. ``sink`` makes
+    the sink of the measured job.
+    """
 
     config: FlinknetConfig | None = None
     prepare: Callable[[StreamExecutionEnvironment], object] = leave
@@ -278,9 +282,9 @@ def measure(
 
 
 def measurement_of(job: JobResult, **observations: Any) -> Measurement:
-    """Return what a job of one source and one sink has measured, which has made no run to check.
+    """Return the measurement of a job with one source and one sink, without a checking run.
 
-    All CPU time counts as the consumer's.
+    All CPU time is attributed to the consumer.
     """
     result = Result(_reports(job, SOURCE), _reports(job, SINK))
     (received,) = result.received
@@ -295,14 +299,14 @@ def measurement_of(job: JobResult, **observations: Any) -> Measurement:
 
 
 class Result(NamedTuple):
-    """What the subtasks of a job have left."""
+    """The reports of a job's subtasks."""
 
     sent: list[dict[str, Any]]
     received: list[dict[str, Any]]
 
     @property
     def agrees(self) -> bool:
-        """Whether everything that was sent has arrived."""
+        """Whether all sent records have arrived."""
         return _tally_of(self.sent) == _tally_of(self.received)
 
 
@@ -339,19 +343,19 @@ def _edge(sent: DataStream, stage: Stage, variation: Variation) -> DataStream:
 
 
 def _observations(received: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What a sink has seen besides, the most of all sinks."""
+    """Return the additional observations of the sinks, the maximum of each."""
     seen = ("standstill_ms", "held_ms", "checkpoints")
     return {name: max(report[name] for report in received) for name in seen if name in received[0]}
 
 
 def _reports(result: JobResult, operator: str) -> list[dict[str, Any]]:
-    """What the subtasks of an operator have left in their metrics."""
+    """Return the reports of an operator's subtasks from their metrics."""
     metrics = [row["metrics"] for row in result.vertices]
     return [each[operator] for each in metrics if operator in each]
 
 
 def parameters(case: Case, variant: str = VARIANT) -> dict[str, Any]:
-    """Return what matters for a fair reading."""
+    """Return the settings that matter for a fair comparison."""
     called_for = "record" if variant == VARIANT else "batch"
     return {
         "workers": 2,

@@ -1,8 +1,8 @@
 """grpc.aio: one server-streaming call for a round, one message of bytes for each record.
 
-The method has a generic handler without serializers, so no protobuf is involved; the producer
-writes with ``await context.write``, whose backpressure is HTTP/2's. The ping-pong is one call that
-streams both ways.
+The method has a generic handler without serializers, so no protobuf is involved. The producer
+writes with ``await context.write``, which has the backpressure of HTTP/2. The ping-pong is one call
+that streams in both directions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["PING_PONG", "SYSTEM"]
 SERVICE, METHOD = "bench.Exchange", "Stream"
 PATH = f"/{SERVICE}/{METHOD}"
 OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
-"""The default limit is 4 MiB a message."""
+"""Options that remove the default limit of 4 MiB per message."""
 
 GRACE_S = 1.0
 
@@ -59,7 +59,7 @@ class Call(NamedTuple):
 
 
 class GrpcProducer:
-    """A server; every round is a call of the consumer's."""
+    """A server; every round is a call by the consumer."""
 
     def __init__(self, case: Case) -> None:
         self.address = ""
@@ -112,7 +112,7 @@ async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator
 
 
 class GrpcEcho:
-    """A server with a method that streams both ways."""
+    """A server with a method that streams in both directions."""
 
     def __init__(self, pack: Pack) -> None:
         self.address = ""
@@ -133,7 +133,7 @@ class GrpcEcho:
 
 
 class GrpcPing:
-    """One call."""
+    """The client of one call."""
 
     address = ""
 
@@ -142,7 +142,7 @@ class GrpcPing:
         self._pack = pack
 
     async def round_trip(self, record: Any) -> Any:
-        """Write and read."""
+        """Write the record and read it back."""
         await self._call.write(self._pack(record))
         return unpack(await self._call.read())
 
@@ -159,7 +159,7 @@ async def open_echo() -> AsyncIterator[Echo]:
 
 @asynccontextmanager
 async def open_ping(address: str) -> AsyncIterator[Ping]:
-    """Call."""
+    """Make the call; end its writing at the end."""
     import grpc.aio
 
     async with grpc.aio.insecure_channel(address, options=OPTIONS) as channel:

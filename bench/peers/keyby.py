@@ -1,10 +1,10 @@
 """flinknet on the case ``keyby``: two worker processes, each with a source and a keyed sink.
 
 Every worker emits its own blocks, hashed by key to both sinks, and consumes its share of both
-sources: half of all records stay in their process, through channels of memory, the other half cross
-over, in both directions at once. ``columnar`` has the same rows as columns. A round is over for a
-worker when its source's records have been processed everywhere and its sink has read the end of
-both sources.
+sources. Half of all records stay in their process and use channels of memory. The other half cross
+over, in both directions at once. ``columnar`` has the same rows as columns. A worker's round is
+over when all records of its source have been processed and its sink has read the end of both
+sources.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WORKERS = 2
 
 
 class WorkerReport(NamedTuple):
-    """What a worker has sent and received in a round."""
+    """The records that a worker has sent and received in a round, and its time."""
 
     sent: Tally
     received: Tally
@@ -72,7 +72,7 @@ def measure(variant: str, case: Case, plan: Plan, pinning: Pinning) -> Measureme
 
 
 async def work(variant: str, case: Case, index: int, pipe: Pipe) -> None:
-    """Be a worker until told to end."""
+    """Run a worker until told to end."""
     block = case.make_block()
     ends = _ENDS[variant](case)
     async with NetworkEnvironment() as environment:
@@ -141,7 +141,7 @@ def _sum(tallies: Sequence[Tally]) -> Tally:
 
 
 def parameters(case: Case) -> dict[str, Any]:
-    """Return what matters for a fair reading."""
+    """Return the settings that matter for a fair comparison."""
     return {
         "workers": WORKERS,
         "sources": WORKERS,

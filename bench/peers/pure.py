@@ -1,7 +1,7 @@
-"""flinknet run as plain Python, whatever is compiled: in processes of their own.
+"""flinknet run as plain Python, even if it is compiled, in separate processes.
 
-The bench itself stays as it is, as do the peers: a run is handed to another process, which starts
-both ends as here.
+The benchmark itself and the peers stay as they are. A run is delegated to another process, which
+starts both ends with the environment of this module.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["is_variant_name", "measure", "parameters", "variant_name", "version"
 PROJECT = Path(__file__).parents[2]
 ENVIRONMENT = {PURE_VARIABLE: "1"}
 SUFFIX = " pure"
-"""Stands behind the name of a form of flinknet that runs so."""
+"""Suffix of the name of a form of flinknet that runs as plain Python."""
 
 END_S = 60.0
-"""How long a run may take beyond its rounds: three times two processes start and end."""
+"""Seconds that a run may take beyond its rounds; two processes start and end three times."""
 
 DESCRIBE = """
 import sys, flinknet
@@ -39,7 +39,7 @@ print(f"flinknet {flinknet.__version__} {IMPLEMENTATION}, Python {sys.version.sp
 
 
 class Order(NamedTuple):
-    """What the other process is to run."""
+    """The run that the other process carries out."""
 
     variant: str
     case: str
@@ -48,17 +48,20 @@ class Order(NamedTuple):
 
 
 def variant_name(form: str) -> str:
-    """Return what a form of flinknet is called when it runs as plain Python."""
+    """Return the name of a form of flinknet that runs as plain Python."""
     return f"{form}{SUFFIX}"
 
 
 def is_variant_name(variant: str) -> bool:
-    """Whether that is the name of a form that runs as plain Python."""
+    """Return whether a variant runs as plain Python."""
     return variant.endswith(SUFFIX)
 
 
 def version() -> str:
-    """Return what runs there. Raises UnavailableError where all of flinknet is plain Python."""
+    """Return the versions in that process.
+
+    Raises UnavailableError where flinknet is not compiled at all, so that the rows would be equal.
+    """
     if not COMPILED:
         raise UnavailableError("nothing is compiled, so that the other rows are of plain Python")
     result = _run("-c", DESCRIBE, timeout_s=END_S)
@@ -84,7 +87,7 @@ def measure(variant: str, case: Case, plan: Plan, pinning: Pinning) -> Measureme
 
 
 def parameters(of_variant: Callable[[Case], Mapping[str, Any]], case: Case) -> dict[str, Any]:
-    """Return what matters for a fair reading."""
+    """Return the settings that matter for a fair comparison."""
     return {**of_variant(case), **ENVIRONMENT}
 
 

@@ -1,9 +1,9 @@
-"""pyzmq, blocking: PUSH to PULL over tcp, the fastest way it has.
+"""pyzmq, blocking: PUSH to PULL over tcp, its fastest way.
 
-``record`` is one message for every record. ``bulk`` is one message for every block, the way its
-users batch: one msgpack array, or a multipart message of payloads that are not packed at all. An
-empty message ends a round. What is sent waits in queues of a bounded number of messages at either
-end and is written by ZeroMQ's own thread, which shares the CPU of its process.
+``record`` is one message for every record. ``bulk`` is one message for every block, the usual way
+to batch: one msgpack array, or a multipart message of unpacked payloads. An empty message ends a
+round. Messages wait in bounded queues at either end. ZeroMQ's own thread writes them and shares the
+CPU of its process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["PING_PONG", "SYSTEM"]
 
 LARGE_BYTES_MIN = 1 << 16
-"""From here on pyzmq recommends not to copy messages (``zmq.COPY_THRESHOLD``)."""
+"""Size from which on pyzmq recommends not to copy messages (``zmq.COPY_THRESHOLD``)."""
 
 
 def send_records(push: Socket, codec: Codec, copy: bool, blocks: Iterable[Block]) -> None:
@@ -86,7 +86,7 @@ class PyzmqProducer:
         self._copy = not is_large(case)
 
     async def produce(self, blocks: Iterable[Block]) -> None:
-        """Send a round; nothing else runs in this process."""
+        """Send a round; this blocks the event loop, which has nothing else to do."""
         if self._bulk:
             send_blocks(self._push, self._codec, self._payloads, blocks)
         else:
@@ -104,7 +104,7 @@ class PyzmqConsumer:
         self._copy = not is_large(case)
 
     async def consume(self, weigh: Weigh) -> Tally:
-        """Receive a round; nothing else runs in this process."""
+        """Receive a round; this blocks the event loop, which has nothing else to do."""
         if self._bulk:
             return receive_blocks(self._pull, self._payloads, weigh)
         return receive_records(self._pull, self._codec, self._copy, weigh)
@@ -152,7 +152,7 @@ class PyzmqPing:
         self._pack = pack
 
     async def round_trip(self, record: Any) -> Any:
-        """Send and receive."""
+        """Send the record and receive it back."""
         self._pair.send(self._pack(record))
         return unpack(self._pair.recv())
 
@@ -168,7 +168,7 @@ async def open_echo() -> AsyncIterator[Echo]:
 
 @asynccontextmanager
 async def open_ping(address: str) -> AsyncIterator[Ping]:
-    """Connect; the last message is an empty one."""
+    """Connect; send the empty message at the end."""
     from zmq.sugar.context import Context
 
     with connected(Context(), "PAIR", address) as pair:

@@ -1,4 +1,4 @@
-"""pyzmq's asyncio sockets: the same as ``pyzmq`` with ``record``, awaited, on uvloop."""
+"""pyzmq's asyncio sockets: ``pyzmq`` with ``record``, but awaited, on uvloop."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class PyzmqAsyncioPing:
         self._pack = pack
 
     async def round_trip(self, record: Any) -> Any:
-        """Send and receive."""
+        """Send the record and receive it back."""
         await self._pair.send(self._pack(record))
         return unpack(await self._pair.recv())
 
@@ -122,7 +122,7 @@ async def open_echo() -> AsyncIterator[Echo]:
 
 @asynccontextmanager
 async def open_ping(address: str) -> AsyncIterator[Ping]:
-    """Connect; the last message is an empty one."""
+    """Connect; send the empty message at the end."""
     from zmq.asyncio import Context
 
     with connected(Context(), "PAIR", address) as pair:

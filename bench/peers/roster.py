@@ -1,4 +1,4 @@
-"""Which system takes part in which case of ``peers``, in which variants; and if not, why not."""
+"""The systems and variants that take part in each case of ``peers``, and reasons of absences."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ __all__ = ["FLINKNET", "PEERS", "Peer"]
 
 RECORDS = tuple(case.name for case in RECORD_CASES)
 LARGE = ("bytes-32k", "bytes-1m")
-"""Records so long that a message for a block of them gains nothing."""
+"""Cases with records so long that a message for a whole block gains nothing."""
 
 JOBS = ("tuple", KEYBY.name)
-"""Cases in which flinknet's job is compared with Flink's, and compiled with plain Python."""
+"""Cases that compare flinknet's job with Flink's, and compiled flinknet with plain Python."""
 
 NO_KEYS = "no exchange by key among several workers"
 NO_BATCHES = "no form for record batches but bytes, and those have their own cases"
@@ -55,27 +55,27 @@ REASONS = {KEYBY.name: NO_KEYS, COLUMNAR.name: NO_BATCHES, PING_PONG.name: NO_TR
 Parameters = Callable[[Case], Mapping[str, Any]]
 Measure = Callable[[Case, Plan, Pinning], Measurement]
 Variants = Mapping[str, tuple[str, ...]]
-"""By the names of cases."""
+"""Variants by the name of the case."""
 
 
 class Peer(Protocol):
-    """Somebody that flinknet is compared with, or flinknet."""
+    """A system in the comparison; flinknet is one, too."""
 
     @property
     def name(self) -> str:
-        """What ``--against`` takes."""
+        """The name that ``--against`` takes."""
 
     @property
     def summary(self) -> str:
-        """What it is."""
+        """A description in one line."""
 
     def enter(self, case: Case) -> list[Entrant | Absence]:
-        """Return its variants on a case, or its one absence."""
+        """Return the system's variants on a case, or its one absence."""
 
 
 @dataclass(frozen=True, slots=True)
 class PythonPeer:
-    """Two Python processes, with ``variants`` by the names of the cases."""
+    """A system of two Python processes, with its ``variants`` by the name of the case."""
 
     system: System
     variants: Variants
@@ -83,16 +83,16 @@ class PythonPeer:
 
     @property
     def name(self) -> str:
-        """The system's."""
+        """The name of the system."""
         return self.system.name
 
     @property
     def summary(self) -> str:
-        """The system's."""
+        """The summary of the system."""
         return self.system.summary
 
     def enter(self, case: Case) -> list[Entrant | Absence]:
-        """Take part with the variants for the case."""
+        """Return the variants for the case, or an absence."""
         if case is PING_PONG and self.ping_pongs:
             return [
                 Entrant(system.name, system.variant, system.version, *_ping_pong(system))
@@ -111,10 +111,10 @@ class PythonPeer:
 
 
 class FlinknetPeer(PythonPeer):
-    """flinknet, which has workers as well."""
+    """flinknet, which also runs as a job with workers."""
 
     def enter(self, case: Case) -> list[Entrant | Absence]:
-        """Take part in every case."""
+        """Return the variants for the case, also those of plain Python."""
         forms = list(self.forms(case))
         entrants: list[Entrant | Absence] = [
             Entrant(self.name, variant, self.system.version, parameters, measure)
@@ -134,7 +134,7 @@ class FlinknetPeer(PythonPeer):
         return entrants
 
     def forms(self, case: Case) -> Iterator[tuple[str, Parameters, Measure]]:
-        """The variants on a case, what describes them and what measures them."""
+        """Yield the variants on a case, with the functions that describe and measure each."""
         if case is PING_PONG:
             for system in self.ping_pongs:
                 yield system.variant, *_ping_pong(system)
@@ -156,13 +156,16 @@ class FlinknetPeer(PythonPeer):
 
 
 class FlinkPeer:
-    """Flink, whose processes are Java's."""
+    """Flink, which runs in Java processes."""
 
     name = "flink"
     summary = flink.SUMMARY
 
     def enter(self, case: Case) -> list[Entrant | Absence]:
-        """Take part wherever records are records and go one way."""
+        """Return the variants for the case, or an absence.
+
+        Flink takes part in all cases with records that go in one direction.
+        """
         if case is COLUMNAR:
             return [Absence(self.name, NO_COLUMNS)]
         if case is PING_PONG:
@@ -185,7 +188,7 @@ def _ping_pong(system: PingPongSystem) -> tuple[Parameters, Measure]:
 
 
 def _every(*variants: str, besides: Variants | None = None) -> Variants:
-    """The same variants for all records, others for the cases in ``besides``."""
+    """Return the same variants for all records, and the variants in ``besides`` for its cases."""
     return {**dict.fromkeys(RECORDS, variants), **(besides or {})}
 
 

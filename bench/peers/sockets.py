@@ -1,9 +1,8 @@
-"""Raw blocking sockets: the limit of what loopback TCP gives to a Python program, for bytes only.
+"""Raw blocking sockets: the limit of loopback TCP for a Python program, for bytes only.
 
-The block's records are joined beforehand and sent in one call of 1 MiB behind a length; there is no
-framing of records, because both sides know how long they are. The receiver receives into one
-buffer, always the same, and looks at slices of it. No peer could use that as it is: it shows what
-the kernel leaves to be had.
+The records of a block are joined beforehand and sent in one call of 1 MiB after a length. Records
+have no framing, because both sides know their length. The receiver reuses one buffer and looks at
+slices of it. No peer could use this as it is: it shows the limit that the kernel sets.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from bench.peers.pingpong.system import Echo, Ping, PingPongSystem
 __all__ = ["PING_PONG", "SYSTEM"]
 
 LENGTHS = Struct(">II")
-"""Of the block that follows and of each of its records; a block of 0 bytes ends the round."""
+"""The lengths of the next block and of each of its records; a block of 0 bytes ends the round."""
 
 HOST = "127.0.0.1"
 SMALL_BYTES_MAX = 1 << 16
 
 
 def send_blocks(connection: socket.socket, blocks: Iterable[Block]) -> None:
-    """One write of a length and one of all records for every block."""
+    """Write a length and all records for every block."""
     last: Block | None = None
     joined, lengths = b"", b""
     for block in blocks:
@@ -68,7 +67,7 @@ def _receive_all(connection: socket.socket, target: memoryview) -> None:
 
 
 class SocketsProducer:
-    """Accepts one connection, when the first round begins."""
+    """Accepts one connection when the first round begins."""
 
     def __init__(self, listener: socket.socket) -> None:
         self.address = _address(listener)
@@ -76,7 +75,7 @@ class SocketsProducer:
         self._listener = listener
 
     async def produce(self, blocks: Iterable[Block]) -> None:
-        """Send a round; nothing else runs in this process."""
+        """Send a round; this blocks the event loop, which has nothing else to do."""
         if self.connection is None:
             self.connection, _ = self._listener.accept()
         send_blocks(self.connection, blocks)
@@ -89,7 +88,7 @@ class SocketsConsumer:
         self._connection = connection
 
     async def consume(self, weigh: Weigh) -> Tally:
-        """Receive a round; nothing else runs in this process."""
+        """Receive a round; this blocks the event loop, which has nothing else to do."""
         return receive_blocks(self._connection, weigh)
 
 
@@ -113,7 +112,7 @@ async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator
 
 
 class SocketsEcho:
-    """Sends back what it receives, as a record."""
+    """Sends each received record back."""
 
     def __init__(self, listener: socket.socket, pack: Pack) -> None:
         self.address = _address(listener)
@@ -130,7 +129,7 @@ class SocketsEcho:
 
 
 class SocketsPing:
-    """Sends a record and waits for it; so small a message is never split on loopback."""
+    """Sends a record and waits for it; loopback never splits such a small message."""
 
     address = ""
 
@@ -139,7 +138,7 @@ class SocketsPing:
         self._pack = pack
 
     async def round_trip(self, record: Any) -> Any:
-        """Send and receive."""
+        """Send the record and receive it back."""
         self._connection.sendall(self._pack(record))
         return unpack(self._connection.recv(SMALL_BYTES_MAX))
 

@@ -1,9 +1,9 @@
-"""A plain uvloop stream: what a careful program does without any library for messages.
+"""A plain uvloop stream: a careful program without a library for messages.
 
 Every record is one message: its length in four bytes, then the record as msgpack. The sender writes
-header and record in one call, the faster way, and awaits ``drain`` after each, which is the
-backpressure. The receiver awaits exactly the header, then exactly the record. A length of 0 ends a
-round. There are no channels and no partitioning: one connection, in order.
+header and record in one call, which is faster, and awaits ``drain`` after each for backpressure.
+The receiver awaits exactly the header, then exactly the record. A length of 0 ends a round. One
+connection transfers all records in order, without channels or partitioning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LENGTH = Struct(">I")
 END = LENGTH.pack(0)
 
 READ_BYTES_MAX = 1 << 20
-"""The receiver's buffer: with asyncio's 64 KiB it stops and resumes reading all the time."""
+"""The receiver's limit; with asyncio's 64 KiB it would pause and resume reading all the time."""
 
 
 async def send_each(writer: asyncio.StreamWriter, blocks: AsyncIterable[Block]) -> None:
@@ -66,7 +66,7 @@ class StreamProducer:
         self.connected = asyncio.get_running_loop().create_future()
 
     def accept(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take the connection."""
+        """Accept the connection."""
         self.connected.set_result(writer)
 
     async def produce(self, blocks: AsyncIterable[Block]) -> None:
@@ -136,7 +136,7 @@ class StreamEcho:
 
 
 class StreamPing:
-    """A connection."""
+    """The connecting end of a ping-pong."""
 
     address = ""
 
@@ -148,7 +148,7 @@ class StreamPing:
         self._pack = pack
 
     async def round_trip(self, record: Any) -> Any:
-        """Send and receive."""
+        """Send the record and receive it back."""
         await send_one(self._writer, self._pack(record))
         return await receive_one(self._reader)
 
@@ -160,7 +160,7 @@ async def send_one(writer: asyncio.StreamWriter, body: bytes) -> None:
 
 
 async def receive_one(reader: asyncio.StreamReader) -> Any:
-    """Receive one record; None at the end."""
+    """Receive one record; return None at the end."""
     (size,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
     return unpack(await reader.readexactly(size)) if size else None
 
@@ -178,7 +178,7 @@ async def open_echo() -> AsyncIterator[Echo]:
 
 @asynccontextmanager
 async def open_ping(address: str) -> AsyncIterator[Ping]:
-    """Connect."""
+    """Connect; send the length of 0 at the end."""
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["PING_PONG", "SYSTEM"]
 
 OPTIONS: dict[str, Any] = {"compression": None, "max_size": None}
-"""Compression, on by default, would be the larger part of the work."""
+"""Options without compression, which is on by default and would dominate the work."""
 
 
 async def send_each(connection: Connection, codec: Codec, blocks: AsyncIterable[Block]) -> None:
@@ -60,7 +60,7 @@ class WebsocketsProducer:
 
 
 class WebsocketsConsumer:
-    """A connection."""
+    """The connecting end."""
 
     def __init__(self, connection: Connection, case: Case) -> None:
         self._connection = connection
@@ -113,7 +113,7 @@ class WebsocketsEcho:
 
 
 class WebsocketsPing:
-    """A connection."""
+    """The connecting end of a ping-pong."""
 
     address = ""
 
@@ -122,7 +122,7 @@ class WebsocketsPing:
         self._pack = pack
 
     async def round_trip(self, record: Any) -> Any:
-        """Send and receive."""
+        """Send the record and receive it back."""
         await self._connection.send(self._pack(record))
         return unpack(await self._connection.recv(decode=False))
 

@@ -1,4 +1,4 @@
-"""What the pyzmq systems share: sockets over tcp, of a blocking context or of an asyncio one.
+"""The sockets over tcp of the pyzmq systems, with a blocking or an asyncio context.
 
 A context and its socket are closed together.
 """
@@ -23,12 +23,12 @@ Role = Literal["PUSH", "PULL", "PAIR"]
 ADDRESS = "tcp://127.0.0.1:*"
 DEFAULT_HIGH_WATER_MARK = 1000
 QUEUE_BYTES_MAX = 64 << 20
-"""A queue of 1,000 messages of 1 MiB would be more memory than any other system is given."""
+"""Limit of a queue; 1,000 messages of 1 MiB would take more memory than any other system has."""
 
 
 @contextmanager
 def bound(context: Context, role: Role, hwm: int = DEFAULT_HIGH_WATER_MARK) -> Iterator[Any]:
-    """Yield a socket that is bound to a port of its own."""
+    """Yield a socket that is bound to a free port."""
     with _opened(context, role, hwm) as socket:
         socket.bind(ADDRESS)
         yield socket
@@ -54,7 +54,7 @@ def _opened(context: Context, role: Role, hwm: int) -> Iterator[Any]:
 
 
 def address_of(bound_socket: Socket) -> str:
-    """Return where a bound socket can be reached."""
+    """Return the address of a bound socket."""
     from zmq.constants import LAST_ENDPOINT
 
     address: str = bound_socket.getsockopt_string(LAST_ENDPOINT)
@@ -62,15 +62,15 @@ def address_of(bound_socket: Socket) -> str:
 
 
 def is_large(case: Case) -> bool:
-    """Return whether the records are better not copied."""
+    """Return whether the records are too large to be worth copying."""
     return case.name == "bytes-1m"
 
 
 def high_water_mark(case: Case) -> int:
-    """Return how many messages a queue may hold: the default, but no more than 64 MiB."""
+    """Return the maximum number of messages in a queue: the default, but at most 64 MiB."""
     return QUEUE_BYTES_MAX >> 20 if is_large(case) else DEFAULT_HIGH_WATER_MARK
 
 
 def version() -> str:
-    """Return what is installed. Raises PackageNotFoundError."""
+    """Return the installed version. Raises PackageNotFoundError."""
     return metadata.version("pyzmq")

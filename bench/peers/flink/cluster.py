@@ -1,11 +1,11 @@
 """A Flink cluster that runs one job: a JobManager and two TaskManagers, processes of this machine.
 
 Theory of operation. The JobManager runs the job's ``main`` itself (application mode) and ends with
-the job. Each TaskManager has one slot and is pinned to its CPU before its JVM starts, so that the
-JVM sizes itself for it. Which slot gets which task is Flink's decision: once all tasks run, the
-REST API says where they are, and if source and sink are the other way round the two processes swap
-their CPUs, all threads of them. Every process ends when its standard input does, so none is left
-behind whatever happens here.
+the job. Each TaskManager has one slot. It is pinned to its CPU before its JVM starts, so that the
+JVM sizes itself for one CPU. Flink decides which slot gets which task. Once all tasks run, the REST
+API tells their places. If source and sink are the wrong way round, the two processes swap their
+CPUs with all their threads. Every process ends when its standard input does, so none is left behind
+in any case.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bench.peers.flink.installation import Installation
 __all__ = ["HEAP", "NETWORK", "FlinkCluster", "Placement"]
 
 Placement = dict[str, list[str]]
-"""Names of the vertices, and the TaskManager of each of their subtasks."""
+"""The TaskManager of each subtask, by the name of the vertex."""
 
 HOST = "127.0.0.1"
 START_S_MAX = 120.0
@@ -46,10 +46,10 @@ NETWORK = {
     "taskmanager.network.memory.floating-buffers-per-gate": "8",
     "execution.buffer-timeout.interval": "100ms",
 }
-"""Flink's own defaults, but for the memory: as much as flinknet takes."""
+"""Flink's own defaults, except the memory, which is the same as flinknet's."""
 
 LARGE_BUFFERS = {**NETWORK, "taskmanager.memory.segment-size": "128kb"}
-"""Buffers that four records of 32 KiB nearly fill; Flink takes powers of two."""
+"""Settings with buffers that four records of 32 KiB nearly fill; Flink requires powers of two."""
 
 TASK_MANAGER = {
     "taskmanager.host": HOST,
@@ -73,7 +73,7 @@ TASK_MANAGER_MAIN = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 
 OPENED = ("lang", "net", "io", "nio", "lang.reflect", "text", "time", "util", "util.concurrent")
 OPENS = tuple(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in OPENED)
-"""What Flink's own start scripts open for it."""
+"""The packages that Flink's own start scripts open."""
 
 LOGGING = """\
 rootLogger.level = WARN
@@ -86,7 +86,7 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 
 
 class Settings(NamedTuple):
-    """What a variant says of the cluster."""
+    """The settings of a variant for the cluster."""
 
     jvm: tuple[str, ...]
     network: Mapping[str, str] = NETWORK
@@ -147,7 +147,7 @@ class FlinkCluster:
                 process.wait()
 
     def place(self) -> Placement:
-        """Wait until every task runs, see to it that each is on its CPU, and say where they are."""
+        """Wait until every task runs, put each on its CPU, and return their places."""
         deadline = monotonic() + START_S_MAX
         while (placement := self._placement()) is None:
             self._require_alive()
@@ -162,7 +162,7 @@ class FlinkCluster:
         return placement
 
     def join(self, seconds: float) -> None:
-        """Wait for the end of a job that takes so long. Raises BenchError if it fails."""
+        """Wait for the end of a job that takes ``seconds``. Raises BenchError if it fails."""
         try:
             code = self._processes["JobManager"].wait(seconds + END_S_MAX)
         except subprocess.TimeoutExpired:
@@ -195,7 +195,7 @@ class FlinkCluster:
             )
 
     def _placement(self) -> Placement | None:
-        """Where the tasks are; None as long as not all of them run."""
+        """Return the places of the tasks; None until all of them run."""
         try:
             jobs = self._ask("/jobs")["jobs"]
             if not jobs:
@@ -225,7 +225,7 @@ class FlinkCluster:
                 raise BenchError(f"Flink's {name} has ended{self._logs()}")
 
     def _logs(self) -> str:
-        """The last cause that each process has logged; if there is none, its last lines."""
+        """Return the last logged cause of each process, or its last lines if there is none."""
         texts = []
         for name in self._processes:
             lines = (self._directory / f"{name}.log").read_text(errors="replace").splitlines()
@@ -245,7 +245,7 @@ def _free_ports(count: int) -> list[int]:
 
 @contextmanager
 def _started_on(cpu: int | None) -> Iterator[None]:
-    """Let the processes that are started here inherit a CPU from the calling thread."""
+    """Let the processes that start in this block inherit a CPU from the calling thread."""
     if cpu is None:
         yield
         return
@@ -258,8 +258,8 @@ def _started_on(cpu: int | None) -> Iterator[None]:
 
 
 def _move(pid: int, cpu: int | None) -> None:
-    """Pin every thread of a process to another CPU; those to come inherit it."""
+    """Pin every thread of a process to another CPU; new threads inherit it."""
     if cpu is not None:
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(ProcessLookupError):  # it has just ended
+            with suppress(ProcessLookupError):  # the thread has just ended
                 os.sched_setaffinity(int(thread.name), {cpu})

@@ -1,8 +1,8 @@
 """Flink's jars and the compiled job: fetched and built once, kept in the user's cache directory.
 
-The jars come out of the source distribution of the PyPI package ``apache-flink-libraries``, 230 MB,
-through pip, so that any index pip is configured for will do. Only the runtime and its logging are
-kept. The job is compiled again when its source changes.
+The jars come from the source distribution of the PyPI package ``apache-flink-libraries``, 230 MB.
+pip downloads it, so any index that pip is configured for will do. Only the runtime and its logging
+are kept. The job is compiled again when its source changes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SOURCES = sorted(Path(__file__).parent.glob("*.java"))
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Where everything is."""
+    """The paths of the Java runtime, the jars and the compiled job."""
 
     java: str
     java_version: str
@@ -37,7 +37,7 @@ class Installation:
 
 
 def install() -> Installation:
-    """Make Flink ready to run. Raises UnavailableError that says what is missing."""
+    """Install Flink if necessary. Raises UnavailableError that says which part is missing."""
     java, javac = _jdk_tool("java"), _jdk_tool("javac")
     jars = _cache() / "lib"
     if not jars.is_dir():
@@ -72,7 +72,7 @@ def _java_version(java: str) -> str:
 
 
 def _fetch_jars(target: Path) -> None:
-    """Leave the jars in ``target``, all of them or none."""
+    """Put the jars into ``target``, all of them or none."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as directory:
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
@@ -94,7 +94,7 @@ def _fetch_jars(target: Path) -> None:
 
 
 def _put(made: Path, target: Path) -> None:
-    """Give a directory its name, unless another process has made the same one meanwhile."""
+    """Rename a directory, unless another process has made the same one meanwhile."""
     try:
         made.rename(target)
     except OSError:

@@ -1,7 +1,7 @@
-"""Flink as a peer: one run is a new cluster, a job of a fixed time, and what its tasks report.
+"""Flink as a peer: one run is a new cluster, a job of a fixed time, and the reports of its tasks.
 
-The JVMs start, the job warms up until the just-in-time compilers are done (see WarmUp.java), and
-only then the tasks note their clocks, counts and CPU time, at both ends of the measured window.
+The JVMs start, and the job warms up until the just-in-time compilers are done (see WarmUp.java).
+After that, the tasks note their clocks, counts and CPU time at both ends of the measured window.
 """
 
 from __future__ import annotations
@@ -29,20 +29,24 @@ VARIANTS: dict[str, Settings] = {
     "parallel-gc": Settings(("-XX:+UseParallelGC",)),
     "large-buffers": Settings(("-XX:+UseParallelGC",), LARGE_BUFFERS),
 }
-"""The garbage collector that Flink's start script chooses, and the faster one on one CPU; the
-latter with larger buffers, for payloads."""
+"""The garbage collector that Flink's start script chooses, and the faster one on one CPU.
+
+The latter also runs with larger buffers, for payloads.
+"""
 
 WARM_UP_S_MIN = 6.0
-"""So much at least: a compiler that rests so early has not yet seen what is hot."""
+"""Minimum warm-up; a compiler that rests earlier has not yet seen the hot code."""
 
 WARM_UP_S_MAX = 60.0
-"""A compiler that works longer than this is measured as it is, and the row says so by its
-``warm_up_s``."""
+"""Maximum warm-up; a compiler still busy after it is measured as it is.
+
+The ``warm_up_s`` of the row shows it.
+"""
 
 LONG = 1 << 64
 
 Reports = Mapping[str, Mapping[str, Any]]
-"""By the name of the subtask, what it has written; see ExchangeJob.java."""
+"""The reports of the subtasks by name; see ExchangeJob.java."""
 
 
 @cache
@@ -51,7 +55,7 @@ def _installed() -> Installation:
 
 
 def version() -> str:
-    """Fetch and compile what is not there yet. Raises UnavailableError."""
+    """Fetch and compile missing parts, and return the version. Raises UnavailableError."""
     return f"{FLINK_VERSION}, Java {_installed().java_version}"
 
 
@@ -77,7 +81,7 @@ def measure(variant: str, case: Case, plan: Plan, pinning: Pinning) -> Measureme
 
 
 def measurement_of(reports: Reports, placement: Placement) -> Measurement:
-    """Put the tasks' reports together. Raises BenchError if a process has no remote neighbour."""
+    """Combine the tasks' reports. Raises BenchError if a process has no remote neighbour."""
     if len({manager for managers in placement.values() for manager in managers}) != 2:
         raise BenchError(f"Flink has put all tasks into one TaskManager: {placement}")
     sources = [report for name, report in reports.items() if name.startswith("source")]
@@ -101,7 +105,7 @@ def measurement_of(reports: Reports, placement: Placement) -> Measurement:
 
 
 def parameters(variant: str, case: Case) -> dict[str, Any]:
-    """Return what matters for a fair reading."""
+    """Return the settings that matter for a fair comparison."""
     return {
         **VARIANTS[variant].network,
         "jvm": " ".join((*HEAP, *VARIANTS[variant].jvm)),

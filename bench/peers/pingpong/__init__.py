@@ -1,1 +1,1 @@
-"""One record back and forth between two processes: the round trip of an exchange that idles."""
+"""One record back and forth between two processes: the round trip of an otherwise idle exchange."""

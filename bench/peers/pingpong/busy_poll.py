@@ -1,4 +1,4 @@
-"""The busy form of a system that has none of its own: an event loop that never sleeps."""
+"""The busy-polling form of a system without its own: an event loop that never sleeps."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def _open_ping(system: PingPongSystem, address: str) -> AsyncIterator[Ping
 
 @asynccontextmanager
 async def _awake() -> AsyncIterator[None]:
-    """Keep something scheduled: a loop that has something to call does not sleep."""
+    """Keep a callback scheduled, because a loop with a pending callback does not sleep."""
     loop = asyncio.get_running_loop()
     over = False
 

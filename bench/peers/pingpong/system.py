@@ -1,4 +1,4 @@
-"""A system that a record can go back and forth with."""
+"""A system that can send a record back and forth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 __all__ = ["BUSY_POLL", "Echo", "Ping", "PingPongSystem"]
 
 BUSY_POLL = "busy-poll"
-"""The variant whose event loops do not sleep while something may come."""
+"""The variant with event loops that do not sleep while a record may arrive."""
 
 
 class Echo(Protocol):
@@ -18,10 +18,10 @@ class Echo(Protocol):
 
     @property
     def address(self) -> str:
-        """Where it is."""
+        """The address of this end."""
 
     async def serve(self, ping_address: str) -> None:
-        """Send back until the other end, which is at ``ping_address``, has closed."""
+        """Send records back until the other end, which is at ``ping_address``, has closed."""
 
 
 class Ping(Protocol):
@@ -29,7 +29,7 @@ class Ping(Protocol):
 
     @property
     def address(self) -> str:
-        """Where the other end finds it, if that has to connect as well; else empty."""
+        """The address of this end if the echo has to connect as well; else empty."""
 
     async def round_trip(self, record: Any) -> Any:
         """Send a record and return it as it comes back."""
@@ -37,10 +37,10 @@ class Ping(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PingPongSystem:
-    """How to run it: both ends are opened in processes of their own, on a uvloop event loop.
+    """A ping-pong system; each end is opened in its own process, on a uvloop event loop.
 
-    Both functions are module-level ones, because they are sent to processes; ``open_ping`` gets the
-    echo's address.
+    Both functions are module-level ones, because they are pickled to processes. ``open_ping`` gets
+    the echo's address.
     """
 
     name: str

@@ -18,11 +18,11 @@ __all__ = ["RoundTrips", "measure"]
 
 
 class RoundTrips(TimedMeasurement):
-    """A measurement whose records are round trips."""
+    """A measurement with round trips as its records."""
 
 
 class Trips(NamedTuple):
-    """What the measuring end has seen: nanoseconds of each trip of the measured time."""
+    """The measured trips in nanoseconds, their window, and whether all records matched."""
 
     nanoseconds: list[int]
     window: Clocks
@@ -56,7 +56,7 @@ def measure(system: PingPongSystem, case: Case, plan: Plan, pinning: Pinning) ->
 
 
 async def ping(system: PingPongSystem, case: Case, plan: Plan, pipe: Pipe) -> None:
-    """Be the measuring end."""
+    """Run the measuring end."""
     record = case.make_block()[0]
     echo_address = await pipe.receive()
     async with system.open_ping(echo_address) as end:
@@ -67,7 +67,7 @@ async def ping(system: PingPongSystem, case: Case, plan: Plan, pipe: Pipe) -> No
 
 
 async def echo(system: PingPongSystem, pipe: Pipe) -> None:
-    """Be the end that sends back, and report what share of a CPU that took."""
+    """Run the end that sends back, and report the share of a CPU that it took."""
     async with system.open_echo() as end:
         pipe.send(end.address)
         ping_address = await pipe.receive()
