@@ -1,1 +1,1 @@
-"""The family ``adaptive``: what a slow consumer leaves to a fast one of the same writer."""
+"""The family ``adaptive``: the throughput that a slow consumer leaves to a fast one."""

@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``adaptive``."""
+"""The family ``adaptive`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ KEY = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What both consumers took in the measured time, per second, and what it cost."""
+    """The rates of both consumers in the measured time, and the CPU cost."""
 
     fast_per_s: float
     slow_per_s: float
@@ -59,7 +59,7 @@ class Outcome:
 
 
 class AdaptiveFamily:
-    """A writer with a slow and a fast consumer, record by record to the one or the other."""
+    """One writer with a slow and a fast consumer; each record goes to one of them."""
 
     name = "adaptive"
     summary = "what a slow consumer leaves to a fast one of the same writer"
@@ -96,7 +96,7 @@ class AdaptiveFamily:
 def make_adaptive_row(
     variant: str, outcomes: Sequence[Outcome], parameters: Mapping[str, Any]
 ) -> Row:
-    """Sum up the runs of a variant."""
+    """Return the row that summarizes the runs of a variant."""
     setting = VARIANTS[variant]
     debloat = {"period_ms": DEBLOAT.period_ms, "target_ms": DEBLOAT.target_ms}
     return median_row(
@@ -122,7 +122,7 @@ def make_adaptive_row(
 
 
 def outcome(windows: Sequence[Window], tallies: Sequence[Tally]) -> Outcome:
-    """Put the accounts of the producer, the slow and the fast consumer together."""
+    """Combine the accounts of the producer, the slow and the fast consumer."""
     _, slow, fast = windows
     sent, *received = tallies
     cpu_seconds = sum(window.time.cpu for window in windows)

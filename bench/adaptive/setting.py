@@ -1,4 +1,4 @@
-"""What the processes of a run are told, and what they tell their parent."""
+"""The messages between the processes of a run and their parent."""
 
 from __future__ import annotations
 
@@ -29,38 +29,44 @@ __all__ = [
 ]
 
 RECORDS = payloads.KIBIBYTE
-"""What is sent: the same block over and over."""
+"""The records, from one block that is sent repeatedly."""
 
 SLOW, FAST = 0, 1
 """The channels, one for each consumer."""
 
 SLOW_RECORD_S = 0.005
-"""How long the slow consumer takes for each record."""
+"""Seconds that the slow consumer takes for each record."""
 
 SETTLE_S = 5.0
-"""From the first record until the slow consumer has taken the buffers that were filled before any
-size was announced, and more: 20 of 32 records, at 5 ms each."""
+"""Seconds to settle, counted from the first record.
+
+In this time the slow consumer takes the buffers that were filled before any size was announced: 20
+of 32 records, at 5 ms each, and more.
+"""
 
 DEBLOAT = BufferDebloatConfig(enabled=True, period_ms=20, target_ms=50)
-"""The size is at its end within the time to settle: ten records in 50 ms, so one in each of the ten
-buffers on their way. A full quota of those has a third of the bytes of one buffer for the fast
-consumer."""
+"""The debloating of the variant ``adaptive, debloat``.
+
+The buffer size reaches its final value within the time to settle. Ten records take 50 ms, so each
+of the ten buffers in flight holds one. A full quota of such buffers has a third of the bytes of one
+buffer for the fast consumer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One writer, and a slow and a fast consumer of its partition in processes of their own."""
+    """One writer, and a slow and a fast consumer of its partition in separate processes."""
 
     partitioner: Literal["rebalance", "adaptive"]
     debloat: bool
 
     @property
     def config(self) -> NetworkConfig:
-        """The configuration of all three processes: every default but debloating."""
+        """The configuration of all three processes: defaults, except debloating."""
         return NetworkConfig(debloat=DEBLOAT) if self.debloat else NetworkConfig()
 
     def make_partitioner(self) -> Partitioner:
-        """Return what chooses between the two."""
+        """Return the partitioner that chooses between the two consumers."""
         if self.partitioner == "adaptive":
             return AdaptiveRebalancePartitioner()
         return RebalancePartitioner()
@@ -74,14 +80,14 @@ VARIANTS = {
 
 
 class Span(NamedTuple):
-    """How long to wait, from when all have begun, and then to measure; in seconds."""
+    """Seconds to wait after all processes have begun, and seconds to measure after that."""
 
     wait_s: float
     seconds: float
 
 
 class Window(NamedTuple):
-    """What a process has done in the measured time."""
+    """The records and the time of a process in the measured window."""
 
     records: int
     time: Clocks

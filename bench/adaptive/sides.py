@@ -1,7 +1,7 @@
 """The processes of a run: the producer, and a consumer for each of its two channels.
 
-Each counts its records and adds up one byte of every record, and looks at both and at the clocks
-when the measured time begins and when it ends.
+Each process counts its records and adds up one byte of every record. It reads both values and the
+clocks at the begin and at the end of the measured time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Producer:
         self.stopped = False
 
     async def write(self, writer: RecordWriter) -> None:
-        """Write to the end of the partition."""
+        """Write until stopped."""
         emit, weigh = writer.emit, RECORDS.weigh
         for record in cycle(RECORDS.make_block()):
             if self.stopped:
@@ -46,7 +46,7 @@ class Consumer:
         self.checksum = 0
 
     async def read(self, reader: RecordReader) -> None:
-        """Read as fast as it goes."""
+        """Read as fast as possible."""
         weigh = RECORDS.weigh
         async for batch in reader.batches():
             for record in batch:
@@ -54,7 +54,7 @@ class Consumer:
                 self.checksum += weigh(record)
 
     async def read_slowly(self, reader: RecordReader) -> None:
-        """Take so long for each record, which leaves the processor to the others."""
+        """Sleep for each record, which leaves the processor to the other processes."""
         async for record in reader:
             await asyncio.sleep(SLOW_RECORD_S)
             self.records += 1
@@ -62,7 +62,7 @@ class Consumer:
 
 
 async def produce(setting: Setting, pipe: Pipe) -> None:
-    """Say the address, then write from the first message to the last."""
+    """Send the address, then write from the parent's first message to its last."""
     async with NetworkEnvironment(config=setting.config) as environment:
         pipe.send(environment.address)
         span: Span = await pipe.receive()
@@ -79,7 +79,7 @@ async def produce(setting: Setting, pipe: Pipe) -> None:
 
 
 async def consume(setting: Setting, channel: int, pipe: Pipe) -> None:
-    """Read a channel from the address, which comes first, to the end of the partition."""
+    """Receive the address, then read a channel to the end of the partition."""
     address = await pipe.receive()
     span: Span = await pipe.receive()
     async with NetworkEnvironment(config=setting.config) as environment:

@@ -1,1 +1,1 @@
-"""The family ``barriers``: how long a checkpoint takes while the job is backpressured for good."""
+"""The family ``barriers``: the duration of a checkpoint under permanent backpressure."""

@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``barriers``."""
+"""The family ``barriers`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from bench.harness.trial import Plan
 __all__ = ["BarriersFamily", "barriers_faster", "times_faster"]
 
 RECORD_BYTES = {"slow-sink": 200, "small-records": 40}
-"""Of each case: the fewer, the more records are in the same buffers."""
+"""Payload of each case; the smaller it is, the more records are in the same buffers."""
 
 SMALL_VARIANTS = ("aligned", "unaligned")
-"""Those of the second case, in which an aligned checkpoint takes seconds."""
+"""The variants of the second case, in which an aligned checkpoint takes seconds."""
 
 CHECKPOINTS_LEAST = 3
 CHECKPOINTS_PER_S = 2
-"""Of those that are measured, for each second that the plan gives a run."""
+"""Number of measured checkpoints per second of the plan."""
 
 KEY = (
     "p50, max: the median and the longest time from the trigger of a checkpoint to its completion, "
@@ -40,7 +40,7 @@ KEY = (
 
 
 class BarriersFamily:
-    """A keyed job with a slow sink, and how its barriers get past what waits for that."""
+    """A keyed job with a slow sink, and how its barriers overtake the queued records."""
 
     name = "barriers"
     summary = "how long a checkpoint takes while a job is backpressured for good"
@@ -73,7 +73,7 @@ class BarriersFamily:
         ]
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
-        """Print how long checkpoints took, and what they stored."""
+        """Print the durations of checkpoints, and the bytes that they stored."""
         columns = (
             *latency_columns("p50", "max"),
             Column("faster", partial(_format_times, times_faster, rows), highlight=True),
@@ -85,7 +85,7 @@ class BarriersFamily:
         print_table(rows, columns, KEY, console)
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
-        """Draw the medians, for which a linear scale is too short."""
+        """Draw the medians on a logarithmic scale; they differ too much for a linear one."""
         with open_panels(path, 1, len(rows) + 1) as (axes,):
             draw_bar_panel(
                 axes,
@@ -103,7 +103,7 @@ def _checkpoints(plan: Plan) -> int:
 
 
 def make_row(case: str, variant: str, setting: Setting, runs: Sequence[Outcome]) -> Row:
-    """Sum up the runs of a case's variant."""
+    """Return the row that summarizes the runs of a case's variant."""
     checkpoints = [each for run in runs for each in run.checkpoints]
     durations = [each.duration_ms * 1000.0 for each in checkpoints]
     return median_row(
@@ -126,7 +126,7 @@ def make_row(case: str, variant: str, setting: Setting, runs: Sequence[Outcome])
 
 
 def times_faster(rows: Sequence[Row], row: Row) -> float | None:
-    """Return the aligned median over this one's; None without an aligned one."""
+    """Return the aligned median over this row's; None without an aligned row."""
     for other in rows:
         if other.case == row.case and other.variant == "aligned":
             return _median_ms(other) / max(_median_ms(row), 1.0)
@@ -134,7 +134,7 @@ def times_faster(rows: Sequence[Row], row: Row) -> float | None:
 
 
 def barriers_faster(rows: Sequence[Row], row: Row) -> float | None:
-    """Return the same of the barriers alone, beside what is written."""
+    """Return the same ratio for the barriers alone, without the writing of state."""
     for other in rows:
         if other.case == row.case and other.variant == "aligned":
             return float(other.parameters["barriers_ms"] / max(row.parameters["barriers_ms"], 1.0))

@@ -1,9 +1,9 @@
-"""A job whose sink is too slow for good, its checkpoints, and how long each took.
+"""A job with a permanently slow sink, its checkpoints, and the duration of each.
 
 A source counts without end, a keyed function numbers the records of each key, and a sink takes its
-time for every record and checks the numbers; two workers, so that half of all records cross over
-on each of both edges. Every buffer is full soon, and stays so. The coordinator says of each
-checkpoint how long it took, when its barriers had come, and what was in flight.
+time for every record and checks the numbers. There are two workers, so half of all records cross
+between them on each of both edges. Every buffer is full soon and stays full. The coordinator tells
+of each checkpoint its duration, the arrival of its barriers and the in-flight bytes.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from flinknet.graph.graph import JobGraph
 __all__ = ["SINK_RECORD_S", "VARIANTS", "Checkpoint", "Outcome", "Setting", "run_job"]
 
 SINK_RECORD_S = 200e-6
-"""How long the sink takes for a record."""
+"""Seconds that the sink takes for a record."""
 
 KEYS = 1_000
 INTERVAL_MS = 200.0
 PARALLELISM = 2
 
 SETTLE_S = 2.0
-"""After the first checkpoint; every queue is full long before."""
+"""Seconds to settle after the first checkpoint; every queue is full long before."""
 
 LOOK_S = 0.05
 RUN_S_MAX = 120.0
-"""After which a run has failed."""
+"""Seconds after which a run has failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How barriers travel."""
+    """The alignment and the network settings that determine how barriers travel."""
 
     network: NetworkConfig
     alignment: Literal["aligned", "unaligned", "alternating"] = "aligned"
@@ -73,29 +73,32 @@ VARIANTS = {
 
 
 class Checkpoint(NamedTuple):
-    """What one checkpoint took."""
+    """The durations and the in-flight bytes of one checkpoint."""
 
     duration_ms: int
-    """From its trigger until it was complete."""
+    """Time from its trigger to its completion."""
     barriers_ms: int
-    """From its trigger until the last barrier had come to the subtask that got it last: the longest
-    delay of a first one and the longest alignment, even if those were two subtasks'."""
+    """Time from its trigger to the arrival of the last barrier at any subtask.
+
+    It is the longest delay of a first barrier plus the longest alignment, even if these are of two
+    subtasks.
+    """
     in_flight_bytes: int
-    """What it stores of queues."""
+    """Bytes of queues that it stores."""
 
 
 class Outcome(NamedTuple):
-    """The checkpoints of a run, and what the sinks took per second meanwhile."""
+    """The checkpoints of a run, and the rate of the sinks meanwhile."""
 
     checkpoints: list[Checkpoint]
     records_per_s: float
 
 
 class Numbered(KeyedProcessFunction):
-    """Gives the records of each key their numbers."""
+    """Numbers the records of each key."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Find the state."""
+        """Open the state."""
         self._next = runtime_context.get_state(ValueStateDescriptor("next"))
 
     def process_element(
@@ -108,14 +111,14 @@ class Numbered(KeyedProcessFunction):
 
 
 class SlowSink(SinkFunction):
-    """Takes its time, and fails if a record is missing, or comes again."""
+    """Takes its time, and fails if a record is missing or repeated."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Begin with nothing."""
+        """Initialize the expected numbers."""
         self._numbers: dict[int, int] = {}
 
     def invoke(self, value: tuple[int, int, bytes]) -> None:
-        """Take one record."""
+        """Check one record."""
         key, number, _ = value
         if self._numbers.setdefault(key, 0) != number:
             raise BenchError(f"record {number} of key {key} instead of {self._numbers[key]}")
@@ -134,10 +137,10 @@ def key_of(record: Sequence[int]) -> int:
 
 
 def run_job(setting: Setting, record_bytes: int, checkpoints: int) -> Outcome:
-    """Run the job until it has taken so many checkpoints under backpressure; ``record_bytes`` is
-    the payload of a record.
+    """Run the job until it has taken ``checkpoints`` checkpoints under backpressure.
 
-    Raises BenchError if it fails, or they are not complete after ``RUN_S_MAX`` seconds.
+    ``record_bytes`` is the payload of a record. Raises BenchError if the job fails, or if the
+    checkpoints are not complete after ``RUN_S_MAX`` seconds.
     """
     with TemporaryDirectory(prefix="flinknet-bench-") as directory:
         return asyncio.run(_run(setting, record_bytes, checkpoints, directory))
@@ -186,23 +189,26 @@ async def _run(setting: Setting, record_bytes: int, checkpoints: int, directory:
 
 
 class _Watched:
-    """A job's checkpoints, as the coordinator tells of them."""
+    """The checkpoints of a job as the coordinator reports them."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
         self._progress: JobProgress | None = None
 
     def see(self, progress: JobProgress) -> None:
-        """The job's client tells how it stands."""
+        """Receive the job's progress from its client."""
         self._progress = progress
 
     async def checkpoints(self, wanted: int, job: asyncio.Task[JobResult]) -> Outcome:
-        """Return so many that were triggered when all was full; raises what the job fails with."""
+        """Return checkpoints that were triggered when all queues were full.
+
+        Raises the error of the job if it fails.
+        """
         while self._progress is None:
             await self._look(job)
         await self._completed(1, 0, job)
         await asyncio.sleep(SETTLE_S)
-        # The one under way when this begins may have been triggered too early.
+        # A checkpoint in progress at this point may have been triggered too early.
         before = max(await self._rows()) + 1
         taken, begun = self._taken, time.monotonic()
         rows = await self._completed(wanted, before, job)
@@ -217,8 +223,10 @@ class _Watched:
     async def _completed(
         self, count: int, before: int, job: asyncio.Task[JobResult]
     ) -> list[dict[str, Any]]:
-        """Wait for so many complete ones behind the one called ``before``; the coordinator forgets
-        them soon."""
+        """Return ``count`` complete checkpoints after the one numbered ``before``.
+
+        Polls and collects them, because the coordinator forgets them soon.
+        """
         seen: dict[int, dict[str, Any]] = {}
         while True:
             rows = await self._rows()
@@ -228,7 +236,7 @@ class _Watched:
             await self._look(job)
 
     async def _rows(self) -> dict[int, dict[str, Any]]:
-        """Flink's history of checkpoints, by number."""
+        """Return Flink's history of checkpoints, by number."""
         assert self._progress is not None
         headers = authorization_headers(self._cluster.token)
         url = f"http://{self._cluster.address}/v1/jobs/{self._progress.job_id}/checkpoints"

@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``channels``."""
+"""The family ``channels`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEY = (
 
 
 class Floor(NamedTuple):
-    """A ratio that is asked for: ``value`` of two medians, and what it should be ``at_least``."""
+    """A required ratio: the ``value`` of two medians, and its lower bound ``at_least``."""
 
     name: str
     value: float
@@ -46,7 +46,7 @@ class ChannelsFamily(ComparingFamily):
         super().__init__(CASES, SYSTEM, across_cases=True)
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
-        """Print throughput and CPU, and the ratios that are asked for."""
+        """Print throughput and CPU, and the required ratios."""
         columns = (
             *RATE_COLUMNS,
             CPU,
@@ -65,7 +65,7 @@ class ChannelsFamily(ComparingFamily):
 
 
 def floors(rows: Sequence[Row]) -> list[Floor]:
-    """Return the ratios that are asked for, as far as both sides have been measured."""
+    """Return the required ratios for which both sides have been measured."""
     measured = {(row.case, row.variant): row for row in rows}
     asked = [
         (f"{EVEN} at 1 ms over own channels-100 at 100 ms", (EVEN, "1 ms"), FEWER, 0.9),

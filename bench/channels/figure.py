@@ -1,5 +1,7 @@
-"""Throughput and CPU against the number of channels: a line for each buffer timeout, and a cross
-for the skewed load."""
+"""Throughput and CPU against the number of channels.
+
+Each buffer timeout has a line, and a cross for the skewed load.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """flinknet with a number of channels, from 1 to 1,000, over one connection, read by one gate.
 
-The records are those of ``tuple``; every default is kept but the buffer timeout, which is the
-second half of the variant; the first is how records are emitted and read.
+The records are those of the case ``tuple``. A variant names the form of emitting and reading, then
+the buffer timeout. All other settings are defaults.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = ["CASES", "CHANNELS", "FORMS", "SKEW", "SYSTEM", "TIMEOUTS_MS", "Skewe
 
 SKEW = "skew"
 CHANNELS = {f"channels-{channels}": channels for channels in (1, 10, 100, 1_000)} | {SKEW: 1_000}
-"""By the names of the cases."""
+"""Number of channels, by the names of the cases."""
 
 ELSEWHERE = 100
-"""With ``skew``, one record of so many does not go to the first channel."""
+"""With ``skew``, one record of this many does not go to the first channel."""
 
 TIMEOUTS_MS: dict[str, BufferTimeout] = {
     "0 ms": 0,
@@ -42,7 +42,7 @@ TIMEOUTS_MS: dict[str, BufferTimeout] = {
 """Buffer timeouts, by the second halves of the variants' names."""
 
 FORMS = ("record", "bulk")
-"""``emit`` and records, or ``emit_many`` and batches: the first halves."""
+"""First halves of the variants' names: ``emit`` and records, or ``emit_many`` and batches."""
 
 CASES: tuple[Case, ...] = tuple(
     replace(
@@ -58,18 +58,18 @@ CASES: tuple[Case, ...] = tuple(
 
 
 class SkewedPartitioner(Partitioner):
-    """To the first channel, but for one record of ``ELSEWHERE``, which goes to each in turn."""
+    """Selects the first channel; one record of ``ELSEWHERE`` goes to each channel in turn."""
 
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
-        """Begin with the first channel."""
+        """Start with the first channel."""
         super().setup(channels)
         rounds = ((*repeat(0, ELSEWHERE - 1), channel) for channel in range(channels))
         self._turns = cycle(chain.from_iterable(rounds))
-        # No call of Python's for each record, as with the even load: that is not what is compared.
+        # No Python call for each record, as in the even load: that cost is not under comparison.
         self.select = partial(next, self._turns)  # type: ignore[method-assign]
 
     def select(self, record: Any) -> int:
-        """Return the first channel, or the next one; replaced by a faster function that does."""
+        """Return the next channel; ``setup`` replaces this method by a faster function."""
         return next(self._turns)
 
 

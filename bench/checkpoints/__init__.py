@@ -1,1 +1,1 @@
-"""The family ``checkpoints``: what checkpoints cost a keyed job, and how long its loop stands."""
+"""The family ``checkpoints``: their cost for a keyed job, and how long they stop its loop."""

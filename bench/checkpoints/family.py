@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``checkpoints``."""
+"""The family ``checkpoints`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CheckpointsFamily(OverheadFamily):
         )
 
     def entrant(self, variant: str) -> Entrant:
-        """Return how one of the two is measured."""
+        """Return the entrant of one of the two variants."""
         measure = partial(measure_job, variant != ALONE)
         version, parameters = flinknet_system.version, flinknet_job.parameters
         return Entrant(SUBJECT, variant, version, parameters, measure)

@@ -1,10 +1,10 @@
 """The keyed job of ``peers``, with state or without, with checkpoints or without.
 
-A function counts the records of each key in keyed state and passes them on. In every sink a timer
-finds out how late the event loop comes to it: a batch that is being processed makes it late as
-well, so that what checkpoints add is the difference to a run without. It also finds out how much
-processor time the process has spent meanwhile: what is missing is time that the machine gave to
-others, on the same CPU.
+A function counts the records of each key in keyed state and passes them on. A timer in every sink
+measures how late the event loop serves it. Processing a batch also makes the timer late, so the
+effect of checkpoints is the difference to a run without them. The timer also measures the processor
+time that the process spent meanwhile; the rest of the delay is time of other programs on the same
+CPU.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ KEYS_MAX = 1_000_000
 
 
 def make_large_block() -> Block:
-    """Return a record of every key, in no order."""
+    """Return a record of every key, in random order."""
     random = Random(7)
     keys = list(range(KEYS_MAX))
     random.shuffle(keys)
@@ -69,17 +69,17 @@ NONE = replace(KEYBY, name="no-state", summary="the case `keyby` of `peers` as i
 CASES = (NONE, SMALL, LARGE)
 
 WARM_UP_S = {LARGE.name: 8.0}
-"""Until every key has been seen."""
+"""Warm-up until every key has been seen."""
 
 SECONDS_LEAST = 4.0
-"""Some checkpoints in every run."""
+"""Long enough for some checkpoints in every run."""
 
 
 class Counting(KeyedProcessFunction):
     """Counts the records of each key."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Find the state."""
+        """Open the state."""
         self._count = runtime_context.get_state(ValueStateDescriptor("count"))
 
     def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any]:
@@ -89,7 +89,7 @@ class Counting(KeyedProcessFunction):
 
 
 class WatchingSink(CountingSink, CheckpointedFunction):
-    """Counts records, and checkpoints; and looks how long its event loop stands still."""
+    """Counts records and checkpoints, and measures how long its event loop stands still."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
@@ -101,15 +101,15 @@ class WatchingSink(CountingSink, CheckpointedFunction):
     async def open(  # type: ignore[override]
         self, runtime_context: RuntimeContext
     ) -> None:
-        """Wait for the first record; on the event loop, at which it looks."""
+        """Wait for the first record, and start the timer on the event loop."""
         super().open(runtime_context)
         self._tick_at(asyncio.get_running_loop().time() + TICK_S)
 
     def initialize_state(self, context: Any) -> None:
-        """There is none."""
+        """Restore nothing, because the sink has no state."""
 
     def snapshot_state(self, context: Any) -> None:
-        """A checkpoint is taken."""
+        """Count a checkpoint."""
         self._checkpoints += 1
 
     def _tick_at(self, due: float) -> None:
@@ -125,7 +125,7 @@ class WatchingSink(CountingSink, CheckpointedFunction):
         self._tick_at(now + TICK_S)
 
     def finish(self) -> None:
-        """Leave in the metrics what was seen."""
+        """Store the results in the metrics."""
         super().finish()
         self._context.metrics.update(
             standstill_ms=round(self._standstill_s * 1000, 1),
@@ -134,14 +134,14 @@ class WatchingSink(CountingSink, CheckpointedFunction):
         )
 
     async def close(self) -> None:  # type: ignore[override]
-        """Look no more."""
+        """Cancel the timers."""
         super().close()
         if self._ticker is not None:
             self._ticker.cancel()
 
 
 def measure_job(checkpoints: bool, case: Case, plan: Plan, pinning: Pinning) -> Measurement:
-    """Run once. Raises BenchError also if there was no checkpoint where there should be some."""
+    """Run once. Raises BenchError also if checkpoints are missing or unexpected."""
     plan = replace(
         plan,
         seconds=max(plan.seconds, SECONDS_LEAST),
@@ -163,6 +163,6 @@ def measure_job(checkpoints: bool, case: Case, plan: Plan, pinning: Pinning) -> 
 def _enable(environment: StreamExecutionEnvironment, *, enabled: bool) -> None:
     if enabled:
         environment.enable_checkpointing(INTERVAL_MS)
-        # What sinks have counted is no state: a job that goes on as another attempt agrees with
-        # nothing, and should say that it has failed.
+        # The counts of the sinks are not part of the state. After a restart, they would not match
+        # the source's, so the job must fail instead.
         environment.set_restart_strategy(RestartStrategies.no_restart())

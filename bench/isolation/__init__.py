@@ -1,1 +1,1 @@
-"""The family ``isolation``: what a consumer that stops does to the others on its connection."""
+"""The family ``isolation``: the effect of a stopped consumer on the others on its connection."""

@@ -1,7 +1,7 @@
 """The consuming process: a gate and a task for each channel.
 
-The tasks poll their gates themselves, because a record reader keeps events to itself. Every record
-is compared with the one that has to come.
+The tasks poll their gates themselves, because a record reader does not pass events on. Every record
+is compared with the expected one.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from flinknet.buffer.buffer import Buffer, DataType
 __all__ = ["consume"]
 
 FILL_NS = 300_000_000
-"""From the stop of a consumer until whatever that fills up is full, and more."""
+"""Time from a consumer's stop until all queues behind it are full, with a margin."""
 
 REST_NS = 500_000_000
-"""When nothing has come for so long, nothing will."""
+"""Time without any arrival after which no more is expected."""
 
 LOOK_S = 0.02
 
 
 class ConsumedChannel:
-    """One consumer; once ``stopped`` it never polls again, until it is released."""
+    """One consumer; once ``stopped``, it never polls again until it is released."""
 
     def __init__(
         self, environment: NetworkEnvironment, address: str, number: int, block: Block
@@ -49,11 +49,11 @@ class ConsumedChannel:
 
     @property
     def progress(self) -> int:
-        """A number that changes whenever something has been taken."""
+        """A number that changes with every received record or barrier."""
         return self.records + len(self.barriers_ns)
 
     def has_come(self, since_ns: int) -> bool:
-        """Whether a barrier that was sent since then has been taken."""
+        """Return whether a barrier that was sent since then has arrived."""
         return bool(self.barriers_ns) and self.barriers_ns[-1][0] >= since_ns
 
     async def read(self) -> None:
@@ -70,7 +70,7 @@ class ConsumedChannel:
                 await self._wait(gate.availability)
 
     def release(self) -> None:
-        """Cancel what has not been read and give every buffer back."""
+        """Cancel the unread rest and return every buffer."""
         self._gate.release()
 
     def _take(self, buffer: Buffer) -> None:
@@ -95,8 +95,10 @@ class ConsumedChannel:
 
 
 async def consume(setting: Setting, pipe: Pipe) -> None:
-    """Read from the address, which comes first, to the end; the next messages are for how many
-    seconds to warm up and, once all is settled, to measure."""
+    """Receive the address, then read to the end of the partition.
+
+    The next two messages are the seconds to warm up and, once all is settled, to measure.
+    """
     address = await pipe.receive()
     block = RECORDS.make_block()
     async with NetworkEnvironment(config=setting.config) as environment:
@@ -137,8 +139,11 @@ async def _measure(channels: Sequence[ConsumedChannel], seconds: float) -> Windo
 
 
 async def _everything_through(channels: Sequence[ConsumedChannel], sent_ns: int) -> None:
-    """Wait until a barrier that was sent at some time, or later, has come on each channel, and with
-    it all that was ahead of it; or until nothing has come for a while on any."""
+    """Wait until each channel has received a barrier sent at ``sent_ns`` or later.
+
+    Everything sent before that barrier has then arrived, too. Return as well if nothing has arrived
+    on any channel for ``REST_NS``.
+    """
     progress, moved_ns = -1, monotonic_ns()
     while not all(channel.has_come(sent_ns) for channel in channels):
         if progress != (progress := sum(channel.progress for channel in channels)):

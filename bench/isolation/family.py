@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``isolation``."""
+"""The family ``isolation`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ KEY = (
 
 
 class IsolationFamily:
-    """Channels that share a connection, without one more, or with one that runs or stops."""
+    """Channels on one connection, alone, or with one more that runs or stops."""
 
     name = "isolation"
     summary = "what a consumer that stops does to the others on its connection"
@@ -80,7 +80,7 @@ class IsolationFamily:
         ]
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
-        """Print the throughput of the others, and how long barriers travel to them."""
+        """Print the throughput of the others, and the travel times of barriers to them."""
         columns = (
             RATE,
             Column("/ without", partial(_format_ratio, rows), highlight=True),
@@ -90,7 +90,7 @@ class IsolationFamily:
         print_table(rows, columns, KEY, console, name="one more")
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
-        """Draw throughput relative to the run without, and the travel times."""
+        """Draw the throughput relative to the run without the one more, and the travel times."""
         lines = [row for row in rows if row.parameters["one_more"] != "without"]
         with open_panels(path, 2, len(rows) + 2 * len(CHANNELS)) as panels:
             draw_bar_panel(
@@ -116,7 +116,7 @@ def variant(setting: Setting) -> str:
 def make_isolation_row(
     case: str, setting: Setting, outcomes: Sequence[Outcome], parameters: Mapping[str, Any]
 ) -> Row:
-    """Sum up the runs in one setting."""
+    """Return the row that summarizes the runs in one setting."""
     travels_us = sorted(time_us for outcome in outcomes for time_us in outcome.travels_us)
     return median_row(
         "isolation",
@@ -142,8 +142,10 @@ def make_isolation_row(
 
 
 def to_run_without(rows: Sequence[Row], row: Row) -> float | None:
-    """Return the throughput of the others over that without the one more; None if that is it, or
-    was not measured."""
+    """Return the throughput of the others over the run without the one more.
+
+    Returns None for that run itself, or if it was not measured.
+    """
     for other in rows:
         same = all(
             other.parameters[name] == row.parameters[name] for name in ("others", "flow_control")
@@ -185,7 +187,7 @@ def _format_arrived(row: Row) -> str:
 
 
 def _draw_travels(axes: Axes, rows: Sequence[Row]) -> None:
-    """The median as a point, a line to the 99th percentile, and a tick at the longest."""
+    """Draw the median as a point, a line to the 99th percentile, and a tick at the longest."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     places = place_lines([row.case for row in rows])

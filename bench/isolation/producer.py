@@ -1,7 +1,7 @@
 """The producing process: a partition, a writer and a task for each channel.
 
-A barrier is an event that stands in line with the records, as an aligned checkpoint barrier does,
-and carries the time at which it was sent.
+A barrier is an event in line with the records, as an aligned checkpoint barrier is. It carries the
+time at which it was sent.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from flinknet.errors import ConsumerCancelledError
 __all__ = ["BARRIER", "BARRIER_INTERVAL_S", "partition_id", "produce"]
 
 BARRIER = Struct(">q")
-"""Nanoseconds of the monotonic clock."""
+"""The content of a barrier: nanoseconds of the monotonic clock."""
 
 BARRIER_INTERVAL_S = 0.02
 
 
 def partition_id(channel: int) -> str:
-    """Return the name under which the consumer asks for a channel."""
+    """Return the partition's name, by which the consumer requests a channel."""
     return f"channel {channel}"
 
 
 class ProducedChannel:
-    """One producer."""
+    """One producer with its partition."""
 
     def __init__(self, environment: NetworkEnvironment, number: int) -> None:
         self.partition = environment.create_result_partition(partition_id(number), subpartitions=1)
@@ -40,21 +40,23 @@ class ProducedChannel:
         self._writer = environment.create_record_writer(self.partition)
 
     async def write(self, block: Block, stop: asyncio.Event) -> None:
-        """Write the block over and over until told to stop, or until the consumer has gone."""
+        """Write the block repeatedly until told to stop, or until the consumer has gone."""
         try:
             while not stop.is_set():
                 await self._writer.emit_many(block)
                 self.records += len(block)
             await self._writer.finish()
         except ConsumerCancelledError:
-            pass  # the consumer that has stopped leaves at last
+            pass  # the stopped consumer cancels at the end of the run
         finally:
             self._writer.close()
 
 
 async def produce(setting: Setting, pipe: Pipe) -> None:
-    """Say the address, then write from the first message to the last; the second one is for how
-    many seconds to measure."""
+    """Send the address, then write from the first message to the last.
+
+    The second message is the number of seconds to measure.
+    """
     block = RECORDS.make_block()
     async with NetworkEnvironment(config=setting.config) as environment:
         channels = [ProducedChannel(environment, number) for number in range(setting.channels)]

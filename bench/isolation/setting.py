@@ -1,4 +1,4 @@
-"""What both processes of a run are told, and what they tell their parent."""
+"""The messages between both processes of a run and their parent."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from flinknet import NetworkConfig
 __all__ = ["RECORDS", "OneMore", "Received", "Sent", "Setting", "Window"]
 
 RECORDS = small_tuples.CASE
-"""What every channel carries: the same block over and over."""
+"""The records of every channel, from one block that is sent repeatedly."""
 
 OneMore = Literal["without", "running", "stopped"]
-"""What the last channel does: it is not there, it is one like the others, or its consumer stops."""
+"""The last channel: absent, running like the others, or with a consumer that stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Some channels that are measured, and one more or not; every channel has a producer of its
-    own, a partition, a gate and a consumer. All share one connection."""
+    """Some measured channels, with one more or without.
+
+    Every channel has its own producer, partition, gate and consumer. All share one connection.
+    """
 
     others: int
     one_more: OneMore
@@ -29,39 +31,41 @@ class Setting:
 
     @property
     def channels(self) -> int:
-        """How many there are; the one more is the last."""
+        """The number of channels; the one more is the last."""
         return self.others + (self.one_more != "without")
 
     @property
     def config(self) -> NetworkConfig:
-        """The configuration of both processes: every default but the mode."""
+        """The configuration of both processes: defaults, except the flow control."""
         return NetworkConfig(flow_control=self.flow_control)
 
 
 class Window(NamedTuple):
-    """The consumer's account of the measured time; nanoseconds are those of the monotonic clock,
-    which all processes of a machine share."""
+    """The consumer's account of the measured time.
+
+    Nanoseconds are of the monotonic clock, which all processes of a machine share.
+    """
 
     records: int
     time: Clocks
     begin_ns: int
     end_ns: int
     through_ns: int
-    """When everything sent in the measured time had come through, or nothing came any more."""
+    """When everything sent in the measured time had arrived, or nothing arrived any more."""
 
 
 class Sent(NamedTuple):
-    """What the producers of the other channels have sent in the whole run."""
+    """The records and barriers that the other channels' producers sent in the whole run."""
 
     records: list[int]
     barriers_ns: list[int]
-    """When each barrier was sent, on all of these channels."""
+    """The send time of each barrier, which was sent on all of these channels."""
 
 
 class Received(NamedTuple):
-    """What the consumers of the other channels have received in the whole run."""
+    """The records and barriers that the other channels' consumers received in the whole run."""
 
     records: list[int]
     in_order: bool
     barriers_ns: list[tuple[int, int]]
-    """When each barrier that has arrived was sent, and when it arrived."""
+    """The send time and the arrival time of each barrier that has arrived."""

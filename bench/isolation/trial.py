@@ -1,4 +1,4 @@
-"""One run in one setting: two processes, and what their accounts say together."""
+"""One run in one setting: two processes, and the combination of their accounts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ __all__ = ["Outcome", "measure", "outcome"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the other channels did in the measured time; ``travels_us`` has the barriers that were
-    sent in it and have arrived, in it or soon after."""
+    """The results of the other channels in the measured time.
+
+    ``travels_us`` has the barriers that were sent in it and have arrived, in it or soon after.
+    """
 
     records: int
     seconds: float
@@ -54,7 +56,7 @@ def measure(name: str, setting: Setting, plan: Plan, pinning: Pinning) -> Outcom
 def outcome(
     setting: Setting, producer_time: Clocks, window: Window, sent: Sent, received: Received
 ) -> Outcome:
-    """Put the accounts of both processes together."""
+    """Combine the accounts of both processes."""
     in_window = [window.begin_ns <= time_ns < window.end_ns for time_ns in sent.barriers_ns]
     arrived = [
         (arrived_ns - sent_ns) / 1000

@@ -1,1 +1,1 @@
-"""A load that is too much, and how the news of it travels."""
+"""The family ``pressure``: an excessive load, and how backpressure propagates."""

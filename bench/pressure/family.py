@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``pressure``."""
+"""The family ``pressure`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEY = (
 
 
 class PressureFamily:
-    """A load that is too much for the sink, and how the news of it travels."""
+    """A load that exceeds the sink's capacity, and how backpressure propagates."""
 
     name = "pressure"
     summary = "what flow control does with a load that is too much, and how backpressure travels"
@@ -44,7 +44,7 @@ class PressureFamily:
     }
 
     def run(self, selection: Selection, progress: Progress) -> list[Row]:
-        """Measure, run by run."""
+        """Measure the chosen cases, run by run."""
         plan = selection.plan
         seconds = 2.5 * plan.seconds
         trials: dict[str, Callable[[], StepLoad | ThreeStages]] = {}
@@ -74,12 +74,12 @@ class PressureFamily:
         print_table(rows, columns, KEY, console, name="flow control")
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
-        """Draw what lay in between, what was worked off, and how full each pool was."""
+        """Draw the data in between, the processed data, and the usage of each pool."""
         draw_pressure(rows, path)
 
 
 def step_load_row(variant: str, runs: Sequence[Any], parameters: Mapping[str, Any]) -> Row:
-    """Sum up the runs of a variant of the step load."""
+    """Return the row that summarizes the runs of a variant of the step load."""
     last: StepLoad = runs[-1]
     return median_row(
         PressureFamily.name,
@@ -101,7 +101,10 @@ def step_load_row(variant: str, runs: Sequence[Any], parameters: Mapping[str, An
 
 
 def three_stages_row(runs: Sequence[Any], parameters: Mapping[str, Any]) -> Row:
-    """Sum up the runs of the three stages: verified if the pools became full in their order."""
+    """Return the row that summarizes the runs of the three stages.
+
+    It is verified if the pools became full in the order of ``POOLS``.
+    """
     last: ThreeStages = runs[-1]
     full = {pool: last.full_s(pool) for pool in POOLS}
     return median_row(

@@ -1,4 +1,4 @@
-"""Lines over time: what lies between both ends of the step load, and how full each pool is."""
+"""Lines over time: the data between both ends of the step load, and the usage of each pool."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _draw_buffered(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _draw_worked(axes: Axes, rows: Sequence[Row]) -> None:
-    """Per second, over a second each."""
+    """Draw the rate of the sink, averaged over one second."""
     steps = round(1 / STEP_S)
     for row in rows:
         worked = row.parameters["worked_mb"]

@@ -1,12 +1,15 @@
 """The step load of texts on backpressure: a source of 2 MB/s, a sink of 1 MB/s, a 5 MB buffer.
 
-``none``: the sink takes what comes and keeps it in a buffer of its own, from which it works; what
-the buffer has no room for is lost. ``static``: the same, with a source that is told beforehand to
-make no more than the sink can do. ``credit``: the sink takes a record when it has time for it, and
-the exchange has 5 MB of network buffers. After ten seconds the sink is twice as fast.
+- ``none``: the sink takes every record at once and stores it in its own buffer, from which it
+  works. Records that do not fit into the buffer are lost.
+- ``static``: the same, but the source is limited beforehand to the rate of the sink.
+- ``credit``: the sink takes a record when it has time for it, and the exchange has 5 MB of network
+  buffers.
 
-Every record carries when it was made. Both ends are processes of one machine, whose monotonic clock
-is the same, so the sink knows everything: what was made, and what it has worked off.
+After ten seconds the sink becomes twice as fast.
+
+Every record carries the time at which it was made. Both ends are processes of one machine and share
+its monotonic clock, so the sink knows the made and the processed records at any time.
 """
 
 from __future__ import annotations
@@ -43,10 +46,10 @@ BUFFER_BYTES = 5_000_000
 SOURCE_PER_S = 2_000
 SINK_PER_S = 1_000
 LATE_S = 0.05
-"""By how much a timer may be late without the sink's losing the time."""
+"""Delay of a timer up to which the sink does not lose the time."""
 
 STEP_S = 0.25
-"""Between two points of what is drawn."""
+"""Seconds between two points of the figure."""
 
 VARIANTS = ("none", "static", "credit")
 RATES = {"none": SOURCE_PER_S, "static": SINK_PER_S, "credit": SOURCE_PER_S}
@@ -61,12 +64,12 @@ CONFIG = FlinknetConfig(
 
 
 class StepLoad(NamedTuple):
-    """What a run has shown."""
+    """The results of a run."""
 
     records: int
     seconds: float
     made_mb: list[float]
-    """Up to each step, in sum."""
+    """Megabytes made up to each step, cumulative."""
     worked_mb: list[float]
     lost_mb: list[float]
     overflow_s: float | None
@@ -75,13 +78,13 @@ class StepLoad(NamedTuple):
 
     @property
     def buffered_mb(self) -> list[float]:
-        """What lay between both ends at each step."""
+        """Megabytes between both ends at each step."""
         sums = zip(self.made_mb, self.worked_mb, self.lost_mb, strict=True)
         return [made - worked - lost for made, worked, lost in sums]
 
 
 class Work:
-    """A sink's pace: so many records per second, and after ``faster_at_s`` twice as many."""
+    """The pace of a sink: ``per_s`` records per second, and twice as many after ``faster_at_s``."""
 
     def __init__(self, per_s: float, faster_at_s: float) -> None:
         self._per_s = per_s
@@ -89,7 +92,7 @@ class Work:
         self._done_at = 0.0
 
     def done_at(self, begun_s: float) -> float:
-        """When a record is done that could have been begun then, by seconds of the run."""
+        """Return when a record is done that could begin at ``begun_s``, in seconds of the run."""
         start = self._done_at if begun_s < self._done_at + LATE_S else begun_s
         per_s = self._per_s if start < self._faster_at_s else 2 * self._per_s
         self._done_at = start + 1 / per_s
@@ -97,14 +100,14 @@ class Work:
 
 
 class PacedSink(Sink):
-    """Works records off; with ``buffer_bytes`` it takes them at once, and works from there."""
+    """Processes records at its pace; with ``buffer_bytes`` it takes them at once into a buffer."""
 
     def __init__(self, buffer_bytes: int | None, faster_at_s: float) -> None:
         self._buffer_bytes = buffer_bytes
         self._work = Work(SINK_PER_S, faster_at_s)
 
     def open(self, context: RuntimeContext) -> None:
-        """Begin with nothing."""
+        """Initialize the counts."""
         self._context = context
         self._begun_ns = 0
         self._made_ns: list[int] = []
@@ -117,7 +120,7 @@ class PacedSink(Sink):
         return (monotonic_ns() - self._begun_ns) / 1e9
 
     async def write(self, records: Sequence[tuple[int, bytes]]) -> None:
-        """Take records."""
+        """Process records, or put them into the buffer."""
         for record in records:
             if not self._made_ns:
                 self._begun_ns = record[0]
@@ -144,7 +147,7 @@ class PacedSink(Sink):
         self._worked_s.append(self._now_s())
 
     async def finish(self) -> None:
-        """Work off what is left, and leave in the metrics what was seen."""
+        """Process the rest of the buffer, and store the results in the metrics."""
         if self._worker is not None:
             await self._worker
         made_s = [(made_ns - self._begun_ns) / 1e9 for made_ns in self._made_ns]
@@ -163,7 +166,7 @@ class PacedSink(Sink):
 
 
 def _up_to(times: Sequence[float], steps: Sequence[float]) -> list[float]:
-    """Megabytes of the records of such times, up to each step."""
+    """Return the megabytes of the records with times up to each step."""
     sums, place = [], 0
     for step in steps:
         while place < len(times) and times[place] <= step:
@@ -173,7 +176,7 @@ def _up_to(times: Sequence[float], steps: Sequence[float]) -> list[float]:
 
 
 def make_record(number: int) -> bytes:
-    """Return the payload; who it is comes with the time."""
+    """Return the payload; the time completes the record."""
     return number.to_bytes(4) + bytes(RECORD_BYTES - 20)
 
 
@@ -183,8 +186,10 @@ def stamped(payload: bytes) -> tuple[int, bytes]:
 
 
 def run_step_load(variant: str, seconds: float) -> StepLoad:
-    """Run once, for so many seconds until the sink is faster, and as many after that. Raises
-    BenchError if the job fails."""
+    """Run once, for ``seconds`` at the sink's first pace and as long at its second.
+
+    Raises BenchError if the job fails.
+    """
     rate = RATES[variant]
     records = round(2 * seconds * rate)
     environment = StreamExecutionEnvironment.get_execution_environment(CONFIG)

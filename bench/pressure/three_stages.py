@@ -1,8 +1,9 @@
-"""How backpressure travels: a source, a stage in the middle, and a slow last one, two exchanges.
+"""How backpressure propagates: a source, a middle stage and a slow last one, two exchanges.
 
-The pool usage of each task is read from the coordinator while the job starts: first the input of
-the last stage is full, then the output of the one in the middle, then its input, and in the end
-the output of the source, which makes no more from then on than the last stage works off.
+The pool usage of each task is read from the coordinator while the job starts. The input pool of the
+last stage becomes full first, then the output pool of the middle stage, then its input pool, and
+finally the output pool of the source. From then on, the source makes no more than the last stage
+processes.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ PATIENCE_S = 60.0
 STAGES = 3
 
 POOLS = ("last, in", "middle, out", "middle, in", "source, out")
-"""In the order in which they become full."""
+"""The pools in the order in which they become full."""
 
 FULL = 0.9
-"""Part of a pool in use from which on it counts as full."""
+"""Share of a pool in use above which it counts as full."""
 
 CONFIG = FlinknetConfig(
     network=NetworkConfig(
@@ -45,26 +46,26 @@ CONFIG = FlinknetConfig(
 
 
 class ThreeStages(NamedTuple):
-    """Usage of each pool at each time, in seconds since the first one."""
+    """The usage of each pool at each time, in seconds since the first time."""
 
     times_s: list[float]
     usage: dict[str, list[float]]
     records_per_s: float
-    """Of the last stage, at the end."""
+    """Rate of the last stage, at the end."""
 
     def full_s(self, pool: str) -> float | None:
-        """When a pool was full for the first time."""
+        """Return when a pool was full for the first time; None if it never was."""
         full = (at for at, part in zip(self.times_s, self.usage[pool], strict=True) if part >= FULL)
         return next(full, None)
 
 
 async def slowly(record: bytes) -> None:
-    """Take a record as somebody who waits for a service."""
+    """Process a record slowly, as a function that waits for a service."""
     await asyncio.sleep(1 / LAST_PER_S)
 
 
 def job() -> JobGraph:
-    """Return the job: it has no end."""
+    """Return the job, which is endless."""
     environment = StreamExecutionEnvironment()
     source = RateLimitedSource(GeneratorSource(lambda number: bytes(RECORD_BYTES)), SOURCE_PER_S)
     made = environment.from_source(source).name("source").slot_sharing_group("source")
@@ -75,7 +76,7 @@ def job() -> JobGraph:
 
 
 def run_three_stages(seconds: float) -> ThreeStages:
-    """Run once, for so many seconds. Raises BenchError if the job fails."""
+    """Run once, for ``seconds``. Raises BenchError if the job fails."""
     try:
         return asyncio.run(_run(seconds))
     except (FlinknetError, TimeoutError) as error:

@@ -1,1 +1,1 @@
-"""The family ``scale``: what a logical channel costs, and that thousands of them work."""
+"""The family ``scale``: the cost of a logical channel, and a test that thousands of them work."""

@@ -1,5 +1,7 @@
-"""The consuming process: one gate with all channels. Every record is compared with the one that
-has to come."""
+"""The consuming process: one gate with all channels.
+
+Every record is compared with the expected one.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ __all__ = ["consume"]
 
 
 class ChannelCheck:
-    """Compares what arrives on each channel with what has to come next."""
+    """Compares the records of each channel with the expected ones."""
 
     def __init__(self, setting: Setting) -> None:
         self.records = self.batches = 0
@@ -23,7 +25,7 @@ class ChannelCheck:
         self._arrived = [0] * setting.channels
 
     def take(self, batch: RecordBatch) -> None:
-        """Look at a batch."""
+        """Check a batch."""
         channel = batch.channel
         first = self._arrived[channel]
         following = first + len(batch)
@@ -35,14 +37,16 @@ class ChannelCheck:
 
     @property
     def complete(self) -> bool:
-        """Whether every channel has all of its records."""
+        """Whether every channel has received all of its records."""
         expected = list(map(self._setting.records_of, range(self._setting.channels)))
         return self._arrived == expected
 
 
 async def consume(setting: Setting, pipe: Pipe) -> None:
-    """Connect to the address, which comes first; open the channels at the second message, and
-    carry records at the third."""
+    """Receive the address and connect, then open the channels and receive the records.
+
+    The second message orders to open, the third to receive.
+    """
     address = await pipe.receive()
     async with NetworkEnvironment(config=setting.config) as environment:
         async with environment.open_reader(address, WARM_UP) as reader:
@@ -72,7 +76,7 @@ async def consume(setting: Setting, pipe: Pipe) -> None:
 
 
 async def _opened(environment: NetworkEnvironment, gate: InputGate) -> None:
-    """Wait until the event that goes ahead of all records has come on every channel."""
+    """Wait until every channel has received the event that precedes all records."""
     missing = len(gate.channels)
     while missing:
         polled = gate.poll()

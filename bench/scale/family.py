@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``scale``."""
+"""The family ``scale`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ CHANNELS = {f"channels-{channels}": channels for channels in (1, 100, 1_000, 10_
 SUBTASKS_CASE = f"subtasks-{SUBTASKS}"
 
 RECORDS_PER_S = 500_000
-"""Records of a run, for each second that the plan gives it: the same number for every case."""
+"""Records of a run for each second of the plan, the same number for every case."""
 
 COSTED_CHANNELS_MIN = 1_000
-"""The cost of fewer is lost in what two runs differ by."""
+"""Minimum for a cost per channel; with fewer channels, the difference of two runs hides it."""
 
 BUFFER_TIMEOUTS_MS: dict[str, BufferTimeout] = {"adaptive": "adaptive", "timeout -1": -1}
-"""The default, with which no record waits longer than 10 ms; and full buffers only, with which a
-channel that has little to carry sends one buffer, at its end."""
+"""The variants' buffer timeouts.
+
+With the default, no record waits longer than 10 ms. With -1, only full buffers are sent, so a
+channel with few records sends one buffer at its end.
+"""
 
 KEY = (
     "records/s: over all channels together; median of the interleaved runs, on the consumer's "
@@ -108,7 +111,7 @@ class ScaleFamily:
         print_table(rows, columns, KEY, console)
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
-        """Draw throughput, and CPU time."""
+        """Draw throughput and CPU time."""
         rates = [row.records_per_s for row in rows]
         cpu_s = [row.cpu_s_per_million_records for row in rows]
         with open_panels(path, 2, len(rows) + 2) as (throughput, cost):
@@ -122,8 +125,10 @@ def make_channels_row(
     one_channel: Sequence[Outcome] | None,
     parameters: Mapping[str, Any],
 ) -> Row:
-    """Sum up the runs over some number of channels; ``one_channel`` has those over one, with the
-    same records, if there were any."""
+    """Return the row that summarizes the runs over some number of channels.
+
+    ``one_channel`` has the runs over one channel with the same records, if there were any.
+    """
     setting = outcomes[0].setting
     timeouts = {timeout_ms: name for name, timeout_ms in BUFFER_TIMEOUTS_MS.items()}
     return median_row(
@@ -171,7 +176,7 @@ def _records_per_buffer(outcomes: Sequence[Outcome]) -> float:
 
 
 def make_subtasks_row(outcomes: Sequence[SubtasksOutcome]) -> Row:
-    """Sum up the runs of the job."""
+    """Return the row that summarizes the runs of the job."""
     records = outcomes[0].records
     return median_row(
         "scale",

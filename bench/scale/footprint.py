@@ -1,4 +1,4 @@
-"""What a process holds: memory, tasks, timers and sockets. Linux only: it reads ``/proc/self``."""
+"""The memory, tasks, timers and sockets of a process. Linux only: it reads ``/proc/self``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Footprint(NamedTuple):
-    """Resident bytes of this process, and how many tasks, timers and sockets it has."""
+    """The resident bytes of this process, and its number of tasks, timers and sockets."""
 
     resident_bytes: int
     tasks: int
@@ -28,9 +28,9 @@ class Footprint(NamedTuple):
 
 
 def take_footprint() -> Footprint:
-    """Collect garbage, then count; called on the event loop.
+    """Collect garbage, then count; call it on the event loop.
 
-    Timers are counted as objects, because uvloop has no list of them; so are those of asyncio.
+    Timers are counted as objects, because uvloop has no list of them; asyncio's are counted alike.
     """
     gc.collect()
     return Footprint(

@@ -13,7 +13,7 @@ __all__ = ["produce"]
 
 
 class ByFirstField(Partitioner):
-    """A record goes to the channel that it names."""
+    """Sends a record to the channel in its first field."""
 
     def select(self, record: Record) -> int:
         """Return the first field."""
@@ -21,7 +21,7 @@ class ByFirstField(Partitioner):
 
 
 async def produce(setting: Setting, pipe: Pipe) -> None:
-    """Say the address; open the channels at the first message, carry records at the second."""
+    """Send the address; open the channels at the first message, send the records at the second."""
     async with NetworkEnvironment(config=setting.config) as environment:
         pipe.send(environment.address)
         async with environment.open_writer(WARM_UP) as writer:

@@ -1,4 +1,4 @@
-"""What both processes of a run are told, and what they tell their parent."""
+"""The messages between both processes of a run and their parent."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ __all__ = ["PARTITION", "WARM_UP", "Account", "Record", "Setting"]
 
 PARTITION = "scale"
 WARM_UP = "warm-up"
-"""Names of the measured partition and of one with a single channel that goes before it, over the
-same connection, so that the cost of neither is taken for that of channels."""
+"""Names of the measured partition, and of a partition with a single channel.
+
+The latter precedes it on the same connection, so that the cost of neither is taken for the cost of
+channels.
+"""
 
 SEGMENT_BYTES = 4096
-"""Small buffers, so that 10,000 channels fit into memory that a laptop has."""
+"""Small buffers, so that 10,000 channels fit into the memory of a laptop."""
 
 BLOCK_RECORDS = 4096
 SPARE_BUFFERS = 64
 
 Record = tuple[int, int]
-"""Its channel, and its number in that channel."""
+"""The channel of a record, and its number in that channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """So many channels, so many records over all of them together, and the buffer timeout."""
+    """The number of channels, the number of records over all of them, and the buffer timeout."""
 
     channels: int
     records: int
@@ -38,7 +41,7 @@ class Setting:
 
     @property
     def config(self) -> NetworkConfig:
-        """Every default but the memory: what the channels require at both ends, and a little."""
+        """Defaults, except the memory: the channels' requirement at both ends, and some spare."""
         exclusive = NetworkConfig().buffers_per_channel
         buffers = self.channels * exclusive + SPARE_BUFFERS
         return NetworkConfig(
@@ -48,21 +51,24 @@ class Setting:
         )
 
     def blocks(self) -> Iterator[list[Record]]:
-        """Make the records, a block at a time, one for each channel in turn."""
+        """Yield the records in blocks, one record for each channel in turn."""
         channels = self.channels
         for start in range(0, self.records, BLOCK_RECORDS):
             numbers = range(start, min(start + BLOCK_RECORDS, self.records))
             yield [(number % channels, number // channels) for number in numbers]
 
     def records_of(self, channel: int) -> int:
-        """Return how many records a channel carries."""
+        """Return the number of records of a channel."""
         return len(range(channel, self.records, self.channels))
 
 
 class Account(NamedTuple):
-    """What one process has done and held: ``before`` the channels were opened, when they were
-    ``idle``, and ``carrying`` when half of the records were through. ``time`` is that of carrying
-    all of them, without counting what is held."""
+    """The results and the footprints of one process.
+
+    The footprints are from ``before`` the channels were opened, from when they were ``idle``, and
+    from when half of the records were through (``carrying``). ``time`` is the time to transfer all
+    records, without taking footprints.
+    """
 
     in_order: bool
     records: int

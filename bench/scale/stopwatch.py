@@ -1,4 +1,4 @@
-"""A stopwatch for the wall and the processor that can leave something out."""
+"""A stopwatch for wall and processor time that can be paused."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["Stopwatch"]
 
 
 class Stopwatch:
-    """Runs from its making until ``read``; taking a footprint does not count."""
+    """Runs from its creation until ``read``; taking a footprint does not count."""
 
     def __init__(self) -> None:
         self._begun = Clocks.read()
 
     def take_footprint(self) -> Footprint:
-        """Take one while the watch stands still."""
+        """Take a footprint while the watch is paused."""
         paused = Clocks.read()
         footprint = take_footprint()
         pause = Clocks.read() - paused

@@ -1,5 +1,7 @@
-"""200 subtasks in one worker: 100 sources and 100 keyed sinks, each source connected with each
-sink, so 10,000 local channels."""
+"""200 subtasks in one worker: 100 sources and 100 keyed sinks.
+
+Each source is connected with each sink, so there are 10,000 local channels.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ CONFIG = FlinknetConfig(
     network=NetworkConfig(segment_bytes=4096, network_memory_bytes=96 << 20),
     cluster=ClusterConfig(workers=1, slots_per_worker=PARALLELISM),
 )
-"""One worker; small buffers, of which 10,000 channels have two each."""
+"""One worker with small buffers, of which each of the 10,000 channels has two."""
 
 Total = tuple[int, int, int]
 """A key, its records, and the sum of their numbers."""
@@ -34,7 +36,7 @@ Total = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class SubtasksOutcome:
-    """A job that has run: seconds from its submission to its end, CPU seconds of the worker."""
+    """A completed job: seconds from its submission to its end, CPU seconds of the worker."""
 
     records: int
     seconds: float
@@ -44,7 +46,7 @@ class SubtasksOutcome:
 
 
 def job(records: int) -> JobGraph:
-    """Return the job: numbers to the sink of their key, which counts and adds them."""
+    """Return the job, which sends numbers to the sink of their key, which counts and adds them."""
     environment = StreamExecutionEnvironment().set_parallelism(PARALLELISM)
     stream = environment.from_source(GeneratorSource(make_record, records)).key_by(itemgetter(0))
     stream.reduce(_add, emit="end_of_input").sink_to(CollectSink()).name("totals")
@@ -52,13 +54,13 @@ def job(records: int) -> JobGraph:
 
 
 def totals(records: int) -> list[Total]:
-    """Return what has to come out, by key."""
+    """Return the expected totals, by key."""
     numbers_by_key = [range(key, records, KEYS) for key in range(min(KEYS, records))]
     return [(key, len(numbers), sum(numbers)) for key, numbers in enumerate(numbers_by_key)]
 
 
 def measure_subtasks(records: int) -> SubtasksOutcome:
-    """Run the job once on a cluster of its own."""
+    """Run the job once on its own cluster."""
     return asyncio.run(_measure(records))
 
 
@@ -75,7 +77,7 @@ async def _measure(records: int) -> SubtasksOutcome:
 
 
 def make_record(number: int) -> Total:
-    """Make a record: its key, a count of 1, and the number."""
+    """Return a record: its key, a count of 1, and the number."""
     return number % KEYS, 1, number
 
 
@@ -84,6 +86,7 @@ def _add(left: Total, right: Total) -> Total:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """User and system time of a process; the fields follow its name, which may hold anything."""
+    """Return the user and system time of a process."""
+    # The fields follow the name of the process, which may contain any character.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

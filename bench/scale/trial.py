@@ -1,4 +1,4 @@
-"""One run with some number of channels: two processes, and what their accounts say together."""
+"""One run with some number of channels: two processes, and the combination of their accounts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from bench.scale.setting import Account, Setting
 __all__ = ["MACHINERY", "MACHINERY_MAX", "Outcome", "measure"]
 
 CARRY_S_MAX = 60.0
-"""How long the records may take."""
+"""Seconds that the records may take."""
 
 MACHINERY = ("tasks", "timers", "sockets")
 
 MACHINERY_MAX = 4
-"""Tasks, timers or sockets that may come with a partition and a gate, however many channels they
-have: the task that requests partitions, a time-out of waiting requests."""
+"""Limit of the tasks, timers or sockets that a partition and a gate may add, for any channel count.
+
+They are the task that requests partitions, and a timeout of waiting requests.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,12 @@ class Outcome:
 
     @property
     def cpu_seconds(self) -> float:
-        """Of both processes, for carrying all records."""
+        """CPU seconds of both processes for transferring all records."""
         return self.producer.time.cpu + self.consumer.time.cpu
 
     @property
     def idle_bytes(self) -> int:
-        """By how much both processes grew when the channels were opened."""
+        """Growth of both processes when the channels were opened."""
         return sum(
             account.idle.resident_bytes - account.before.resident_bytes
             for account in (self.producer, self.consumer)
@@ -52,8 +54,10 @@ class Outcome:
 
     @property
     def machinery(self) -> dict[str, list[int]]:
-        """Tasks, timers and sockets of both processes together: before there were channels, idle,
-        and while they carried records."""
+        """Tasks, timers and sockets of both processes together, at three moments.
+
+        The moments are: before there were channels, idle, and while they carried records.
+        """
         accounts = (self.producer, self.consumer)
         moments = [
             [getattr(account, moment).machinery for account in accounts]
@@ -66,8 +70,7 @@ class Outcome:
 
     @property
     def verified(self) -> bool:
-        """Whether every record came, in the order of its channel, without machinery for each
-        channel."""
+        """Whether every record arrived in order in its channel, without machinery per channel."""
         everything = self.setting.records
         return (
             self.consumer.in_order

@@ -1,1 +1,1 @@
-"""The family ``window``: what a credit window carries over a link with a delay."""
+"""The family ``window``: the throughput of a credit window over a link with a delay."""

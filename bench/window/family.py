@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``window``."""
+"""The family ``window`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class WindowFamily(ComparingFamily):
         super().__init__(CASES, SYSTEM, (LINK,), run=_run)
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
-        """Print throughput, and what it is of the link's."""
+        """Print throughput, and its share of the link's."""
         columns = (
             Column("round\ntrip ms", lambda row: f"{row.parameters['round_trip_ms']:.2f}"),
             Column("MB/s", lambda row: f"{row.mb_per_s:,.0f}"),
@@ -68,13 +68,13 @@ class WindowFamily(ComparingFamily):
 
 
 def share_of_link(rows: Sequence[Row], row: Row) -> float | None:
-    """Return the throughput over the link's own; None for the link, or without it."""
+    """Return the throughput over the link's; None for the link itself, or without its row."""
     link = _link(rows, row)
     return ratio(row, link) if link is not None else None
 
 
 def share_of_product(rows: Sequence[Row], row: Row) -> float | None:
-    """Return the window over the link's bandwidth-delay product; None as for its throughput."""
+    """Return the window over the link's bandwidth-delay product; None as in ``share_of_link``."""
     link = _link(rows, row)
     if link is None:
         return None
@@ -84,7 +84,7 @@ def share_of_product(rows: Sequence[Row], row: Row) -> float | None:
 
 
 def share_of_most(rows: Sequence[Row], row: Row) -> float | None:
-    """Return the throughput over the most that the window and the link allow."""
+    """Return the throughput over the maximum that the window and the link allow."""
     share, product = share_of_link(rows, row), share_of_product(rows, row)
     return share / min(1.0, product) if share is not None and product is not None else None
 
@@ -121,7 +121,7 @@ def _format(
 
 
 def _draw_rates(axes: Axes, rows: Sequence[Row]) -> None:
-    """A line for each window, and one for the link."""
+    """Draw a line for each window, and one for the link."""
     for label in dict.fromkeys(map(_label, rows)):
         drawn = [row for row in rows if _label(row) == label]
         axes.plot(
@@ -140,7 +140,7 @@ def _draw_rates(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _draw_shares(axes: Axes, rows: Sequence[Row]) -> None:
-    """A point for each window and delay, and the line that a window cannot exceed."""
+    """Draw a point for each window and delay, and the line that a window cannot exceed."""
     for row in rows:
         share, product = share_of_link(rows, row), share_of_product(rows, row)
         if share is not None and product is not None:

@@ -1,4 +1,4 @@
-"""The link between the two ends of a run: a relay in a process of its own."""
+"""The link between the two ends of a run: a relay in a separate process."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ __all__ = ["Link", "measure_over_link"]
 
 
 class Link:
-    """A way from one process to another that takes a time; ``round_trip_s`` is known once it has
-    been open."""
+    """A delayed link between two processes; ``round_trip_s`` is known once it is open."""
 
     def __init__(self, delay_s: float) -> None:
         self.round_trip_s = 0.0
@@ -28,7 +27,7 @@ class Link:
 
     @contextmanager
     def open(self, address: str) -> Iterator[str]:
-        """Yield the address at which ``address`` is to be reached."""
+        """Yield the address of the relay to ``address``."""
         with open_sides(Part("the relay", partial(relay, self._delay_s), None)) as sides:
             (side,) = sides
             (self.round_trip_s,) = answers(sides)
@@ -40,8 +39,11 @@ class Link:
 
 
 async def relay(delay_s: float, pipe: Pipe) -> None:
-    """Be the relay: say how long a round trip takes, then relay to the address that comes next,
-    until told to end. It runs on any CPU: on two of them it shares those of the ends."""
+    """Run the relay process.
+
+    It sends the duration of a round trip, receives an address, and relays to it until told to end.
+    It is not pinned: on a machine with two CPUs it shares those of the ends.
+    """
     pipe.send(measure_round_trip(delay_s))
     with open_relay(await pipe.receive(), delay_s) as address:
         pipe.send(address)

@@ -1,9 +1,9 @@
-"""A relay: passes bytes on some time after they came, in order, at any bandwidth.
+"""A relay: passes bytes on with a fixed delay, in order, at any bandwidth.
 
-Theory of operation. For each direction of a connection a *receiving* thread notes when each piece
-came, and a *sending* one sleeps until it is due and sends it. What is on its way is bounded only so
-that a sender that nobody holds back cannot fill the memory. These are threads with blocking
-sockets, because an event loop's timers are no finer than a millisecond.
+Theory of operation. For each direction of a connection, a *receiving* thread notes when each piece
+arrives, and a *sending* thread sleeps until the piece is due and sends it. The queue in between is
+bounded only so that a sender without flow control cannot fill the memory. The relay uses threads
+with blocking sockets, because an event loop's timers have a resolution of a millisecond.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["measure_round_trip", "open_relay"]
 HOST = "127.0.0.1"
 PIECE_BYTES_MAX = 128 << 10
 PIECES_MAX = 512
-"""On their way in one direction: 64 MiB, many times what any window or delay here needs."""
+"""Maximum number of queued pieces in one direction: 64 MiB, many times the largest window here."""
 
 PINGS = 20
 
 
 class Piece(NamedTuple):
-    """Some bytes, none at the end of the stream, and when to pass them on."""
+    """Some bytes, or none at the end of the stream, and the time at which to pass them on."""
 
     due: float
     data: bytes
@@ -36,8 +36,10 @@ class Piece(NamedTuple):
 
 @contextmanager
 def open_relay(target: str, delay_s: float) -> Iterator[str]:
-    """Listen at the address that this yields, and relay to ``target`` with a delay each way; the
-    end cuts what is still connected."""
+    """Yield the address of a relay to ``target`` with a delay each way.
+
+    The end of the block cuts open connections.
+    """
     relay = _Relay(target, delay_s)
     try:
         yield _address(relay.listener)
@@ -46,7 +48,7 @@ def open_relay(target: str, delay_s: float) -> Iterator[str]:
 
 
 def measure_round_trip(delay_s: float) -> float:
-    """Return the seconds that one byte takes there and back through a relay with this delay."""
+    """Return the seconds of a round trip of one byte through a relay with this delay."""
     with socket.create_server((HOST, 0)) as listener:
         echoing = Thread(target=_echo, args=(listener,))
         echoing.start()
@@ -85,7 +87,7 @@ class _Relay:
         self._accepting.start()
 
     def close(self) -> None:
-        """Accept no more, cut every connection, and wait for the threads."""
+        """Stop accepting, cut every connection, and wait for the threads."""
         self.listener.shutdown(socket.SHUT_RDWR)
         self._accepting.join()
         self.listener.close()
@@ -103,7 +105,7 @@ class _Relay:
         thread.start()
 
     def _accept(self) -> None:
-        """Join every connection with one of its own, and start both directions."""
+        """Connect every accepted connection to the target, and start both directions."""
         with suppress(OSError):  # the listener is shut down
             while True:
                 near, _ = self.listener.accept()
@@ -128,7 +130,7 @@ def _receive(source: socket.socket, pieces: Queue[Piece], delay_s: float) -> Non
 
 
 def _send(sink: socket.socket, pieces: Queue[Piece]) -> None:
-    """Send until the end of the stream; what comes for a sink that has gone is dropped."""
+    """Send until the end of the stream; drop pieces once the sink has gone."""
     gone = False
     data = b"."
     while data:

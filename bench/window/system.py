@@ -1,7 +1,8 @@
-"""flinknet with windows of different sizes: the variants are *exclusive + floating* buffers, and
-how many a producer may queue if not the default.
+"""flinknet with windows of different sizes.
 
-One channel has the connection to itself, so the window of its gate is the window of the link.
+The variants are *exclusive + floating* buffers, and the number of buffers that a producer may queue
+if that is not the default. One channel has the connection to itself, so the window of its gate is
+the window of the link.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from flinknet import ForwardPartitioner, NetworkConfig
 __all__ = ["CASES", "DELAYS_S", "LINK", "SYSTEM", "WINDOWS", "window_bytes"]
 
 DELAYS_S = {f"rtt-{milliseconds}ms": milliseconds / 2000 for milliseconds in (0, 1, 5, 20)}
-"""One way, by the names of the cases."""
+"""One-way delays, by the names of the cases."""
 
 CASES: tuple[Case, ...] = tuple(
     replace(
@@ -50,11 +51,11 @@ WINDOWS = {
         buffers_per_subpartition_max=128,
     )
 }
-"""By the names of the variants, the default first; 2 + 126 and 120 + 8 have equal sums."""
+"""Configurations by the names of the variants; 2 + 126 and 120 + 8 have equal sums."""
 
 
 def window_bytes(config: NetworkConfig) -> int:
-    """Return what one channel of a gate may be sent before anything is consumed."""
+    """Return the bytes that one channel of a gate may receive before anything is consumed."""
     buffers = config.buffers_per_channel + config.floating_buffers_per_gate
     return buffers * config.segment_bytes
 
