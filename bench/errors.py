@@ -14,4 +14,4 @@ class UsageError(BenchError):
 
 
 class UnavailableError(BenchError):
-    """Raised if a system cannot run here; the message says what is missing and how to get it."""
+    """Raised if a system cannot run here; the message names the missing part and its source."""

@@ -1,1 +1,1 @@
-"""What a hundred hostile clients leave to a good job, and to a worker that wants to join."""
+"""The family ``attackers``: a good job and a joining worker beside a hundred hostile clients."""

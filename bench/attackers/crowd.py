@@ -1,13 +1,13 @@
-"""The attackers: a process of its own, so that it is the kernel that shares the processors.
+"""The attackers, in a separate process, so that the kernel shares the processors.
 
     python -m bench.attackers.crowd
 
-reads one line of JSON (the fields of ``Orders``) from its input, attacks until the input ends and
-each kind of ``until`` has ended once, and prints how often each kind has ended. An attacker whose
-connection ends comes again at once.
+The process reads one line of JSON (the fields of ``Orders``) from its input, attacks until the
+input ends and each kind of ``until`` has ended once, and prints the number of ended attacks of each
+kind. An attacker reconnects at once when its connection ends.
 
-Outsiders know no secret and have no certificate of the authority. Insiders have both, and get
-through the handshake: a worker of the cluster that was taken over.
+Outsiders know no secret and have no certificate of the authority. Insiders have both and pass the
+handshake: they stand for a compromised worker of the cluster.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ __all__ = ["KINDS", "SECURE_KINDS", "Orders"]
 
 READ_BYTES = 65_536
 SLOW_S = 0.2
-"""Between two bytes of one that is slow."""
+"""Seconds between two bytes of a slow attacker."""
 PIECE = 500
-"""Messages that a flood writes at once."""
+"""Number of messages that a flood writes at once."""
 
 
 class Orders(NamedTuple):
-    """Whom to attack, and how."""
+    """The targets and the kinds of the attackers."""
 
     workers: list[str]
     coordinator: str
     kinds: dict[str, int]
-    """Attackers of each kind."""
+    """Number of attackers of each kind."""
     job: str
     segment_bytes: int
     secret: str
-    """Of the data plane, hexadecimal: for insiders."""
+    """Secret of the data plane, hexadecimal: for insiders."""
     own: list[str] | None = None
-    """Certificate and private key that are believed, with TLS: for insiders."""
+    """Trusted certificate and private key, with TLS: for insiders."""
     foreign: list[str] | None = None
-    """The same of another authority."""
+    """The same files from another authority."""
     until: Sequence[str] = ()
-    """Kinds of which each has to end once before the attack does."""
+    """Kinds of attack of which at least one has to end before the process does."""
 
 
 class Attacker:
@@ -88,7 +88,7 @@ class Attacker:
         return await asyncio.open_connection(host, int(port))
 
     async def _say_bare(self, address: str, said: bytes) -> None:
-        """Say something without TLS, and read to the end."""
+        """Send bytes without TLS, and read to the end."""
         reader, writer = await self._connect_plain(address)
         await _say_and_hear(reader, writer, said)
 
@@ -104,7 +104,7 @@ class Attacker:
         await self._say_bare(self._worker, os.urandom(600))
 
     async def handshakes(self) -> None:
-        """Have the other side do the costly part, and leave."""
+        """Let the other side do the costly part of the handshake, then leave."""
         reader, writer = await self._connect_plain(self._worker)
         await _leave_at_answer(reader, writer, self._opening)
 
@@ -121,7 +121,7 @@ class Attacker:
         await _say_and_hear(reader, writer, Opening(bytes(NONCE_BYTES)).encode())
 
     async def replayed(self) -> None:
-        """Say what was said in another handshake."""
+        """Replay a message of another handshake."""
         reader, writer = await self._connect(self._worker, self._orders.own)
         opening = Opening(bytes(NONCE_BYTES)).encode()
         hello = Hello.encode(self._identity(), bytes.fromhex(self._orders.secret), opening)
@@ -149,7 +149,7 @@ class Attacker:
         await self._request(cancels=True)
 
     async def unread(self) -> None:
-        """Ask and never read: answers queue up there."""
+        """Send requests and never read, so that answers queue up at the worker."""
         await self._request(cancels=False, reads=False)
 
     async def _request(self, *, cancels: bool, reads: bool = True) -> None:
@@ -210,7 +210,7 @@ class Attacker:
 
     @property
     def _opening(self) -> bytes:
-        """What begins a handshake, of TLS if that is wanted."""
+        """The first bytes of a handshake, of TLS if the cluster has it."""
         if self._orders.own is None:
             return Opening(bytes(NONCE_BYTES)).encode()
         return _client_hello()
@@ -231,7 +231,7 @@ class Attacker:
 
 
 SECURE_KINDS = ("wrong_certificate", "http_handshakes")
-"""Those that there are with TLS alone."""
+"""The kinds that need TLS."""
 
 KINDS: dict[str, Callable[[Attacker], Awaitable[None]]] = {
     act.__name__: act
@@ -262,7 +262,7 @@ KINDS: dict[str, Callable[[Attacker], Awaitable[None]]] = {
 
 
 def _context(files: list[str] | None) -> ssl.SSLContext:
-    """Return a context that believes any server."""
+    """Return a context that trusts any server."""
     key = tuple(files or ())
     if key not in _contexts:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -289,7 +289,7 @@ def _narrow_socket() -> socket.socket:
 
 @cache
 def _requests(number: int, cancels: bool) -> bytes:
-    """Return the piece of that number of a flood, which is the same for all that flood."""
+    """Return a piece of a flood; it is the same for all attackers."""
     said = []
     for channel in range(number * PIECE, (number + 1) * PIECE):
         said.append(encode(MessageType.PARTITION_REQUEST, channel, bytes(16), 0, 2))
@@ -303,7 +303,7 @@ _HEARTBEATS = encode(MessageType.HEARTBEAT) * PIECE
 
 @cache
 def _client_hello() -> bytes:
-    """Return what begins a handshake of TLS: to say it again costs an attacker nothing."""
+    """Return the first bytes of a TLS handshake; an attacker repeats them at no cost."""
     hello = ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):
         _context(None).wrap_bio(ssl.MemoryBIO(), hello).do_handshake()
@@ -330,7 +330,7 @@ async def _shake_hands(
 async def _say_and_hear(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, said: bytes
 ) -> None:
-    """Say something, and read until the other side closes."""
+    """Send bytes, and read until the other side closes."""
     try:
         writer.write(said)
         while await reader.read(READ_BYTES):
@@ -352,7 +352,7 @@ async def _leave_at_answer(
 async def _say_slowly(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, said: bytes
 ) -> None:
-    """Say a byte at a time, until the other side closes."""
+    """Send one byte at a time, until the other side closes."""
     hearing = asyncio.ensure_future(_say_and_hear(reader, writer, b""))
     try:
         for byte in said:
@@ -372,7 +372,7 @@ async def _flood(
     *,
     reads: bool = True,
 ) -> None:
-    """Write all that the socket takes, until the other side closes."""
+    """Write as much as the socket takes, until the other side closes."""
     hearing = asyncio.ensure_future(_say_and_hear(reader, writer, b"")) if reads else None
     if not reads:
         writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -392,7 +392,7 @@ async def _flood(
 async def _attack(
     kind: str, orders: Orders, number: int, ends: Counter[str], has_ended: asyncio.Event
 ) -> None:
-    """Attack, again and again."""
+    """Attack again and again."""
     attacker = Attacker(orders, number)
     while True:
         with suppress(OSError, FlinknetError, EOFError):
@@ -403,7 +403,7 @@ async def _attack(
 
 
 async def _main() -> None:
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it tells of each lost connection
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it reports each lost connection
     fields: dict[str, Any] = json.loads(await asyncio.to_thread(sys.stdin.readline))
     orders = Orders(**fields)
     ends: Counter[str] = Counter()
@@ -420,7 +420,7 @@ async def _main() -> None:
     for attack in attacks:
         attack.cancel()
     print(json.dumps(ends), flush=True)
-    os._exit(0)  # hundreds of sockets need no goodbye
+    os._exit(0)  # hundreds of sockets need no orderly close
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``attackers``."""
+"""The family ``attackers`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class AttackersFamily(PaceFamily):
         super().__init__((FULL_SPEED, PACED), join)
 
     def entrant(self, variant: str) -> Entrant:
-        """Return how a variant is measured."""
+        """Return the entrant of a variant."""
         kinds: dict[str, int] = {}
         if variant == MIXED:
             names = [*KINDS]
@@ -63,7 +63,7 @@ class AttackersFamily(PaceFamily):
 
 
 def _parameters(case: Case) -> dict[str, Any]:
-    """Return what matters for a fair reading."""
+    """Return the settings that matter for a fair comparison."""
     return {"workers": 2, "tls": True, **network_parameters(CONFIG.network)}
 
 

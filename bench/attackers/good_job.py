@@ -1,7 +1,7 @@
 """The good job: records from one worker to another over TLS, while attackers besiege the cluster.
 
-It carries the block of ``tuple``, as fast as it can or at a pace. The siege begins before the job
-does, and lasts until it has ended.
+It sends the block of ``tuple``, as fast as it can or at a pace. The siege begins before the job and
+lasts until the job has ended.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ async def _run(
     config: FlinknetConfig,
     foreign: tuple[Path, Path],
 ) -> tuple[JobResult, float]:
-    """Return what came of the job, and the longest time that a worker took to join."""
+    """Return the result of the job, and the longest time that a worker took to join."""
     async with (
         LocalCluster(config, on_output=lambda *_: None) as cluster,
         besieged(cluster, config, kinds, foreign),

@@ -1,4 +1,4 @@
-"""A siege: a crowd of attackers around a cluster for as long as a block takes."""
+"""A siege: a crowd of attackers around a cluster for the duration of a block."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 
 async def worker_addresses(cluster: LocalCluster, config: FlinknetConfig) -> list[str]:
-    """Return where the workers of a cluster are reached."""
+    """Return the addresses of a cluster's workers."""
     async with CoordinatorClient(cluster.address, cluster.token, config.cluster) as client:
         workers = (await client.read("/api/v1/workers"))["workers"]
     return [worker["address"] for worker in workers]
@@ -39,9 +39,10 @@ async def besieged(
     foreign: Sequence[Path] | None = None,
     until: Collection[str] = (),
 ) -> AsyncIterator[dict[str, int]]:
-    """Attack a cluster, each kind by so many; yields how often each has ended, once that is known.
+    """Attack a cluster with the given number of attackers of each kind.
 
-    The siege lasts as long as the block, and until each kind of ``until`` has ended once.
+    The siege lasts until the block ends, and at least one attack of each kind of ``until`` has
+    ended. Yields a dictionary that then gets the number of ended attacks by kind.
     ``foreign`` are certificate and private key of another authority, if the cluster has TLS.
     """
     tls = config.cluster.tls
@@ -78,8 +79,10 @@ async def besieged(
 
 
 async def join(cluster: LocalCluster, config: FlinknetConfig) -> float:
-    """Do what a worker does that joins: ask the coordinator who is there, and connect to each.
-    Return the seconds that it took."""
+    """Connect as a joining worker, and return the seconds that it took.
+
+    It reads the workers from the coordinator and connects to each.
+    """
     loop = asyncio.get_running_loop()
     mine = WorkerIdentity(
         "worker-joins", "", cluster_id(cluster.token), 0, config.network.segment_bytes

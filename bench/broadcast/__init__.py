@@ -1,1 +1,1 @@
-"""The family ``broadcast``: what each further channel of a broadcast costs."""
+"""The family ``broadcast``: the cost of each further channel of a broadcast."""

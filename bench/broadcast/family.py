@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``broadcast``."""
+"""The family ``broadcast`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def cpu_of(row: Row, side: str) -> float:
 
 
 def further_channel(rows: Sequence[Row], row: Row, side: str) -> float | None:
-    """Return what each channel beyond the first adds, over the first; None for the first."""
+    """Return the share that each channel beyond the first adds; None for one channel."""
     channels = CHANNELS[row.variant]
     if channels == 1:
         return None

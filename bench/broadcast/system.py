@@ -1,8 +1,7 @@
-"""flinknet broadcasting every record to a number of remote channels: a variant for each number.
+"""flinknet broadcasting every record to a number of remote channels, a variant for each number.
 
-The consumer reads all channels with one gate, adds up each by itself, and insists that all have
-carried the same. The records of the first round, the one that checks, count how often they are
-serialised.
+The consumer reads all channels with one gate, adds up each channel separately, and requires equal
+sums. The records of the checking round, which is the first one, count their serialisations.
 """
 
 from __future__ import annotations
@@ -40,13 +39,15 @@ class _Record(NamedTuple):
 
 
 class CountedRecord(_Record):
-    """A record that counts how often it is serialised: a named tuple is asked for its elements,
-    once each time."""
+    """A record that counts how often it is serialised.
+
+    Serialising a named tuple iterates over its elements once.
+    """
 
     serialised = 0
 
     def __iter__(self) -> Iterator[Any]:
-        """Count and answer."""
+        """Count the serialisation and return the elements."""
         CountedRecord.serialised += 1
         return super().__iter__()
 
@@ -80,7 +81,10 @@ class BroadcastProducer(FlinknetProducer):
 
 
 async def consume_alike(channels: int, reader: RecordReader, weigh: Weigh) -> Tally:
-    """Add up each channel, and return what all of them have."""
+    """Add up each channel, and return the tally that all of them share.
+
+    Raises RuntimeError if the channels differ.
+    """
     records, checksums = [0] * channels, [0] * channels
     async for batch in reader.batches():
         records[batch.channel] += len(batch)

@@ -1,1 +1,1 @@
-"""The family ``credit-cost``: what credit flow control costs on a healthy link."""
+"""The family ``credit-cost``: the cost of credit flow control on a healthy link."""

@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``credit-cost``."""
+"""The family ``credit-cost`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -42,12 +42,11 @@ COMPARED_WITH = {
     TLS_WITH_CREDIT: WITH_CREDIT,
     TLS_WITHOUT_CREDIT: WITHOUT_CREDIT,
 }
-"""What a variant has, and the one that has it not."""
+"""Maps a feature of a variant to the feature that it is compared with."""
 
 
 class CreditCostFamily(ComparingFamily):
-    """The family ``exchange``'s own cases, with credit flow control on and off, with checksums,
-    with a secret, and over TLS."""
+    """Cases of the family ``exchange`` with and without credit, checksums, a secret and TLS."""
 
     name = "credit-cost"
     summary = "throughput with credit flow control, checksums or TLS, over throughput without"
@@ -56,7 +55,7 @@ class CreditCostFamily(ComparingFamily):
         super().__init__(CASES, SYSTEM)
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
-        """Print throughput, and the ratio beside each row that has something."""
+        """Print throughput, and the ratio in each row with a feature."""
         columns = (
             *RATE_COLUMNS,
             CPU,
@@ -79,8 +78,10 @@ class CreditCostFamily(ComparingFamily):
 
 
 def cost_ratio(rows: Sequence[Row], row: Row) -> float | None:
-    """Return what a row with credit, checksums, a secret or TLS has over the one without; None for
-    any other row."""
+    """Return a row's rate with credit, checksums, a secret or TLS over the rate without.
+
+    Returns None for any other row.
+    """
     mode, _, has = row.variant.partition(", ")
     for other in rows:
         if (other.case, other.variant) == (row.case, f"{mode}, {COMPARED_WITH.get(has)}"):

@@ -1,5 +1,7 @@
-"""flinknet as in the family ``exchange``, with credit, without, with checksums, with a secret and
-over TLS: a variant for each."""
+"""flinknet as in the family ``exchange``, with a variant for each feature.
+
+The features are credit on and off, checksums, a secret, and TLS.
+"""
 
 from __future__ import annotations
 

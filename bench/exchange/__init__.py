@@ -1,1 +1,1 @@
-"""The family ``exchange``: how fast records get from one process to another."""
+"""The family ``exchange``: the maximum rate of records from one process to another."""

@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``exchange``."""
+"""The family ``exchange`` as the command line uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""flinknet with four channels that share one connection: every default is kept."""
+"""flinknet with four channels that share one connection, with default settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _partitioner(case: Case) -> Partitioner:
 
 
 def parameters(case: Case) -> dict[str, Any]:
-    """Return what matters for a fair reading."""
+    """Return the settings that matter for a fair comparison."""
     return {
         "subpartitions": SUBPARTITIONS,
         "partitioner": type(_partitioner(case)).__name__,

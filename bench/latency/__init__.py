@@ -1,1 +1,1 @@
-"""The family ``latency``: how long records take while others keep coming."""
+"""The family ``latency``: the latency of records while others keep coming."""

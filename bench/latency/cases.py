@@ -1,4 +1,4 @@
-"""The loads of the family ``latency``, and the maximum that they are shares of."""
+"""The loads of the family ``latency``, and the maximum rate that they are shares of."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAXIMUM = replace(
     make_block=make_block,
 )
 SHARES = {"open-loop-10": 0.1, "open-loop-50": 0.5, "open-loop-80": 0.8}
-"""How much of its own maximum each system has to carry, by the name of the case."""
+"""Share of its own maximum that each system has to carry, by the name of the case."""
 
 LOADS: tuple[Case, ...] = tuple(
     replace(MAXIMUM, name=name, summary=f"{share:.0%} of the system's maximum, at intended times")

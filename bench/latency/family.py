@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``latency``."""
+"""The family ``latency`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LATE = Column(
 
 
 class LatencyFamily:
-    """One producer, one consumer, and a load that does not wait for them."""
+    """One producer, one consumer, and an open-loop load."""
 
     name = "latency"
     summary = "how long a record takes at 10, 50 and 80 % of the maximum, in open loop"
@@ -58,7 +58,7 @@ class LatencyFamily:
         self.systems = summaries(PEERS)
 
     def run(self, selection: Selection, progress: Progress) -> list[Row]:
-        """Measure everybody's maximum, then the chosen shares of it."""
+        """Measure the maximum of every system, then the chosen shares of it."""
         systems = [SYSTEM, *chosen(PEERS, selection.against)]
         contestants = [
             Contestant(system, variant)
@@ -98,7 +98,7 @@ class LatencyFamily:
         ]
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
-        """Print rates and percentiles, then who did not run and why."""
+        """Print rates and percentiles, then the absences with their reasons."""
         columns = (RATE, KEPT, *latency_columns("p50", "p99", "p99.9"), LATE)
         ran = [row for row in rows if row.runs]
         print_table(
@@ -119,7 +119,7 @@ class LatencyFamily:
 def _entrant(
     contestant: Contestant, records_per_s: float | None, parameters: Mapping[str, Any]
 ) -> Entrant:
-    """Have a system carry a load, or as much as it can."""
+    """Return an entrant that carries a load, or as much as it can."""
     system = contestant.system
     return Entrant(
         system.name,

@@ -17,12 +17,12 @@ __all__ = ["draw_latencies"]
 
 
 def draw_latencies(rows: Sequence[Row], path: Path) -> None:
-    """Draw the rows, all of which have latencies, and write a PNG; none if there are none."""
+    """Draw the rows, all of which have latencies, and write a PNG; nothing without rows."""
     draw_case_panels(rows, path, _draw_case)
 
 
 def _draw_case(axes: Axes, case: str, rows: Sequence[Row]) -> None:
-    """The median as a point, a line to the 99th percentile, and a tick at the 99.9th."""
+    """Draw the median as a point, a line to the 99th percentile, and a tick at the 99.9th."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     places = place_lines([row.case for row in rows])

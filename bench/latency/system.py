@@ -1,5 +1,7 @@
-"""flinknet as it stands beside the peers, record by record over one channel: a variant for each of
-some buffer timeouts."""
+"""flinknet as it is compared with the peers, record by record over one channel.
+
+Each of some buffer timeouts is a variant.
+"""
 
 from __future__ import annotations
 

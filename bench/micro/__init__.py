@@ -1,1 +1,1 @@
-"""The family ``micro``: what a record and a buffer cost on each part of their way."""
+"""The family ``micro``: the cost of a record and a buffer on each part of their path."""

@@ -1,4 +1,4 @@
-"""What a buffer costs at either end of a connection, whatever is in it."""
+"""The cost of a buffer at either end of a connection, independent of its content."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from flinknet.wire.messages import MessageType
 __all__ = ["make_buffers_in", "make_buffers_out"]
 
 GROUP = 8
-"""Buffers of one write, and of one message of credit."""
+"""Number of buffers in one write, and in one message of credit."""
 
 CHANNEL = 0
 CONFIG = NetworkConfig(network_memory_bytes=4 << 20, buffers_per_channel=GROUP)
 
 
 class Producer:
-    """One end of a connection, with a partition whose reader gets credit for a group at a time."""
+    """One end of a connection, with a partition; its reader gets credit for a group at a time."""
 
     def __init__(self, size: int) -> None:
         self.worker = Worker("127.0.0.1:1", CONFIG)
@@ -30,7 +30,7 @@ class Producer:
         self.worker.receive(encode(MessageType.PARTITION_REQUEST, CHANNEL, wire_id, 0, 0))
 
     def fill_group(self) -> None:
-        """Take credit and fill as many buffers."""
+        """Receive credit and fill as many buffers."""
         self.worker.receive(self._credit)
         partition, content = self.partition, self._content
         for _ in range(GROUP):
@@ -41,7 +41,10 @@ class Producer:
 
 
 def make_buffers_out(size: int, operations: int) -> Workload:
-    """The producer's end: open a builder, append, seal, poll, make the header, write, recycle."""
+    """Return the producer's workload: from opening a builder to writing and recycling a buffer.
+
+    Each buffer is opened, filled, sealed and polled, gets its header, and is written and recycled.
+    """
     groups = -(-operations // GROUP)
     producer = Producer(size)
     link = producer.worker.link
@@ -60,12 +63,15 @@ def make_buffers_out(size: int, operations: int) -> Workload:
 
 
 def make_buffers_in(size: int, operations: int) -> Workload:
-    """The consumer's end: decode, find the memory, copy, queue, poll the gate, recycle, and the
-    credit for it."""
+    """Return the consumer's workload: from decoding a buffer to recycling it.
+
+    Each buffer is decoded, copied into memory that is found for it, queued, polled from the gate
+    and recycled. The workload includes the messages of credit.
+    """
     groups = -(-operations // GROUP)
     worker = Worker("127.0.0.1:2", CONFIG)
     gate = worker.make_gate("127.0.0.1:1")
-    worker.send()  # the request, which the producer has had
+    worker.send()  # the request, which the producer has received already
     arriving = _sent(Producer(size), groups)
     link = worker.link
     taken: list[int] = []
@@ -87,7 +93,8 @@ def make_buffers_in(size: int, operations: int) -> Workload:
 
 
 def _sent(producer: Producer, groups: int) -> list[bytes]:
-    """Return what a producer sends, group by group; first of all what answers the request."""
+    """Return the bytes that a producer sends, group by group."""
+    # The answer to the request comes first, and is dropped.
     producer.worker.send()
     sent = []
     for _ in range(groups):

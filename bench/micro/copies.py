@@ -1,8 +1,8 @@
-"""What it costs to give a record away, by what it is, and by what else refers to it.
+"""The cost of giving a record away, by its type and by other references to it.
 
-A function may change what it gave away, so a record that can be changed is copied, unless nothing
-else refers to it, or the job says ``enable_object_reuse``: the variant *reuse*. A record that
-cannot be changed is looked at.
+A function may change a record after giving it away. A mutable record is therefore copied, unless
+nothing else refers to it, or the job says ``enable_object_reuse``: the variant *reuse*. An
+immutable record is only inspected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BATCH_RECORDS = 1024
 
 @dataclass
 class Reading:
-    """A record of the user's."""
+    """A record of a user-defined mutable class."""
 
     sensor: str
     number: int
@@ -31,7 +31,7 @@ class Reading:
 
 
 class Place(NamedTuple):
-    """Another, which cannot be changed."""
+    """A record of a user-defined immutable class."""
 
     sensor: str
     number: int
@@ -41,7 +41,10 @@ Make = Callable[[int], Any]
 
 
 def make_copies(make: Make, is_kept: bool, reuses: bool, operations: int) -> Workload:
-    """Give records away, a batch at a time; the function that made them keeps them, too, or not."""
+    """Return a workload that gives records away in batches.
+
+    With ``is_kept``, the function that made the records keeps references to them.
+    """
     batches = [
         [make(number) for number in range(at, min(at + BATCH_RECORDS, operations))]
         for at in range(0, operations, BATCH_RECORDS)

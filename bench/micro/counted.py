@@ -1,4 +1,4 @@
-"""The process whose instructions are counted: makes a workload, and runs it or not."""
+"""The process in which instructions are counted: makes a workload, and runs it or not."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ __all__ = ["main"]
 
 
 def main(step: str, variant: str, operations: str, mode: str) -> None:
-    """Make a workload of so many operations and print how many they are; with the mode ``run`` run
-    it as well."""
+    """Make a workload, run it if the mode is ``run``, and print its number of operations."""
     workload = find_workload(step, variant)(int(operations))
     if mode == "run":
         workload.run()

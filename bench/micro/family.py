@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``micro``."""
+"""The family ``micro`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bench.micro.trial import Outcome, measure
 __all__ = ["MicroFamily", "make_micro_row"]
 
 SHARE_OF_RUN = 0.25
-"""Of the seconds of a run: there are many steps, and none of them has to warm up for long."""
+"""Share of a run's seconds: there are many steps, and none needs a long warm-up."""
 
 UNITS = {step.name: step.unit for step in STEPS}
 
@@ -42,7 +42,7 @@ NO_COUNTER = (
 
 
 class MicroFamily:
-    """Every part of the way of a record by itself, in one process, without sockets."""
+    """Every part of the path of a record by itself, in one process, without sockets."""
 
     name = "micro"
     summary = "what a record and a buffer cost on each part of their way, without sockets"
@@ -95,7 +95,7 @@ class MicroFamily:
             console.print(NO_COUNTER, highlight=False)
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
-        """Draw nanoseconds, and instructions if there are any."""
+        """Draw nanoseconds, and instructions if they were counted."""
         panels = {"ns_per_operation": "CPU nanoseconds per record or buffer"}
         if all(row.parameters["instructions_per_operation"] is not None for row in rows):
             panels["instructions_per_operation"] = "Instructions per record or buffer"
@@ -115,8 +115,11 @@ def make_micro_row(
     instructions: float | None,
     parameters: Mapping[str, object],
 ) -> Row:
-    """Sum up the runs of a variant. What counts as a record in ``records_per_s`` is an operation,
-    on one CPU that does nothing else; as there are no bytes sent, ``mb_per_s`` is 0."""
+    """Return the row that summarizes the runs of a variant.
+
+    ``records_per_s`` counts operations per second of one otherwise idle CPU. ``mb_per_s`` is 0,
+    because no bytes are sent.
+    """
     medians_ns = [run.median_ns for run in runs]
     repeats = list(chain.from_iterable(run.nanoseconds for run in runs))
     ns, full = median(medians_ns), runs[-1].records_per_buffer
@@ -144,7 +147,7 @@ def make_micro_row(
 
 
 def _count_all(counter: Counter | None, parts: Sequence[tuple[str, str]]) -> Sequence[float | None]:
-    """Count on all CPUs at once: it does not disturb the count."""
+    """Count on all CPUs at once, which does not disturb the count."""
     if counter is None:
         return [None] * len(parts)
     with ThreadPoolExecutor(os.cpu_count()) as pool:

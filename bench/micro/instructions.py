@@ -1,8 +1,8 @@
-"""Instructions of an operation, which do not depend on who else is busy on the machine.
+"""Instructions of an operation, which do not depend on the load of the machine.
 
-They are counted for a process that makes a workload and runs it, less those of one that only makes
-it. ``perf`` asks the processor; where that has no counters for us, ``valgrind`` executes and counts
-every instruction. Both count those of user mode.
+The count of a process that makes a workload and runs it is reduced by the count of a process that
+only makes it. ``perf`` reads the processor's counters. Where these are not available, ``valgrind``
+executes and counts every instruction. Both count instructions of user mode.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ COUNTED_S_MAX = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A program that counts: ``command`` goes before the counted one and gets a file to write to,
-    ``read`` finds the number in what it has written to it and to standard error."""
+    """A program that counts instructions.
+
+    ``command`` precedes the counted command and gets a file to write to. ``read`` finds the number
+    in the text of that file and of standard error.
+    """
 
     name: str
     command: Callable[[str], Sequence[str]]
     read: Callable[[str, str], int]
 
     def count(self, command: Sequence[str]) -> tuple[int, str]:
-        """Run a command; return its instructions, and what it has printed. Raises BenchError."""
+        """Run a command; return its instructions and its output. Raises BenchError."""
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         with tempfile.NamedTemporaryFile(prefix="instructions-") as file:
             result = subprocess.run(
@@ -84,7 +87,7 @@ VALGRIND = Counter(
 
 
 def find_counter() -> Counter | None:
-    """Return the first that can count here."""
+    """Return the first counter that works here; None if there is none."""
     return next((counter for counter in (PERF, VALGRIND) if _works(counter)), None)
 
 

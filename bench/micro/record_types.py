@@ -1,8 +1,9 @@
-"""Records that msgpack has no form for, there and back: by flinknet, by pickle, which is what
-PyFlink does with them, and by msgspec, for a receiver that knows in advance what comes.
+"""Round trips of records that have no form in msgpack.
 
-All have the same three fields. flinknet packs blocks of them, as ``emit_many`` does, and unpacks
-each block at once, as a reader does with a buffer; pickle and msgspec take the same lists.
+flinknet is compared with pickle, which PyFlink uses for such records, and with msgspec, for a
+receiver that knows the type in advance. All records have the same three fields. flinknet packs
+blocks of them, as ``emit_many`` does, and unpacks each block at once, as a reader does with a
+buffer. pickle and msgspec process the same lists.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Structured(msgspec.Struct):
 
 Make = Callable[[str, int, float], Any]
 Copy = Callable[[list[Any]], Sequence[Any]]
-"""Makes other records of records, by way of their bytes."""
+"""Copies records by way of their bytes."""
 
 
 def _dated(sensor: str, number: int, value: float) -> tuple[date, int, float]:

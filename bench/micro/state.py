@@ -1,4 +1,4 @@
-"""Reading and updating the state of a key, where it is kept."""
+"""Reading and updating the state of a key, for each backend."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WRITE_BUFFER_BYTES = 256 << 10
 
 
 class Place(NamedTuple):
-    """Where state is, and how many of its keys are asked for, in no order."""
+    """A backend, and the number of its keys that are requested in random order."""
 
     backend: str
     keys: int
@@ -37,22 +37,22 @@ class Place(NamedTuple):
 
 @dataclass
 class Key:
-    """Says which key is in progress."""
+    """The context with the current key."""
 
     current_key: Any = None
 
 
 class Filled(NamedTuple):
-    """A value of every key."""
+    """State with a value for every key."""
 
     value: ValueState
     key: Key
     directory: TemporaryDirectory[str]
-    """Goes with it."""
+    """The directory of the state, which is removed with this object."""
 
 
 def make_update(place: Place, operations: int) -> Workload:
-    """Read the value of a key, and write another; the state is there already."""
+    """Return a workload that reads the value of a key and writes another over existing state."""
     filled = _filled(place.backend)
     value, key = filled.value, filled.key
     random = Random(operations)
@@ -85,7 +85,7 @@ def _key(number: int) -> str:
 
 @cache
 def _filled(backend: str) -> Filled:
-    """Once in a process: to fill it takes longer than to measure."""
+    """Fill a backend once per process, because filling takes longer than measuring."""
     directory = TemporaryDirectory(prefix="bench-state-")
     key = Key()
     state = KeyedState(backend=_backend(backend, Path(directory.name)))

@@ -1,4 +1,4 @@
-"""The parts of the way, each as a workload that uses the real objects."""
+"""The parts of the path of a record, each as a workload that uses the real objects."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from flinknet.records.serialization.spanning_record import ReassemblyMemory
 __all__ = ["STEPS", "find_workload"]
 
 CONFIG = NetworkConfig(network_memory_bytes=4 << 20)
-"""Every default but the memory, which is made anew for each run."""
+"""Defaults, except the memory, which is allocated anew for each run."""
 
 SUBPARTITIONS = 4
 CHUNK_RECORDS = 1024
-"""Records of one ``emit_many``, at most."""
+"""Maximum number of records of one ``emit_many``."""
 
 EmitAll = Callable[[RecordWriter, Block], Any]
 
@@ -58,7 +58,10 @@ async def emit_many(writer: RecordWriter, records: Block) -> None:
 
 
 def make_emit(emit: EmitAll, case: Case, operations: int) -> Workload:
-    """Records into the buffers of four subpartitions, which are taken when the writer waits."""
+    """Return a workload that writes records into the buffers of four subpartitions.
+
+    The buffers are consumed whenever the writer waits.
+    """
     records = _take(case.make_block(), operations)
     worker = Worker("127.0.0.1:1", CONFIG)
     partition = worker.make_partition(SUBPARTITIONS)
@@ -80,7 +83,7 @@ def make_emit(emit: EmitAll, case: Case, operations: int) -> Workload:
 
 
 def make_deserialise(case: Case, operations: int) -> Workload:
-    """Buffers, as a writer has filled them, to records."""
+    """Return a workload that deserialises buffers as a writer has filled them."""
     records = _take(case.make_block(), operations)
     buffers = list(_written(records))
     unpacker = RecordUnpacker.of(CONFIG)
@@ -104,7 +107,7 @@ def make_deserialise(case: Case, operations: int) -> Workload:
 
 
 def make_whole(case: Case, operations: int) -> Workload:
-    """Records all the way: writer, connection, connection, reader."""
+    """Return a workload of the whole path: writer, both ends of a connection, reader."""
     records = _take(case.make_block(), operations)
     producer, consumer = Worker("127.0.0.1:1", CONFIG), Worker("127.0.0.1:2", CONFIG)
     writer = make_writer(producer.make_partition(), ForwardPartitioner(), CONFIG)
@@ -129,7 +132,7 @@ async def _read(reader: RecordReader, case: Case, weighed: list[int]) -> None:
 
 
 def make_select(route: Route, operations: int) -> Workload:
-    """The channel of every record."""
+    """Return a workload that selects the channel of every record."""
     records = route.make_records(operations)
     partitioner = route.make_partitioner()
     partitioner.setup(route.channels)
@@ -147,7 +150,7 @@ def make_select(route: Route, operations: int) -> Workload:
 
 
 class Route(NamedTuple):
-    """How records get to channels; with ``new_keys`` no key has been seen before."""
+    """The routing of records to channels; with ``new_keys``, no key has been seen before."""
 
     make_partitioner: Callable[[], Partitioner]
     channels: int
@@ -156,7 +159,7 @@ class Route(NamedTuple):
 
 
 def _choose_all(partitioner: Partitioner, records: Block) -> None:
-    """Let a partitioner meet every key, as it soon has in a job."""
+    """Show every key to a partitioner, because a job's partitioner has soon seen all keys."""
     for record in records:
         partitioner.select(record)
 
@@ -253,7 +256,7 @@ def _partitioner(case: Case) -> Partitioner:
 
 
 def _written(records: Block) -> list[tuple[memoryview, int, int, int, bool]]:
-    """Return copies of the buffers that a writer fills, with what a deserializer has to know."""
+    """Return copies of the buffers that a writer fills, with the arguments of a deserializer."""
     partition = Worker("127.0.0.1:1", CONFIG).make_partition()
     sink = CopyingSink(partition)
     finish(emit_each(make_writer(partition, ForwardPartitioner(), CONFIG), records), sink)
@@ -263,14 +266,14 @@ def _written(records: Block) -> list[tuple[memoryview, int, int, int, bool]]:
 
 
 class CopyingSink(Sink):
-    """Keeps what it takes."""
+    """A sink that keeps copies of the buffers."""
 
     def __init__(self, partition: ResultPartition) -> None:
         super().__init__(partition)
         self.copies: list[tuple[memoryview, int, int, int, bool]] = []
 
     def take(self, buffer: Buffer) -> None:
-        """Copy and give back."""
+        """Copy the buffer and recycle it."""
         clear_end = buffer.data_type is DataType.DATA_BUFFER_WITH_CLEAR_END
         with buffer.view_with_room() as content:
             copy = memoryview(bytearray(content))
@@ -279,5 +282,5 @@ class CopyingSink(Sink):
 
 
 def find_workload(step: str, variant: str) -> Callable[[int], Workload]:
-    """Return what makes the workload of a variant of a step."""
+    """Return the function that makes the workload of a variant of a step."""
     return next(each for each in STEPS if each.name == step).variants[variant]

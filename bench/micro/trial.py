@@ -17,14 +17,14 @@ from bench.micro.workload import Workload
 __all__ = ["Outcome", "measure", "repeat"]
 
 REPEAT_NS = 10_000_000
-"""A repeat takes about so long: a thousand times what reading the clock costs."""
+"""Approximate duration of a repeat: a thousand times the cost of reading the clock."""
 
 REPEATS_MIN = 3
 OPERATIONS_FIRST = 256
 
 
 class Outcome(NamedTuple):
-    """CPU nanoseconds of an operation in every repeat, and of how many operations each was."""
+    """CPU nanoseconds per operation of every repeat, and the number of operations per repeat."""
 
     nanoseconds: list[float]
     operations: int
@@ -52,8 +52,10 @@ async def _play(step: str, variant: str, seconds: float, pipe: Pipe) -> None:
 
 
 def repeat(make: Callable[[int], Workload], seconds: float) -> Outcome:
-    """Make and run workloads until the time is over, after one run that says how large they are to
-    be; making them is not counted."""
+    """Make and run workloads until the time is over; making them is not counted.
+
+    A first run determines the size of the workloads.
+    """
     workload = make(OPERATIONS_FIRST)
     operations = max(round(OPERATIONS_FIRST * REPEAT_NS / _time(workload)), OPERATIONS_FIRST)
     nanoseconds: list[float] = []
@@ -67,7 +69,7 @@ def repeat(make: Callable[[int], Workload], seconds: float) -> Outcome:
 
 
 def _time(workload: Workload) -> int:
-    """Run a workload; the CPU time of the process, so that others who run do not count."""
+    """Run a workload, and return the process's CPU time, which excludes other processes."""
     begun = process_time_ns()
     workload.run()
     return max(process_time_ns() - begun, 1)

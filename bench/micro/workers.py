@@ -1,8 +1,8 @@
-"""Workers in one process, made of flinknet's own objects, and nothing but the socket left out.
+"""Workers in one process, made of flinknet's own objects, without the socket.
 
-What a socket would do is here: the bytes that one connection has to send are copied into the memory
-that the other one offers, and the buffers go back. What an event loop would do is a plain loop over
-coroutines, each of which runs until it has to wait.
+This module takes the place of the socket: it copies the bytes that one connection sends into the
+memory that the other one offers, and the buffers go back. It takes the place of the event loop,
+too, with a plain loop over coroutines, each of which runs until it has to wait.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Worker:
         return gate
 
     def make_reader(self, gate: InputGate) -> RecordReader:
-        """Make a reader; it waits by letting the others run."""
+        """Make a reader, which waits by letting the other coroutines run."""
         return RecordReader(
             gate,
             wait=_let_others_run,
@@ -71,13 +71,13 @@ class Worker:
         )
 
     def send(self) -> bytes:
-        """Return what one write would give the socket, which takes it."""
+        """Return the bytes of one write, as if a socket had taken them."""
         data = b"".join(self.link.next_frames(self.config.outbox_bytes_max))
         self.link.frames_written()
         return data
 
     def receive(self, data: bytes | memoryview) -> None:
-        """Let bytes arrive, as many at a time as the connection has memory for."""
+        """Receive bytes, in pieces of the size that the connection has memory for."""
         link, rest = self.link, memoryview(data)
         while rest:
             memory = link.get_buffer()
@@ -90,7 +90,7 @@ class Worker:
 
 
 class Sink:
-    """A consumer in the same worker: takes every buffer of a partition and gives it back."""
+    """A consumer in the same worker that takes every buffer of a partition and recycles it."""
 
     def __init__(self, partition: ResultPartition) -> None:
         self.bytes_taken = 0
@@ -99,10 +99,10 @@ class Sink:
         ]
 
     def notify_data_available(self) -> None:
-        """It looks when the writer waits."""
+        """Do nothing: ``drain`` runs whenever the writer waits."""
 
     def notify_barrier_queued(self) -> None:
-        """There are none."""
+        """Do nothing, because no workload has barriers."""
 
     def drain(self) -> None:
         """Take every buffer that is full, or has been flushed."""
@@ -113,13 +113,13 @@ class Sink:
                 self.take(polled.buffer)
 
     def take(self, buffer: Buffer) -> None:
-        """Count and give back."""
+        """Count the buffer and recycle it."""
         self.bytes_taken += buffer.size
         buffer.recycle()
 
 
 class _NoFlusher:
-    """Without a buffer timeout nobody asks to be flushed."""
+    """A flusher for writers without a buffer timeout, which never request a flush."""
 
     def request_flush(self, writer: RecordWriter) -> None:
         raise AssertionError("a writer without a buffer timeout asked to be flushed")
@@ -128,7 +128,7 @@ class _NoFlusher:
 def make_writer(
     partition: ResultPartition, partitioner: Partitioner, config: NetworkConfig
 ) -> RecordWriter:
-    """Make a writer of full buffers; it waits by letting the others run."""
+    """Make a writer of full buffers, which waits by letting the other coroutines run."""
     return RecordWriter(
         partition,
         partitioner,
@@ -145,7 +145,7 @@ async def _let_others_run(availability: Availability, reason: WaitReason) -> Non
 
 
 def finish(coroutine: Coroutine[Any, Any, None], sink: Sink) -> None:
-    """Run a coroutine to its end; whenever it waits, the sink takes what there is."""
+    """Run a coroutine to its end; whenever it waits, drain the sink."""
     try:
         while True:
             coroutine.send(None)
@@ -155,7 +155,7 @@ def finish(coroutine: Coroutine[Any, Any, None], sink: Sink) -> None:
 
 
 def run_together(tasks: Sequence[Coroutine[Any, Any, None]], left: Worker, right: Worker) -> None:
-    """Let tasks run in turn, and bytes go both ways after each turn, until all have ended."""
+    """Run tasks in turn until all have ended, and transfer bytes both ways after each turn."""
     running = list(tasks)
     while running:
         for task in list(running):
@@ -168,6 +168,6 @@ def run_together(tasks: Sequence[Coroutine[Any, Any, None]], left: Worker, right
 
 
 def carry(source: Worker, target: Worker) -> None:
-    """Carry what one worker has to send, as much as one write takes."""
+    """Transfer the output of one worker to another, up to the size of one write."""
     if source.link.has_output:
         target.receive(source.send())

@@ -1,4 +1,4 @@
-"""A workload: some operations of one kind, made ready, to be run once."""
+"""A workload: a prepared number of operations of one kind, to be run once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ __all__ = ["Step", "Workload"]
 
 
 class Workload(NamedTuple):
-    """``run`` does ``operations`` operations, once; ``verify`` says afterwards whether what came
-    out is right. ``records_per_buffer`` is given where it says what an operation is."""
+    """A workload of ``operations`` operations.
+
+    ``run`` carries them out, once. ``verify`` then checks the result. ``records_per_buffer`` is set
+    where an operation is a record of a buffer.
+    """
 
     operations: int
     run: Callable[[], None]
@@ -21,8 +24,11 @@ class Workload(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A part of the way. ``make`` gets the name of a variant and about how many operations there
-    shall be; ``unit`` is what an operation handles."""
+    """A part of the path of a record.
+
+    ``make`` gets the name of a variant and the approximate number of operations. ``unit`` names the
+    object that an operation handles.
+    """
 
     name: str
     summary: str

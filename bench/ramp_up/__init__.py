@@ -1,1 +1,1 @@
-"""The family ``ramp-up``: what each buffer timeout costs from a trickle to a flood."""
+"""The family ``ramp-up``: the cost of each buffer timeout from a trickle to a flood."""

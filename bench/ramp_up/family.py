@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``ramp-up``."""
+"""The family ``ramp-up`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ KEY = (
 
 
 class RampUpFamily:
-    """One producer and one consumer, with ever more to do, and a line for each buffer timeout."""
+    """One producer and one consumer under a growing load, with a line for each buffer timeout."""
 
     name = "ramp-up"
     summary = "CPU, packets and latency of each buffer timeout, from 100 records/s to a million"
@@ -54,7 +54,7 @@ class RampUpFamily:
     systems: Mapping[str, str] = {}
 
     def run(self, selection: Selection, progress: Progress) -> list[Row]:
-        """Measure load by load; the timeouts of one run by run."""
+        """Measure load by load; the timeouts of each load are interleaved."""
         plan, pinning = selection.plan, selection.pinning
         contestants = [Contestant(SYSTEM, variant) for variant in SYSTEM.variants]
         cases = chosen((*CASES, RISING), selection.cases)
@@ -77,7 +77,7 @@ class RampUpFamily:
         return rows
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
-        """Print what each timeout costs under each load, and while it rises."""
+        """Print the costs of each timeout under each load and under the rising load."""
         rising = [row for row in rows if row.case == RISING.name]
         steady = [row for row in rows if row.case != RISING.name]
         columns = (
@@ -92,12 +92,12 @@ class RampUpFamily:
         print_rising(rising, console)
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
-        """Draw all three over the load."""
+        """Draw CPU, packets and latency over the load."""
         draw_ramp_up(rows, path)
 
 
 def ramp_row(contestant: Contestant, case: Case, runs: Sequence[TimedMeasurement]) -> Row:
-    """Sum up the runs of a timeout under a load."""
+    """Return the row that summarizes the runs of a timeout under a load."""
     load = LOADS[case.name]
     segments_per_s = median(run.observations["segments_per_s"] for run in runs)
     row = median_row(
@@ -121,7 +121,10 @@ def ramp_row(contestant: Contestant, case: Case, runs: Sequence[TimedMeasurement
 
 
 def _measure(contestant: Contestant, case: Case, plan: Plan, pinning: Pinning) -> TimedMeasurement:
-    """One run. The segments are of the check and of the whole load, which is nearly all of it."""
+    """Run once.
+
+    The segments are those of the check and of the whole load, which is nearly all of them.
+    """
     before = segments_sent()
     measured = measure_load(contestant, LOADS[case.name], case, plan, pinning)
     sent = (segments_sent() - before) / (plan.warm_up_s + plan.seconds)

@@ -1,5 +1,7 @@
-"""CPU, segments and latency over the load, a line for each buffer timeout; and what came through
-of a load that rises, with its latency, over the time of the run."""
+"""CPU, segments and latency over the load, with a line for each buffer timeout.
+
+For the rising load, the arrived records and their latency over the time of the run.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ def _draw_rising(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
 
 
 def _times(row: Row) -> list[float]:
-    """The middle of each step, in seconds of the run."""
+    """Return the middle of each step, in seconds of the run."""
     length_s = row.parameters["step_s"]
     return [length_s * (number + 0.5) for number in range(len(row.parameters["steps"]))]
 

@@ -1,4 +1,4 @@
-"""The case ``rising`` of the family ``ramp-up``: its row, and its table of a line for each step."""
+"""The case ``rising`` of the family ``ramp-up``: its row, and its table with a line per step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RISING = replace(
     summary=f"from {STEPS[0]:,} to {STEPS[-1]:,} records/s within a run, step by step",
 )
 PRINTED = (*range(0, len(STEPS), 3), len(STEPS) - 2, len(STEPS) - 1)
-"""Steps that are in the table: one of three, and the last ones, with which the system is full."""
+"""Steps in the table: every third, and the last ones, at which the system is saturated."""
 
 KEY = (
     "case: records per second that are to be sent in a step of the rising load. through: that came "
@@ -40,7 +40,7 @@ def rising_row(
     runs: Sequence[TimedMeasurement],
     parameters: Mapping[str, Any],
 ) -> Row:
-    """Sum up the runs of a timeout: step by step, the median of each number."""
+    """Return the row that summarizes the runs of a timeout; each number is its median per step."""
     of_runs = [run.observations["steps"] for run in runs]
     steps = [
         {name: round(median(step[name] for step in same), 3) for name in same[0]}
@@ -60,7 +60,7 @@ def rising_row(
 
 
 def print_rising(rows: Sequence[Row], console: Console) -> None:
-    """Print some steps, the figure has all, and in each what became of it with each timeout."""
+    """Print the results of some steps for each timeout; the figure has all steps."""
     columns = (
         Column("through", lambda row: format_rate(row.parameters["came_through_per_s"])),
         Column("p50", lambda row: format_time(row.parameters["p50"])),

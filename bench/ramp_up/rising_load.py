@@ -1,10 +1,11 @@
-"""A load that rises while it runs, from a trickle to more than can be carried, step by step.
+"""A load that rises during the run, step by step, from a trickle to more than the system can carry.
 
-Theory of operation. It is open loop, as every load with intended times (``open_loop.py``): each
-step is as long as the others, and has a constant number of records per second, the same factor more
-than the one before. A record belongs to the step in which it was to be sent, so what a step's
-records waited is told of it, whenever they came; how many came through in the time of a step is
-told of it, whenever they were to be sent. The warm-up is the first step once more, before it.
+Theory of operation. The load is open-loop, as every load with intended times (``open_loop.py``).
+All steps have the same length, and each has a constant number of records per second, larger than in
+the step before by the same factor. A record belongs to the step of its intended time, so latencies
+count for that step, even if the record arrives later. The arrival rate of a step counts the records
+that arrive during the step, even if they were meant for an earlier one. The warm-up is an
+additional first step before the load.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from bench.harness.trial import Plan, TimedMeasurement, open_ends
 __all__ = ["STEPS", "RisingLoad", "Step", "StepTimes", "measure_rising"]
 
 STEPS = tuple(round(1e3 * 10 ** (step / 3)) for step in range(12))
-"""Records per second of each step: three to a factor of ten, from a thousand to five million."""
+"""Records per second of each step: three per factor of ten, from a thousand to five million."""
 
 LENGTH_SHARE = 0.5
-"""A step's length, of the seconds of a plan: a thousand records at least."""
+"""Length of a step as a share of the plan's seconds: at least a thousand records."""
 
 
 class Step(NamedTuple):
-    """What became of a step; the latencies are in microseconds."""
+    """The results of a step; the latencies are in microseconds."""
 
     offered_per_s: int
     came_through_per_s: float
@@ -41,7 +42,7 @@ class Step(NamedTuple):
 
 
 class RisingLoad(NamedTuple):
-    """Steps of so many nanoseconds each, from ``since_ns`` of the monotonic clock on."""
+    """Steps of ``step_ns`` nanoseconds each, from ``since_ns`` of the monotonic clock on."""
 
     since_ns: int
     step_ns: int
@@ -50,26 +51,26 @@ class RisingLoad(NamedTuple):
 
     @classmethod
     def soon(cls, plan: Plan) -> RisingLoad:
-        """Begin as soon as both sides can be ready."""
+        """Return a load that begins as soon as both sides can be ready."""
         warm_up_ns = round(plan.warm_up_s * 1e9)
         since_ns = monotonic_ns() + LEAD_NS + warm_up_ns
         return cls(since_ns, round(plan.seconds * LENGTH_SHARE * 1e9), warm_up_ns)
 
     @property
     def length_s(self) -> float:
-        """How long it takes a system that keeps up, and as long again for one that does not."""
+        """The duration for a system that keeps up, doubled to allow for one that does not."""
         return 2 * (self.warm_up_ns + len(self.steps) * self.step_ns) / 1e9
 
     def feed(self, case: Case, block: Block) -> StampedFeed:
-        """Return what the producer is to send."""
+        """Return the feed of the producer."""
         return StampedFeed(self, block)
 
     def weigh(self, case: Case) -> StepTimes:
-        """Return what takes the time of every record that arrives."""
+        """Return a weigher that records the arrival time of every record."""
         return StepTimes(self)
 
     def bursts(self, most: int) -> Iterator[tuple[int, int]]:
-        """Return what is to be sent: when, and how many, ``most`` at a time; see ``Load``."""
+        """Yield the send time and the size of each burst, up to ``most`` records; see ``Load``."""
         begin_ns = self.since_ns - self.warm_up_ns
         yield from _constant(begin_ns, self.since_ns, self.steps[0], most)
         for number, records_per_s in enumerate(self.steps):
@@ -91,7 +92,7 @@ def _constant(
 
 
 class StepTimes:
-    """Takes the time of every record as the consumer has it, by its step."""
+    """Records the arrival time of every record at the consumer, by its step."""
 
     def __init__(self, load: RisingLoad) -> None:
         self._load = load
@@ -100,7 +101,7 @@ class StepTimes:
         self._latencies_ns = array("q")
 
     def __call__(self, record: Any) -> int:
-        """Weigh a record: with the time that it carries."""
+        """Return the intended time of a record as its weight."""
         sent_ns: int = record[1]
         if sent_ns >= self._since_ns:
             self._sent_ns.append(sent_ns)
@@ -108,7 +109,7 @@ class StepTimes:
         return sent_ns
 
     def steps(self) -> list[Step]:
-        """Return what became of each step."""
+        """Return the results of each step."""
         load, last = self._load, len(self._load.steps) - 1
         of_step: list[array[int]] = [array("q") for _ in load.steps]
         arrived = [0] * len(load.steps)
@@ -125,7 +126,7 @@ class StepTimes:
         ]
 
     def observations(self) -> Mapping[str, Any]:
-        """Return what was measured."""
+        """Return the results."""
         return {
             "measured_records": len(self._latencies_ns),
             "latency_us": percentiles_us(self._latencies_ns),
@@ -137,7 +138,7 @@ class StepTimes:
 def measure_rising(
     contestant: Contestant, case: Case, plan: Plan, pinning: Pinning
 ) -> TimedMeasurement:
-    """Run a system once: a block of which every field is checked, then the load.
+    """Run a system once: a block with every field checked, then the load.
 
     Raises BenchError if a side fails or does not answer.
     """

@@ -1,1 +1,1 @@
-"""What it costs to look at a job."""
+"""The family ``seeing``: the cost of observing a job."""

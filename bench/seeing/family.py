@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``seeing``."""
+"""The family ``seeing`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MARKERS = FlinknetConfig(metrics=MetricsConfig(latency_interval_ms=round(1000 * 
 
 
 class SeeingFamily(OverheadFamily):
-    """The job of ``peers`` with two workers, while somebody looks each second, and while not."""
+    """The job of ``peers`` with two workers, observed each second, and not observed."""
 
     name = "seeing"
     summary = "what metrics, latency markers and an open page cost a keyed job, each every second"
@@ -55,18 +55,18 @@ class SeeingFamily(OverheadFamily):
         )
 
     def variants(self, case: Case) -> list[str]:
-        """A turn is timed alone and while it is scraped."""
+        """Return the variants of a case; a turn is timed only alone and while scraped."""
         timed = case.name in (CHANNELS.name, WIDE.name)
         return [ALONE, SCRAPED] if timed else super().variants(case)
 
     def entrant(self, variant: str) -> Entrant:
-        """Return how a variant is measured."""
+        """Return the entrant of a variant."""
         measure = partial(_measure, variant)
         return Entrant(SUBJECT, variant, flinknet_system.version, _parameters, measure)
 
 
 def _parameters(case: Case) -> dict[str, Any]:
-    """Return what matters for a fair reading."""
+    """Return the settings that matter for a fair comparison."""
     of_the_job = flinknet_job.parameters(case)
     if case.name == WIDE.name:
         of_the_job |= {"workers": 1, "edge": "rebalance", **network_parameters(NETWORK)}
@@ -76,7 +76,7 @@ def _parameters(case: Case) -> dict[str, Any]:
 
 
 def _measure(variant: str, case: Case, plan: Plan, pinning: Pinning) -> Measurement:
-    """Run once. Raises BenchError also if nobody has answered."""
+    """Run once. Raises BenchError also if no process has answered."""
     look = LOOKS.get(variant)
     interval_s = min(INTERVAL_S, plan.seconds / 2)
     if case.name == WIDE.name:

@@ -1,4 +1,4 @@
-"""Who looks at a cluster while a job runs, as Prometheus or a browser does, at a fixed pace."""
+"""An observer that reads from a cluster at a fixed pace while a job runs, as Prometheus does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Ask: TypeAlias = Callable[[str], bytes]
 """Reads ``ADDRESS/PATH``."""
 
 Look: TypeAlias = Callable[[str, Ask], None]
-"""Asks a process by its address, a coordinator, and whom it names."""
+"""One observation: asks a coordinator by its address, and the processes that it names."""
 
 
 def scrape(coordinator: str, ask: Ask) -> None:
@@ -35,15 +35,17 @@ def scrape(coordinator: str, ask: Ask) -> None:
 
 
 def open_page(coordinator: str, ask: Ask) -> None:
-    """Ask for what the page shows of a running job on its network tab, which asks most: the workers
-    are asked for their channels."""
+    """Read the network tab of the page for each running job.
+
+    That tab is the most expensive one, because the workers are asked for their channels.
+    """
     for job in json.loads(ask(f"{coordinator}/api/v1/page"))["jobs"]:
         if job["state"] == "RUNNING":
             ask(f"{coordinator}/api/v1/page?job={job['jid']}&show=network")
 
 
 class Observer:
-    """Looks at whatever is at this address, and counts the answers."""
+    """Observes the process at an address repeatedly, and counts the answers."""
 
     def __init__(self, address: str, token: str, look: Look, interval_s: float) -> None:
         self._address = address
@@ -56,17 +58,17 @@ class Observer:
         self.bytes = 0
 
     def start(self) -> None:
-        """Look from now on."""
+        """Start observing."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop observing."""
         self._stopped.set()
         self._thread.join()
 
     def _run(self) -> None:
         while not self._stopped.wait(self._interval_s):
-            # There is a cluster for each job, so that at times there is none.
+            # Each job has its own cluster, so at times there is none.
             with suppress(URLError, ConnectionError, TimeoutError):
                 self._look(self._address, self._ask)
 
@@ -83,8 +85,10 @@ class Observer:
 def observing(
     look: Look, interval_s: float, config: FlinknetConfig | None = None
 ) -> Iterator[tuple[Observer, FlinknetConfig]]:
-    """Look at the local clusters that are started in this block with the configuration that comes
-    with the observer, one after the other. They get their token from this process's environment."""
+    """Observe the local clusters that start in this block with the yielded configuration.
+
+    The clusters run one after the other. They get their token from this process's environment.
+    """
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     token = new_token()

@@ -1,9 +1,10 @@
-"""The longest turn of a worker's event loop while 10,000 channels are read: two workers, each with
-71 sources and 71 sinks, all to all, over which next to nothing flows.
+"""The longest turn of a worker's event loop while 10,000 channels are read.
 
-A task of one worker's loop does nothing but come again in the next turn. What lies between two of
-them, in CPU seconds of the loop's thread, is what a record would have waited; what other processes
-take meanwhile is not in it.
+Two workers have 71 sources and 71 sinks each, connected all to all, and next to no records flow.
+
+A task of one worker's loop only yields and returns in the next turn. The CPU time of the loop's
+thread between two of its runs is the time that a record would have waited. The time of other
+processes is not included.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = ["CHANNELS", "CONFIG", "SETTLE_S", "WatchedTurns", "measure_stall", "w
 PARALLELISM = 142
 RECORDS_PER_S = 2 * PARALLELISM
 SETTLE_S = 4.0
-"""From the start of the job to the first turn that counts."""
+"""Seconds from the start of the job to the first turn that counts."""
 
 CHANNELS = replace(
     KEYBY,
@@ -50,15 +51,17 @@ CONFIG = FlinknetConfig(
 
 
 class WatchedTurns(NamedTuple):
-    """The longest turn of an event loop, in CPU time of its thread, and the CPU seconds of its
-    process meanwhile."""
+    """The longest turn of an event loop, in CPU time of its thread.
+
+    ``cpu_s`` has the CPU seconds of its process in the same period.
+    """
 
     longest_ms: float
     cpu_s: float
 
 
 async def watch_turns(seconds: float) -> WatchedTurns:
-    """Time the turns of this event loop, for so long, when it has settled."""
+    """Time the turns of this event loop for ``seconds``, after it has settled."""
     await asyncio.sleep(SETTLE_S)
     longest_s = 0.0
     begun, before = Clocks.read(), thread_time()
@@ -77,7 +80,7 @@ class Turns(SinkFunction):
         self._seconds = seconds
 
     async def open(self, runtime_context: RuntimeContext) -> None:
-        """Begin with nothing; on the event loop, whose turns are timed."""
+        """Initialize the sink on the event loop, which it may time."""
         self._context = runtime_context
         self._records = 0
         self._watch: asyncio.Task[WatchedTurns] | None = None
@@ -85,24 +88,24 @@ class Turns(SinkFunction):
             self._watch = asyncio.get_running_loop().create_task(watch_turns(self._seconds))
 
     def invoke(self, value: object) -> None:
-        """Take one record."""
+        """Count one record."""
         self._records += 1
 
     def finish(self) -> None:
-        """Leave in the metrics what was seen."""
+        """Store the results in the metrics."""
         self._context.metrics.update(records=self._records)
         if self._watch is not None and self._watch.done():
             turns = self._watch.result()
             self._context.metrics.update(longest_turn_ms=turns.longest_ms, cpu_s=turns.cpu_s)
 
     async def close(self) -> None:
-        """Watch no more."""
+        """Stop the timing."""
         if self._watch is not None:
             self._watch.cancel()
 
 
 def measure_stall(config: FlinknetConfig, case: Case, plan: Plan, pinning: Pinning) -> Measurement:
-    """Run once. Raises BenchError if the job fails, or has ended too soon."""
+    """Run once. Raises BenchError if the job fails or ends too early."""
     records = round((SETTLE_S + plan.seconds + 2.0) * RECORDS_PER_S)
     environment = StreamExecutionEnvironment.get_execution_environment(config)
     environment.set_parallelism(PARALLELISM)

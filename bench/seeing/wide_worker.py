@@ -1,9 +1,9 @@
-"""The longest turn of a worker's event loop while one gate of 10,000 channels is read, and one
-partition of 10,000 subpartitions, which one connection takes.
+"""The longest turn of a worker's event loop while a very wide gate and partition are read.
 
-So that it does not take 10,000 subtasks, two are deployed by hand, and a peer in the same process
-stands for all others. It reads every subpartition of the source, and has one of its own for each
-channel of the sink, to which it deals out what it has read. Next to nothing flows.
+The gate has 10,000 channels, and the partition has 10,000 subpartitions on one connection. To avoid
+10,000 subtasks, two subtasks are deployed by hand, and a peer in the same process stands for all
+others. The peer reads every subpartition of the source. It has a subpartition for each channel of
+the sink and deals out the records that it has read. Next to no records flow.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ __all__ = ["NETWORK", "WIDE", "measure_wide_worker", "scrape_worker"]
 
 CHANNELS = 10_000
 LISTED = 1_000
-"""Channels that a scrape asks for one by one: as many as it may."""
+"""Number of channels that a scrape lists one by one: the maximum."""
 
 FED = "fed"
-"""The peer's partition."""
+"""Name of the peer's partition."""
 
 RECORDS_PER_S = 200
 NETWORK = NetworkConfig(network_memory_bytes=80 * 2**20, segment_bytes=1024)
@@ -60,7 +60,7 @@ class WideGate(GateDescriptor):
 
     @property
     def locations(self) -> tuple[PartitionLocation, ...]:
-        """Where each of them is."""
+        """The location of each subpartition."""
         return tuple(
             PartitionLocation(*producer, number) for number, producer in enumerate(self.producers)
         )
@@ -68,21 +68,21 @@ class WideGate(GateDescriptor):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the process says at its end."""
+    """The final report of the process."""
 
     turns: WatchedTurns
     received: int
 
 
 def scrape_worker(worker: str, ask: Ask) -> None:
-    """Read /metrics of one worker, with the channels where most waits."""
+    """Read /metrics of one worker, with the channels that have the largest backlog."""
     ask(f"{worker}/metrics?channels={LISTED}")
 
 
 def measure_wide_worker(
     case: Case, plan: Plan, pinning: Pinning, *, interval_s: float | None
 ) -> tuple[Measurement, Observer | None]:
-    """Run once, scraped every so often. Raises BenchError if the process fails."""
+    """Run once; scrape every ``interval_s`` if given. Raises BenchError if the process fails."""
     token = new_token()
     records = round((SETTLE_S + plan.seconds) * RECORDS_PER_S)
     part = Part("the worker", partial(_play, token, records, plan.seconds), pinning.consumer)
@@ -140,7 +140,7 @@ async def _play(token: str, records: int, seconds: float, pipe: Pipe) -> None:
 def _deploy(
     records: int, worker: NetworkEnvironment, peer: NetworkEnvironment
 ) -> tuple[Subtask, Subtask]:
-    """A source whose partition is as wide as the gate of the sink, both in the worker."""
+    """Return a source and a sink in the worker; the partition is as wide as the gate."""
     environment = StreamExecutionEnvironment()
     numbers = RateLimitedSource(GeneratorSource(lambda number: number, records), RECORDS_PER_S)
     environment.from_source(numbers).rebalance().sink_to(lambda number: None)
@@ -159,8 +159,10 @@ def _deploy(
 async def _forward(
     peer: NetworkEnvironment, source: Subtask, worker: NetworkEnvironment, fed: ResultPartition
 ) -> None:
-    """Deal out what the source's partition has to the sink's channels, until the sink has processed
-    all of it."""
+    """Deal out the records of the source's partition to the sink's channels.
+
+    Returns when the sink has processed all of them.
+    """
     [partition] = source.partitions
     places = [
         PartitionLocation(worker.address, partition.partition_id, number)

@@ -1,1 +1,1 @@
-"""What user code that takes long costs what runs beside it in the same worker."""
+"""The family ``slow-code``: the cost of slow user code for other code in the same worker."""

@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``slow-code``."""
+"""The family ``slow-code`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BURDENS = {
 
 
 class SlowCodeFamily(PaceFamily):
-    """A pipeline alone in its worker, and beside one whose function takes 40 ms a record."""
+    """A pipeline alone in its worker, and beside one with a function that takes 40 ms a record."""
 
     name = "slow-code"
     summary = "what a function that takes long leaves to another pipeline in the same worker"
@@ -50,13 +50,13 @@ class SlowCodeFamily(PaceFamily):
         super().__init__((FULL_SPEED, PACED))
 
     def entrant(self, variant: str) -> Entrant:
-        """Return how a variant is measured."""
+        """Return the entrant of a variant."""
         measure = partial(_measure, BURDENS.get(variant))
         return Entrant(SUBJECT, variant, flinknet_system.version, _parameters, measure)
 
 
 def _parameters(case: Case) -> dict[str, Any]:
-    """Return what matters for a fair reading."""
+    """Return the settings that matter for a fair comparison."""
     return {"workers": 1, "takes_ms": 1000 * TAKES_S, **network_parameters(CONFIG.network)}
 
 

@@ -1,8 +1,8 @@
-"""A pipeline that is measured, and in the same worker one whose function takes 40 ms a record.
+"""A measured pipeline, and a neighbour in the same worker that takes 40 ms a record.
 
-The one that is measured carries the block of ``tuple``, through an exchange within the worker, as
-fast as it can or at a pace. The function of the other sleeps, as one that asks a database does, or
-computes. Its source keeps it at that all the time, and no longer than the other one needs.
+The measured pipeline sends the block of ``tuple`` through an exchange within the worker, as fast as
+it can or at a pace. The function of the neighbour sleeps, as a database request does, or computes.
+The neighbour's source keeps it busy all the time, and no longer than the measured pipeline runs.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ PACED = replace(
 )
 
 TAKES_S = 0.04
-"""How long the function of the neighbour takes for a record."""
+"""Seconds that the function of the neighbour takes for a record."""
 
 
 class Burden(NamedTuple):
-    """What runs beside the pipeline."""
+    """The neighbour beside the measured pipeline."""
 
     computes: bool
-    """Rather than that it sleeps."""
+    """Whether its function computes rather than sleeps."""
     has_thread: bool
     """Whether tasks have threads, as is the default."""
 
 
 def sleeps(value: int) -> int:
-    """Wait for something."""
+    """Sleep, as a function that waits for a service."""
     time.sleep(TAKES_S)
     return value
 

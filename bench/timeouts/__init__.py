@@ -1,1 +1,1 @@
-"""The family ``timeouts``: what the buffer timeout does to throughput and to latency."""
+"""The family ``timeouts``: the effect of the buffer timeout on throughput and latency."""

@@ -1,4 +1,4 @@
-"""What the command line sees of the family ``timeouts``."""
+"""The family ``timeouts`` as the command line uses it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["TimeoutsFamily", "in_round_trips", "to_long"]
 CASE = small_tuples.CASE
 
 LOAD = 0.1
-"""Of the highest throughput that any variant has: the same records per second for all."""
+"""Share of the highest throughput of any variant; all variants get the same load."""
 
 KEY = (
     "records/s: as fast as they go; median of the interleaved runs, on the consumer's clock. "
@@ -53,7 +53,7 @@ class TimeoutsFamily:
     systems: Mapping[str, str] = {}
 
     def run(self, selection: Selection, progress: Progress) -> list[Row]:
-        """Measure throughput, then latencies and the round trip; each run by run."""
+        """Measure throughput, then latencies and the round trip; each part is interleaved."""
         plan, pinning = selection.plan, selection.pinning
         contestants = [Contestant(SYSTEM, variant) for variant in SYSTEM.variants]
         progress.expect(plan.runs * (len(contestants) + 1))
@@ -89,7 +89,7 @@ class TimeoutsFamily:
 
 
 def add_latency(row: Row, runs: Sequence[TimedMeasurement], load: float) -> Row:
-    """Return a row of throughput with the latency under a load that was measured apart."""
+    """Return a throughput row with the latency of a separate measurement under a load."""
     return replace(
         row,
         latency_us=median_latency(runs),
@@ -103,8 +103,10 @@ def add_latency(row: Row, runs: Sequence[TimedMeasurement], load: float) -> Row:
 
 
 def to_long(rows: Sequence[Row], row: Row) -> float | None:
-    """Return the throughput over that with the long timeout in the same mode; None if that is it,
-    or there is none."""
+    """Return the throughput over that of the long timeout in the same mode.
+
+    Returns None for the long timeout itself, or without its row.
+    """
     timeout, credit = split(row.variant)
     for other in rows:
         if timeout != LONG and split(other.variant) == (LONG, credit):

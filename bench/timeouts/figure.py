@@ -1,4 +1,4 @@
-"""Throughput and latency over the buffer timeouts, a line for each mode of flow control."""
+"""Throughput and latency over the buffer timeouts, with a line for each mode of flow control."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def draw_timeouts(rows: Sequence[Row], path: Path) -> None:
 
 
 def _draw_throughput(axes: Axes, by_mode: Mapping[str, Sequence[Row]]) -> None:
-    """The medians, and the range of the runs."""
+    """Draw the medians, and the range of the runs."""
     from matplotlib.ticker import EngFormatter
 
     for credit, rows in by_mode.items():
@@ -57,7 +57,7 @@ def _draw_throughput(axes: Axes, by_mode: Mapping[str, Sequence[Row]]) -> None:
 
 
 def _draw_latency(axes: Axes, by_mode: Mapping[str, Sequence[Row]]) -> None:
-    """Two percentiles."""
+    """Draw two percentiles."""
     for credit, rows in by_mode.items():
         for percentile, style in STYLES.items():
             values = [row.latency_us[percentile] / 1000 for row in rows if row.latency_us]

@@ -1,5 +1,7 @@
-"""flinknet as in the family ``exchange``, record by record: a variant for each buffer timeout, with
-credit and without."""
+"""flinknet as in the family ``exchange``, record by record.
+
+Each buffer timeout is a variant with credit and a variant without.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from flinknet.config import ADAPTIVE, BufferTimeout, FlowControl
 __all__ = ["CREDIT", "LONG", "SYSTEM", "TIMEOUTS", "split"]
 
 LONG = "100 ms"
-"""Flink's default, and what the others are compared with."""
+"""Flink's default, with which the others are compared."""
 
 TIMEOUTS: Mapping[str, BufferTimeout] = {
     "0": 0.0,
@@ -37,7 +39,7 @@ def split(variant: str) -> tuple[str, str]:
 
 
 def config_of(variant: str) -> NetworkConfig:
-    """Return the configuration of both processes: every default but these two."""
+    """Return the configuration of both processes: defaults, except timeout and flow control."""
     timeout, credit = split(variant)
     return NetworkConfig(buffer_timeout_ms=TIMEOUTS[timeout], flow_control=CREDIT[credit])
 

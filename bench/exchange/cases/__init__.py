@@ -1,4 +1,4 @@
-"""The cases of the family ``exchange``, one module each; the order here is the tables' order."""
+"""The cases of the family ``exchange``, one module each, in the order of the tables."""
 
 from __future__ import annotations
 

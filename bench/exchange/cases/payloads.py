@@ -1,4 +1,4 @@
-"""``bytes-1k`` and ``bytes-32k``: payloads that the exchange does not look into."""
+"""``bytes-1k`` and ``bytes-32k``: opaque payloads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCK_BYTES = 1 << 20
 
 
 def make_block(size: int) -> Block:
-    """Draw one mebibyte in all."""
+    """Draw payloads of one mebibyte in total."""
     random = Random(size)
     return [random.randbytes(size) for _ in range(BLOCK_BYTES // size)]
 
