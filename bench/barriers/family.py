@@ -40,7 +40,7 @@ KEY = (
 
 
 class BarriersFamily:
-    """A keyed job with a slow sink, and how its barriers overtake the queued records."""
+    """A keyed job with a slow sink, and how its barriers get past the queued records."""
 
     name = "barriers"
     summary = "how long a checkpoint takes while a job is backpressured for good"

@@ -502,8 +502,7 @@ async def work(
         secret=data_plane_secret(token),
         tls=tls_of(config.cluster.tls),
         advertised=advertised,
-        # Workers do not time out peers: user code may hold up the heartbeats of a healthy one. The
-        # coordinator finds the worker that hangs.
+        # No peer timeout: user code may hold up heartbeats, and the coordinator finds hangs.
         config=replace(config.network, heartbeat_timeout_ms=0.0),
     )
     link = http_link(coordinator, token, config.cluster)
