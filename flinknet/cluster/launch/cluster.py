@@ -2,20 +2,20 @@
 
 Theory of operation
 -------------------
-``async with`` has the launcher check everything that it can check, and start the coordinator,
-which says where it listens, then all workers, and is entered once all have registered. Whatever
-ends the block (success, an error, cancellation by Ctrl-C) stops every process and waits for each,
-so that none is left behind. A second cancellation kills at once.
+On entry, the launcher makes all checks that it can and starts the coordinator, which reports its
+address. Then it starts all workers. The block begins when all of them have registered. At the end
+of the block (success, an error, cancellation by Ctrl-C), every process is stopped and awaited, so
+that none is left behind. A second cancellation kills them at once.
 
-A worker that is lost is replaced when a job is to be restarted that needs it; the coordinator says
-so. Until then, and for good if no job is, the cluster goes on without it.
+A lost worker is replaced when a job that restarts needs it; the coordinator sends the request.
+Until then, and for good if no job needs it, the cluster goes on without it.
 
-A coordinator that dies is replaced, at the same port and with the jobs that it had; workers and
-client join the new one. After ``coordinator_restarts`` of that within
-``coordinator_restarts_interval_ms``, its end is the cluster's.
+A coordinator that dies is replaced at the same port, with the jobs that it had. Workers and client
+join the new one. After ``coordinator_restarts`` replacements within
+``coordinator_restarts_interval_ms``, its end is the end of the cluster.
 
-The cluster knows its launcher by the protocol alone (``protocol.py``), and so does the watcher.
-Launchers and ``control/client.py`` know nothing of each other.
+The cluster and the watcher know the launcher only by its protocol (``protocol.py``). Launchers and
+``control/client.py`` do not know each other.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ __all__ = ["Cluster", "finish_stopping"]
 class Cluster:
     """Coordinator and workers that a launcher starts for this program.
 
-    Entering raises ConfigurationError before anything is started, or WorkerLostError or JobError if
-    a process does not come up within ``start_timeout_ms``.
+    Entering raises ConfigurationError before anything is started, and WorkerLostError or JobError
+    if a process does not come up within ``start_timeout_ms``.
     """
 
     def __init__(
@@ -68,9 +68,12 @@ class Cluster:
         on_output: OnOutput | None = None,
         on_printed: OnPrinted = print_printed,
     ) -> None:
-        """``on_output`` hears what the processes say on standard error, line by line, and
-        ``on_printed`` what user code prints in workers; by default both come out of this
-        program's own."""
+        """Initialize a cluster without starting it.
+
+        ``on_output`` gets each line of the processes' standard error, and ``on_printed`` each line
+        that user code prints in workers. By default, both are written to this program's own
+        streams.
+        """
         self._config = config
         if on_output is None:
             on_output = output_printer(self._config.cluster)
@@ -86,7 +89,7 @@ class Cluster:
         self._replacements: set[asyncio.Task[None]] = set()
         self._stopping = False
         self._coordinator_restarts: deque[float] = deque()
-        """When each of those was that count."""
+        """The times of the replacements within ``coordinator_restarts_interval_ms``."""
 
     async def __aenter__(self) -> Self:
         self._launcher.check()
@@ -112,15 +115,19 @@ class Cluster:
 
     @property
     def token(self) -> str:
-        """The secret of the control plane, which FLINKNET_CLUSTER_TOKEN may name; keep it out of
-        logs."""
+        """The secret of the control plane; keep it out of logs.
+
+        FLINKNET_CLUSTER_TOKEN may set it.
+        """
         return self._token
 
     @property
     def page(self) -> str:
-        """The address of the web page, for whoever runs the cluster. The token is in it if it was
-        made up for this cluster, whose end is the token's; one that the environment names is not,
-        and the page asks for it."""
+        """The address of the web page, for the user of this cluster.
+
+        It contains the token if that was generated for this cluster, because it expires with the
+        cluster. A token from the environment is left out, and the page asks for it.
+        """
         token = self._token if self._shows_token else None
         return page_address(self._address, token, tls=self._config.cluster.tls.is_on)
 
@@ -133,16 +140,17 @@ class Cluster:
         from_checkpoint: str | None = None,
         allow_non_restored_state: bool = False,
     ) -> JobResult:
-        """Run a job to its end and return its result. ``job_id``, 32 hexadecimal digits, is made up
-        if it is not given.
+        """Run a job to its end and return its result.
 
-        ``from_checkpoint`` is the directory, or URL, of a checkpoint or savepoint that it continues
-        from: CheckpointError if it cannot, for one because that has state of operators that the job
-        does not have, unless ``allow_non_restored_state``.
+        ``job_id`` has 32 hexadecimal digits; it is generated by default.
 
-        Raises ConfigurationError if it does not fit, and else the JobError that it ended with: the
-        first cause. Cancelling this call cancels the job, and returns when that has ended, so that
-        its checkpoints are as they stay; or after the time that subtasks, and processes, have to
+        ``from_checkpoint`` is the directory, or URL, of a checkpoint or savepoint to continue from.
+        Raises CheckpointError if that is impossible, for example because it has state of operators
+        that the job does not have, unless ``allow_non_restored_state``.
+
+        Raises ConfigurationError if the job does not fit, or the JobError of its first cause of
+        failure. Cancelling this call cancels the job. The call then returns when the job has ended,
+        so that its checkpoints are final, or after the time that subtasks and processes have to
         stop.
         """
         client = self._running()
@@ -161,19 +169,23 @@ class Cluster:
         )
 
     async def until_broken(self) -> NoReturn:
-        """Wait for what breaks the cluster, and raise it."""
+        """Wait until the cluster is broken, and raise the cause."""
         await self._watcher.unless_broken(asyncio.Event().wait())
         raise AssertionError("nothing sets this event")
 
     async def savepoint(self, job_id: str, directory: str | None = None) -> str:
-        """Have a savepoint of a running job written, and return where it is; see
-        ``CoordinatorClient.savepoint``. A relative ``directory`` is one of this process."""
+        """Write a savepoint of a running job and return its location.
+
+        See ``CoordinatorClient.savepoint``. A relative ``directory`` refers to this process.
+        """
         place = None if directory is None else absolute_place(directory)
         return await self._watcher.unless_broken(self._running().savepoint(job_id, place))
 
     async def stop(self, job_id: str, directory: str | None = None, *, drain: bool = False) -> str:
-        """Have a running job end with a savepoint, and return where that is; see
-        ``CoordinatorClient.stop``."""
+        """End a running job with a savepoint and return its location.
+
+        See ``CoordinatorClient.stop``. A relative ``directory`` refers to this process.
+        """
         place = None if directory is None else absolute_place(directory)
         return await self._watcher.unless_broken(self._running().stop(job_id, place, drain=drain))
 
@@ -218,7 +230,7 @@ class Cluster:
         self._replace(self._start_replacement(lost))
 
     def _replace_coordinator(self, how: str) -> bool:
-        """Whether another one is started in the place of the coordinator that has died."""
+        """Replace a dead coordinator; return False if its restarts are used up."""
         config, now, restarts = (
             self._config.cluster,
             machine.monotonic(),
@@ -250,7 +262,7 @@ class Cluster:
         port = int(self._address.rpartition(":")[2])
         try:
             await self._launcher.start_coordinator(self._watcher.hear, port)
-        except Exception as error:  # of a launcher's code
+        except Exception as error:  # an error of a launcher's code
             cause = text_of(error)
             self._watcher.give_up(JobError(f"no other coordinator could be started: {cause}"))
             return
@@ -259,27 +271,27 @@ class Cluster:
     async def _start_replacement(self, lost: str) -> None:
         try:
             await self._launcher.replace_worker(lost, self._address)
-        except Exception as error:  # of a launcher's code
+        except Exception as error:  # an error of a launcher's code
             cause = text_of(error)
             self._on_output(LAUNCHER, f"no worker could be started in place of {lost}: {cause}")
 
     async def _finish_replacements(self) -> None:
-        """Start nothing any more; what has been started is stopped with the others."""
+        """Cancel pending replacements; their processes are stopped with the others."""
         self._stopping = True
         for replacement in self._replacements:
             replacement.cancel()
         await asyncio.gather(*self._replacements, return_exceptions=True)
 
     async def _stop(self) -> None:
-        """Stop every process; also when this call is cancelled, which makes it impatient."""
+        """Stop every process and wait for its end; cancelling this call kills them at once."""
         self._client = None
         await finish_stopping(self._resources.aclose(), self._launcher.kill)
 
 
 async def finish_stopping(stopping: Coroutine[None, None, None], kill: Callable[[], None]) -> None:
-    """Await ``stopping`` to its end, whatever comes.
+    """Await ``stopping`` to its end, even if this call is cancelled.
 
-    When this call is cancelled, ``kill`` makes it hurry; the cancellation goes on afterwards.
+    Cancelling the call runs ``kill`` to speed up the end. The cancellation continues afterwards.
     """
     task = asyncio.ensure_future(stopping)
     cancelled = False

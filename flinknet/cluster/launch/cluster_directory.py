@@ -1,10 +1,10 @@
-"""The directory of a cluster of this machine that stays: its lock, token, address and logs.
+"""The directory of a persistent cluster on this machine: its lock, token, address and logs.
 
 Theory of operation. A cluster called NAME has ``$XDG_STATE_HOME/flinknet/clusters/NAME``, which
-only its user may enter. The process that supervises it holds a lock on a file there for as long as
-it lives, so the kernel, and not a number in a file, says whether the cluster runs. ``cluster.json``
-says where it listens. It is removed when the cluster is stopped; if it is there and the lock is not
-held, the cluster has died.
+only its user may enter. Its supervisor holds a lock on a file there while it lives. The kernel
+therefore tells whether the cluster runs, not a process id in a file. ``cluster.json`` has the
+address. It is removed when the cluster is stopped. If it exists and the lock is free, the cluster
+has died.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from flinknet.errors import ConfigurationError
 __all__ = ["DEFAULT_NAME", "ClusterDirectory", "RunningCluster", "checked_name"]
 
 DEFAULT_NAME = "default"
-"""The cluster that is meant where a command names none."""
+"""The name of the cluster for commands that name none."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _TAIL_BYTES = 16 * 1024
-"""Of the end of a log, in which its last lines are looked for."""
+"""Size of the end of a log that is searched for its last lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningCluster:
-    """What a supervisor writes down of its cluster."""
+    """The description of a cluster that its supervisor writes."""
 
     pid: int
-    """The supervisor's."""
+    """Process id of the supervisor."""
     address: str
     """``"host:port"`` of the control plane."""
     page: str
@@ -46,23 +46,26 @@ class RunningCluster:
 
 
 class ClusterDirectory:
-    """The directory of the cluster ``name``, which need not be there."""
+    """The directory of the cluster ``name``, which need not exist."""
 
     def __init__(self, name: str, environ: Mapping[str, str] = os.environ) -> None:
         self.name = checked_name(name)
         home = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME", "~")) / ".local/state"
         self.path = Path(home).expanduser() / "flinknet" / "clusters" / self.name
         self.log = self.path / "cluster.log"
-        """What its processes say on standard error."""
+        """The file for the processes' standard error."""
         self.output = self.path / "cluster.out"
-        """What user code prints in its workers."""
+        """The file for the output of user code in the workers."""
         self._lock = self.path / "supervisor.lock"
         self._token = self.path / "token"
         self._running = self.path / "cluster.json"
 
     def lock(self) -> int:
-        """Make the directory if it is not there, and return the descriptor of its lock, which is
-        held until the last copy of it is closed; ConfigurationError if the cluster runs."""
+        """Lock the directory, which is made if necessary, and return the lock's descriptor.
+
+        The lock is held until the last copy of the descriptor is closed. Raises ConfigurationError
+        if the cluster runs.
+        """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.path.chmod(0o700)
@@ -97,20 +100,22 @@ class ClusterDirectory:
         return False
 
     def running(self) -> RunningCluster | None:
-        """Return what its supervisor has written down, dead or alive; None if it has stopped, or
-        never was."""
+        """Return the supervisor's description of the cluster, even if it has died.
+
+        Returns None if the cluster was stopped, or never started.
+        """
         with suppress(OSError, ValueError, TypeError):
             return RunningCluster(**json.loads(self._running.read_text()))
         return None
 
     def write_running(self, running: RunningCluster) -> None:
-        """Write down where the cluster is, at once or not at all."""
+        """Write the description of the cluster atomically."""
         new = self._running.with_suffix(".new")
         new.write_text(json.dumps(asdict(running)))
         new.replace(self._running)
 
     def remove_running(self) -> None:
-        """The cluster has been stopped."""
+        """Remove the description of a cluster that has been stopped."""
         self._running.unlink(missing_ok=True)
 
     def token(self) -> str:
@@ -123,7 +128,7 @@ class ClusterDirectory:
             ) from error
 
     def keep_token(self, given: str | None) -> str:
-        """Keep the token that is given, or that which is there, or a new one; return it."""
+        """Store and return the given token, or else the stored one, or else a new one."""
         if given is None and self._token.exists():
             return self.token()
         token = given or new_token()
@@ -134,7 +139,7 @@ class ClusterDirectory:
         return token
 
     def last_lines(self, count: int) -> list[str]:
-        """Return the end of the log."""
+        """Return the last lines of the log."""
         with suppress(OSError), self.log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
             return file.read().decode(errors="replace").splitlines()[-count:]
@@ -146,7 +151,7 @@ class ClusterDirectory:
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a cluster; ConfigurationError if it is none."""
+    """Return a cluster's name; ConfigurationError if it is invalid."""
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
             f"{name[:80]!r} is no name of a cluster: choose letters, digits, dots, hyphens and "

@@ -1,9 +1,9 @@
-"""Starts and stops the supervisor of a cluster that stays, as a command of a terminal does it.
+"""Starting and stopping the supervisor of a persistent cluster, for commands in a terminal.
 
-The supervisor leads a session of its own, so that neither Ctrl-C nor the end of the terminal
-reaches it. It inherits the lock of the cluster's directory from the command that starts it: so two
-commands cannot both start a cluster of one name. It says on a pipe when the cluster is ready; the
-end of the pipe without a word is its own end.
+The supervisor leads its own session, so that neither Ctrl-C nor the end of the terminal reaches it.
+It inherits the lock of the cluster's directory from the starting command, so two commands cannot
+both start a cluster of one name. It reports on a pipe when the cluster is ready. An end of the pipe
+without a report means that the supervisor has ended.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from flinknet.errors import ConfigurationError, InsufficientNetworkBuffersError,
 __all__ = ["LAST_LINES", "Started", "start_cluster", "stop_cluster"]
 
 _LOOK_S = 0.02
-"""Between two looks whether a supervisor has ended."""
+"""Seconds between two checks whether a supervisor has ended."""
 
 _REFUSALS = {error.__name__ for error in (ConfigurationError, InsufficientNetworkBuffersError)}
 
 LAST_LINES = 10
-"""Of a log, to explain an end."""
+"""Number of log lines that explain an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ def start_cluster(
     slots: int | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Started:
-    """Start a cluster that stays, and return when it is ready.
+    """Start a persistent cluster, and return when it is ready.
 
-    Raises ConfigurationError if one of that name runs or the settings cannot work, and JobError if
-    it does not come up. An interrupted start leaves nothing behind.
+    Raises ConfigurationError if a cluster of that name runs or the settings cannot work, and
+    JobError if it does not come up. An interrupted start leaves nothing behind.
     """
     flags = {"cluster.workers": workers, "cluster.slots_per_worker": slots}
     config = None if config is None else config.absolute()
@@ -105,7 +105,7 @@ def _started(directory: ClusterDirectory, process: subprocess.Popen[bytes], line
         raise JobError(f"the supervisor of cluster {directory.name} ended early:\n{last}")
     news = json.loads(line)
     if "error" not in news:
-        process.returncode = 0  # it stays: nothing waits for it
+        process.returncode = 0  # the supervisor goes on, and nothing waits for it
         return Started(news["address"], news["page"])
     process.wait()
     kind = ConfigurationError if news["type"] in _REFUSALS else JobError

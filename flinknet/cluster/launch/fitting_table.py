@@ -1,7 +1,8 @@
-"""A table whose numbers are never cut: on a narrow terminal it becomes several, one below another.
+"""A table that never truncates numbers; on a narrow terminal it splits into several tables.
 
-Texts may wrap, a number that lost its last digits is another number. So the columns of numbers that
-do not fit beside each other go into a further table, whose rows have the same names.
+Text may wrap, but a number without its last digits would read as a different number. Columns of
+numbers that do not fit beside each other go into a further table below. All tables repeat the
+columns of names.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from rich.text import Text
 __all__ = ["FittingTable"]
 
 _NAMES_SHARE = 3
-"""Beside numbers, the names have at least a third of the width, if they need as much."""
+"""Beside numbers, the names get at least one part in this many of the width if they need it."""
 
 
 class FittingTable:
-    """``names`` are headings of text, ``numbers`` those of what is never wrapped or cut."""
+    """A table with text columns ``names`` and number columns ``numbers``.
+
+    Numbers are never wrapped or truncated.
+    """
 
     def __init__(
         self, *, title: Text | None = None, names: Sequence[str], numbers: Sequence[str]
@@ -32,7 +36,7 @@ class FittingTable:
         self._rows: list[tuple[tuple[str | Text, ...], bool]] = []
 
     def add_row(self, *cells: str | Text, line_below: bool = False) -> None:
-        """Add a row: the names first. ``line_below`` ends a section."""
+        """Add a row, the names first; ``line_below`` ends a section."""
         self._rows.append((cells, line_below))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -48,7 +52,7 @@ class FittingTable:
     def _fitting(
         self, candidates: Sequence[int], console: Console, options: ConsoleOptions
     ) -> Sequence[int]:
-        """As many of the next columns of numbers as fit, one at least."""
+        """Return as many of the next columns of numbers as fit, and at least one."""
         width = options.max_width
         for count in range(len(candidates), 1, -1):
             numbers = _width(self._table(candidates[:count], None, names=False), console, options)

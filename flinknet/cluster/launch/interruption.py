@@ -1,4 +1,4 @@
-"""What may end the job that a program waits for: Ctrl-C, a signal, a reader that has left."""
+"""Interruption of a waiting program: Ctrl-C, a signal, or a closed output pipe."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 def run_interruptible(
     work: Callable[[Interruption], Coroutine[Any, Any, T]], control: JobControl
 ) -> T:
-    """Run ``work`` in an event loop of its own, and return its result.
+    """Run ``work`` in a new event loop, and return its result.
 
-    It is cancelled when ``control`` says so, by Ctrl-C, and by SIGTERM and SIGHUP unless the
-    program handles them; then KeyboardInterrupt or SystemExit is raised when it has ended.
+    ``control``, Ctrl-C, and SIGTERM and SIGHUP cancel it; the signals do not if the program handles
+    them. After its end, KeyboardInterrupt or SystemExit is raised.
     """
     interruption = Interruption()
 
@@ -47,7 +47,7 @@ def run_interruptible(
 
 
 def check_no_loop_runs() -> None:
-    """Raise ConfigurationError if this thread's event loop would be blocked by waiting."""
+    """Raise ConfigurationError if waiting would block this thread's running event loop."""
     if _loop_is_running():
         raise ConfigurationError(
             "execute() waits for the job, so it cannot be called from a running event loop, as in "
@@ -56,7 +56,7 @@ def check_no_loop_runs() -> None:
 
 
 class Interruption:
-    """Cancels the task that runs a job, and keeps the first cause of that."""
+    """Cancels the task that runs a job, and keeps the first cause."""
 
     def __init__(self) -> None:
         self.cause: BaseException | None = None
@@ -64,7 +64,7 @@ class Interruption:
         self._task: asyncio.Task[Any]
 
     def begin_at_signals(self) -> None:
-        """Have the current task cancelled by a signal that asks this process to stop."""
+        """Cancel the current task when a signal asks this process to stop."""
         task = asyncio.current_task()
         assert task is not None
         self._task = task
@@ -73,7 +73,7 @@ class Interruption:
             self._loop.add_signal_handler(number, self._begin, SystemExit(128 + number))
 
     def begin_at_broken_pipe(self, on_printed: OnPrinted) -> OnPrinted:
-        """Return ``on_printed``, which cancels the task when nothing can be printed any more."""
+        """Return a version of ``on_printed`` that cancels the task on a broken pipe."""
 
         def print_or_begin(line: str) -> None:
             try:
@@ -85,7 +85,7 @@ class Interruption:
         return print_or_begin
 
     def cancel_threadsafe(self) -> None:
-        """Cancel the task from any thread, without a cause of its own."""
+        """Cancel the task from any thread, without a cause."""
         self._loop.call_soon_threadsafe(self._task.cancel)
 
     def _begin(self, cause: BaseException) -> None:
@@ -95,8 +95,11 @@ class Interruption:
 
 @contextmanager
 def _plain_interrupts() -> Iterator[None]:
-    """Put PySpark's handler of Ctrl-C aside, which cancels all jobs of Spark, the workers among
-    them, before the flinknet job can end; asyncio takes the place of Python's own."""
+    """Replace PySpark's handler of Ctrl-C in this block.
+
+    That handler cancels all jobs of Spark, including the workers, before the flinknet job can end.
+    asyncio replaces Python's default handler.
+    """
     handler = signal.getsignal(signal.SIGINT)
     is_sparks = str(getattr(handler, "__module__", "")).startswith("pyspark.")
     if not is_sparks or machine.current_thread() is not machine.main_thread():
@@ -118,7 +121,10 @@ def _loop_is_running() -> bool:
 
 
 def _free_stop_signals() -> list[signal.Signals]:
-    """The signals that may be taken: only the main thread can, and the program's own come first."""
+    """Return the signals that may be handled.
+
+    Only the main thread can handle signals, and handlers of the program take precedence.
+    """
     if machine.current_thread() is not machine.main_thread():
         return []
     return [number for number in _STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]

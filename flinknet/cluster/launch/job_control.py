@@ -1,7 +1,7 @@
-"""What other threads may want of a job that runs: to know of it, to end it.
+"""Control of a running job from other threads: its progress, and its end.
 
-``run_job`` attaches the control when its cluster has started. What is asked before waits until
-then, or until the job has ended without.
+``run_job`` attaches the control when its cluster has started. Earlier calls wait until then, or
+until the job has ended without a cluster.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class RunsJobs(Protocol):
-    """What runs a job, as long as it does: a cluster of its own, or one that stays."""
+    """The cluster that runs a job, while it does so: the job's own or a persistent one."""
 
     async def savepoint(self, job_id: str, directory: str | None = None) -> str: ...
     async def stop(
@@ -30,13 +30,13 @@ class RunsJobs(Protocol):
 
 
 class JobControl:
-    """One job's. Every method may be called from any thread, but those of its runner."""
+    """The control of one job; any thread may call it, except the methods for its runner."""
 
     def __init__(self) -> None:
         self.job_id = machine.unique_id()
-        """That the job will have."""
+        """The id that the job will have."""
         self.progress: JobProgress | None = None
-        """As it was last reported."""
+        """The last reported progress."""
         self._lock = machine.RLock()
         self._attached: tuple[asyncio.AbstractEventLoop, RunsJobs] | None = None
         self._cancel: Callable[[], Any] | None = None
@@ -45,7 +45,7 @@ class JobControl:
         self._waiting: list[Callable[[], None]] = []
 
     def cancel(self) -> None:
-        """Have the job cancelled, or not begun; nothing if it has ended."""
+        """Cancel the job, or prevent its start; does nothing if it has ended."""
         with self._lock:
             self._is_cancelled = True
             if self._cancel is not None:
@@ -53,12 +53,14 @@ class JobControl:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody has asked for its cancellation."""
+        """Whether the cancellation of the job was requested."""
         return self._is_cancelled
 
     def call(self, method: Callable[[RunsJobs], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Call a method of the cluster while it runs the job; LocalProtocolError, from the future,
-        if the job has ended."""
+        """Call a method of the cluster while it runs the job.
+
+        The future raises LocalProtocolError if the job has ended.
+        """
         future: Future[T] = Future()
 
         def begin() -> None:
@@ -77,20 +79,20 @@ class JobControl:
         return future
 
     def start(self, cancel: Callable[[], Any]) -> None:
-        """``run_job`` begins; ``cancel`` ends it, from any thread."""
+        """Note that the runner has begun; ``cancel`` ends it, from any thread."""
         with self._lock:
             self._cancel = cancel
             if self._is_cancelled:
                 cancel()
 
     def attach(self, cluster: RunsJobs) -> None:
-        """The cluster runs, in the current event loop."""
+        """Note that the cluster runs, in the current event loop."""
         with self._lock:
             self._attached = asyncio.get_running_loop(), cluster
             self._begin_waiting()
 
     def end(self) -> None:
-        """The job has ended, somehow."""
+        """Note that the job has ended."""
         with self._lock:
             self._has_ended, self._cancel = True, None
             self._begin_waiting()

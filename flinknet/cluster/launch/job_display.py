@@ -1,4 +1,4 @@
-"""What a person sees of running jobs: a live table on a terminal, now and then a line elsewhere."""
+"""The display of running jobs: a live table on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ from flinknet.texts import printable
 __all__ = ["JobDisplay", "result_table", "run_job_on_terminal"]
 
 LINE_INTERVAL_S = 2.0
-"""Pause between two lines where there is no terminal: enough to see life, too few to fill a log."""
+"""Seconds between two lines without a terminal: enough to see progress, too few to fill a log."""
 
 
 _COUNTS = ("records in", "records out", "records in/s", "MB in", "MB out")
 
 
 def run_job_on_terminal(run: Callable[..., JobResult], config: FlinknetConfig) -> JobResult:
-    """Call ``run``, which is ``run_job`` or ``run_on_cluster`` with a job, and show the job on
-    standard error if that is a terminal."""
+    """Run a job with ``run``, and display it on standard error if that is a terminal.
+
+    ``run`` is ``run_job`` or ``run_on_cluster`` with a job.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         return run()
@@ -45,9 +47,9 @@ def run_job_on_terminal(run: Callable[..., JobResult], config: FlinknetConfig) -
 
 
 class JobDisplay:
-    """Shows one job after the other, each in a ``with`` block of its own.
+    """Displays jobs one after the other, each in its own ``with`` block.
 
-    ``show`` takes the job's progress, ``show_output`` what its processes say.
+    ``show`` takes the job's progress, ``show_output`` the output of its processes.
     """
 
     def __init__(self, console: Console, config: ClusterConfig | None = None) -> None:
@@ -61,7 +63,7 @@ class JobDisplay:
         self._previous, self._line_due_s = None, 0.0
         if self._console.is_terminal:
             starting = Text("starting the cluster ...")
-            # What workers print goes where standard output goes, if that is not the terminal.
+            # Lines printed by workers go to standard output unchanged, if that is no terminal.
             self._live = Live(
                 starting,
                 console=self._console,
@@ -82,7 +84,7 @@ class JobDisplay:
             self._live = None
 
     def show(self, progress: JobProgress) -> None:
-        """Show how the job stands."""
+        """Show the progress of the job."""
         if self._live is not None:
             self._live.update(_progress_table(progress, self._previous))
         elif progress.seconds >= self._line_due_s:
@@ -91,7 +93,7 @@ class JobDisplay:
         self._previous = progress
 
     def show_output(self, process: str, line: str) -> None:
-        """Show a line of a worker's standard error, and of the coordinator's what is wrong."""
+        """Show a line of a worker's standard error, or a problem of the coordinator."""
         if self._has_json_logs:
             print_json_output(process, line)
             return
@@ -101,10 +103,10 @@ class JobDisplay:
         self._console.print(text, soft_wrap=True, highlight=False)
 
     def show_page(self, page: str) -> None:
-        """Say where the cluster's web page is, and what else is at its address.
+        """Print the address of the cluster's web page, and the other paths at that address.
 
-        The address holds the cluster's token, which a log or a file must not keep: it is left out
-        where standard error is no terminal.
+        The address contains the cluster's token, which a log or a file must not keep. The token is
+        therefore left out if standard error is no terminal.
         """
         if not self._console.is_terminal:
             page = without_token(page)
@@ -113,7 +115,7 @@ class JobDisplay:
 
 
 def result_table(result: JobResult) -> FittingTable:
-    """The end of a job that went well: what each subtask did."""
+    """Return the table of a finished job: the work of each subtask."""
     table = FittingTable(
         title=_text(f"{result.name}: {result.state} after {result.seconds:.2f} s"),
         names=("subtask", "worker"),
@@ -178,14 +180,17 @@ def _progress_line(progress: JobProgress) -> str:
 
 
 def _text(text: str) -> Text:
-    """A text with names that users gave: nothing in it rules the terminal, nor is markup."""
+    """Return a text with user-defined names, without control characters or markup."""
     return Text(printable(text))
 
 
 def _before(
     vertex: VertexProgress, progress: JobProgress, previous: JobProgress | None
 ) -> VertexProgress | None:
-    """The vertex in the previous report of the same attempt: another one counts from 0."""
+    """Return the vertex in the previous report of the same attempt, or None.
+
+    Another attempt counts from 0.
+    """
     if previous is None or (previous.job_id, previous.attempt) != (
         progress.job_id,
         progress.attempt,
@@ -203,7 +208,7 @@ def _megabytes(number: int) -> str:
 
 
 def _busy_and_backpressured(idle_ms: int, busy_ms: int, backpressured_ms: int) -> tuple[str, str]:
-    """Two parts of the time; the rest is idle."""
+    """Return two shares of the time; the rest is idle."""
     total_ms = idle_ms + busy_ms + backpressured_ms
     if total_ms <= 0:
         return "-", "-"

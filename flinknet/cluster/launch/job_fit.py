@@ -1,8 +1,8 @@
-"""Checks before any process is started that a job fits its cluster: slots, network memory.
+"""Checks that a job fits its cluster, before any process is started: slots, network memory.
 
-Each refusal gives the numbers that are needed and names the option to change. A job whose gates do
-not get all that they would reserve, but what they cannot do without, runs *degraded*: exclusive
-buffers become floating ones, as many as must (``required_buffers_per_gate_max``).
+Each refusal gives the required numbers and names the option to change. A job runs *degraded* if its
+gates get less than they would reserve, but as much as they require: as many exclusive buffers as
+necessary become floating ones (``required_buffers_per_gate_max``).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ __all__ = ["check_job", "explain_job", "fit_job"]
 
 
 def explain_job(graph: JobGraph, config: FlinknetConfig) -> JobMemory:
-    """Compute what the job needs of an empty cluster. Raises InsufficientSlotsError."""
+    """Compute the memory that the job needs on an empty cluster. Raises InsufficientSlotsError."""
     _check_slots(graph, config.cluster)
     return JobMemory.of_graph(graph, config)
 
 
 def fit_job(graph: JobGraph, config: FlinknetConfig) -> tuple[FlinknetConfig, str | None]:
-    """Return the configuration of a cluster that the job fits, and what to tell its user.
+    """Return the configuration of a cluster that the job fits, and a notice for its user.
 
-    That is ``config`` itself, and nothing to tell, unless the job has to be degraded. Raises
+    It is ``config`` itself, without a notice, unless the job must be degraded. Raises
     InsufficientSlotsError, InsufficientNetworkBuffersError below the minimum, or ConfigurationError
     if its checkpoints or its output cannot be written.
     """
@@ -62,7 +62,7 @@ def fit_job(graph: JobGraph, config: FlinknetConfig) -> tuple[FlinknetConfig, st
 def check_job(graph: JobGraph, config: FlinknetConfig) -> None:
     """Raise the errors of ``fit_job``, and also if the job would have to be degraded.
 
-    That is for a cluster which runs already, with this configuration.
+    This is for a cluster that runs already with this configuration.
     """
     fitted, _ = fit_job(graph, config)
     if fitted is not config:
@@ -95,8 +95,11 @@ def _check_slots(graph: JobGraph, cluster: ClusterConfig) -> None:
 
 
 def _check_checkpoint_directory(graph: JobGraph, config: FlinknetConfig) -> None:
-    """Checkpoints that fail do not fail their job, so that somebody must say before that all of
-    them will."""
+    """Raise ConfigurationError if checkpoints cannot be written.
+
+    A failed checkpoint does not fail its job, so only this check reports that all of them would
+    fail.
+    """
     if graph.checkpointing is None:
         return
     place = graph.checkpointing.directory or config.checkpointing.directory
@@ -107,7 +110,7 @@ def _check_checkpoint_directory(graph: JobGraph, config: FlinknetConfig) -> None
     if path is None:
         return
     path = path.absolute()
-    # Of what is in a directory that this user may not look into, os.path says that it is not there.
+    # os.path.exists is False below a directory that this user may not enter; Path.exists raises.
     there = next(one for one in (path, *path.parents) if os.path.exists(one))  # noqa: PTH110
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         why = "is no directory" if not there.is_dir() else "may not be written by this user"

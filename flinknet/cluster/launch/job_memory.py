@@ -1,4 +1,4 @@
-"""The network memory of a job on an empty cluster: what it needs, what there is, what would do."""
+"""The network memory of a job on an empty cluster: need, supply and suitable settings."""
 
 from __future__ import annotations
 
@@ -38,21 +38,23 @@ _NEXT_LEVELS: dict[Verdict, tuple[Level, ...]] = {
 
 @dataclass(frozen=True)
 class JobMemory:
-    """What each worker of a cluster needs for a job. All workers have the same memory."""
+    """The needs of a job on each worker of a cluster; all workers have the same memory."""
 
     job: str
     config: FlinknetConfig
     workers: tuple[WorkerNeeds, ...]
     unaligned: bool = False
-    """Whether its checkpoints store what is in flight."""
+    """Whether its checkpoints store in-flight records."""
     broadcasts: tuple[str, ...] = ()
-    """The exchanges of such a job at which all consumers get the same: what was in flight there
-    cannot be dealt out to another number of them."""
+    """The broadcast exchanges of a job with unaligned checkpoints.
+
+    In-flight records of such an exchange cannot be redistributed to another number of consumers.
+    """
 
     @classmethod
     def of_graph(cls, graph: JobGraph, config: FlinknetConfig) -> JobMemory:
         """Place the job on the cluster of ``config``. Raises InsufficientSlotsError."""
-        # Only who is where matters for the need, so names stand for addresses.
+        # The need depends only on the placement, so names stand for addresses.
         names = [f"worker-{number}" for number in range(config.cluster.workers)]
         offers = [WorkerOffer(name, name, config.cluster.slots_per_worker) for name in names]
         unaligned = graph.checkpointing is not None and graph.checkpointing.unaligned
@@ -69,25 +71,25 @@ class JobMemory:
         return {worker.worker_id: worker.need(self.config.network) for worker in self.workers}
 
     def worker_verdict(self, worker_id: str) -> Verdict:
-        """How the memory of one worker compares with its need."""
+        """Return how the memory of one worker compares with its need."""
         return self.needs[worker_id].verdict(self.config.network.segments)
 
     @property
     def verdict(self) -> Verdict:
-        """That of the worker which is worst off."""
+        """The verdict of the worker with the worst one."""
         return max(map(self.worker_verdict, self.needs), key=list(Verdict).index)
 
     @property
     def degraded_gate_limit(self) -> int | None:
-        """The ``required_buffers_per_gate_max`` under which the job fits; None if nothing helps."""
+        """The ``required_buffers_per_gate_max`` under which the job fits; None if there is none."""
         return degraded_gate_limit(self.workers, self.config.network)
 
     def settings(self) -> dict[Level, int]:
-        """Each level that is not reached, with the ``network_memory_bytes`` that reach it."""
+        """Return the levels that are not reached, with the ``network_memory_bytes`` for each."""
         return {level: self._bytes_for(level) for level in _NEXT_LEVELS[self.verdict]}
 
     def bounds(self) -> dict[str, MemoryBound]:
-        """The most that the exchange of each worker can hold."""
+        """Return the maximum that the exchange of each worker can hold."""
         return {
             worker.worker_id: memory_bound(
                 self.config.network, worker.shape, tls=self.config.cluster.tls.is_on
@@ -103,13 +105,15 @@ class JobMemory:
         }
 
     def channel_state(self) -> dict[str, ChannelStateBound]:
-        """The most that an unaligned checkpoint stores of what is in flight, by worker; nothing
-        if the job takes none."""
+        """Return the maximum of in-flight data that an unaligned checkpoint stores, by worker.
+
+        The result is empty if the job takes no unaligned checkpoints.
+        """
         workers = self.workers if self.unaligned else ()
         return {worker.worker_id: channel_state_bound(worker, self.config) for worker in workers}
 
     def shortage(self, level: Level) -> str:
-        """Which worker lacks what of a level that is not reached, for messages."""
+        """Return the worker with the largest shortage at a level, described for a message."""
         network = self.config.network
         worker, needed = self._largest(level)
         return (
@@ -119,7 +123,7 @@ class JobMemory:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; what is a memory is in bytes, every other number counts buffers."""
+        """Return plain JSON types; memory is in bytes, every other number counts buffers."""
         network, bounds, stored = self.config.network, self.bounds(), self.channel_state()
         expected = self.expected()
         return {

@@ -1,4 +1,4 @@
-"""Clusters by their names: those of a file of the user, and those that run on this machine.
+"""Clusters by name: the entries of a user's file, and the clusters that run on this machine.
 
 ``$XDG_CONFIG_HOME/flinknet/clusters.toml``, or the file that FLINKNET_CLUSTERS names::
 
@@ -7,8 +7,9 @@
     token_file = "/home/me/.secrets/flinknet"
     config = "/home/me/flinknet.toml"          # optional: how to reach it
 
-``flinknet cluster start NAME`` needs no entry. A name with a colon is an address, HOST:PORT, of a
-cluster whose token FLINKNET_CLUSTER_TOKEN is, or stands in the file of ``cluster.token_file``.
+A cluster started by ``flinknet cluster start NAME`` needs no entry. A name with a colon is an
+address, HOST:PORT. The token of such a cluster comes from FLINKNET_CLUSTER_TOKEN, or from the file
+of ``cluster.token_file``.
 """
 
 from __future__ import annotations
@@ -34,26 +35,28 @@ _KEYS = ("coordinator", "token_file", "config")
 
 @dataclass(frozen=True, slots=True)
 class NamedCluster:
-    """Where a cluster is, and what a client needs to talk to it."""
+    """The address of a cluster, and the settings of a client for it."""
 
     name: str
     address: str
     token: str = field(repr=False)
     config: FlinknetConfig
     directory: ClusterDirectory | None = None
-    """That of a cluster of this machine, of which is known whether it lives."""
+    """The directory of a cluster on this machine, which tells whether the cluster lives."""
 
     @property
     def is_gone(self) -> bool:
-        """Whether it is known that the cluster has been stopped, or has died."""
+        """Whether the cluster is known to have been stopped or to have died."""
         return self.directory is not None and not self.directory.is_locked()
 
 
 def named_cluster(
     name: str, config: Path | None = None, environ: Mapping[str, str] = os.environ
 ) -> NamedCluster:
-    """Return the cluster that is called so, or is at that address; ConfigurationError says why
-    there is none. ``config`` is a file that goes before the one of the cluster's entry."""
+    """Return the cluster with that name or address; ConfigurationError explains its absence.
+
+    ``config`` is a configuration file that takes precedence over the entry's.
+    """
     if ":" in name:
         loaded = _config(config, "", environ)
         return NamedCluster(name, _address(name), take_token(loaded.cluster.token_file), loaded)

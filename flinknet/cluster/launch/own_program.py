@@ -1,7 +1,7 @@
 """The command line of a program of this package that outlives the process which starts it.
 
-The program imports its modules before it searches a directory of a user: ``-P`` keeps the working
-directory out of its path, where a file called ``attr.py`` would take the place of the library.
+The program imports its modules before it searches a directory of a user. ``-P`` keeps the working
+directory out of its path, where a file called ``attr.py`` would replace the library.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ sys.exit(importlib.import_module(sys.argv.pop(1)).main())
 """
 
 _HOME = str(Path(__file__).parents[3])
-"""The place of the package: a directory, or an archive."""
+"""The directory, or the archive, that contains the package."""
 
 
 def own_program(module: str, *arguments: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the processes of a cluster write, line by line, and how they are called there."""
+"""The output of a cluster's processes, line by line, and the names of the processes in it."""
 
 from __future__ import annotations
 
@@ -25,26 +25,28 @@ OnOutput = Callable[[str, str], None]
 """(process name, one line of its standard error)"""
 
 OnPrinted = Callable[[str], None]
-"""(one line of a worker's standard output: what ``print()`` of user code and print sinks wrote)"""
+"""(one line of a worker's standard output, written by ``print()`` of user code or a print sink)"""
 
 COORDINATOR = "coordinator"
 """The coordinator's process name; workers are called worker-0, worker-1, and so on."""
 
 _UNDISTURBED = ("DEBUG", "INFO")
-"""Levels of what is logged while all is well."""
+"""Log levels of a run without problems."""
 
 LAUNCHER = "launcher"
-"""This process's name, where it has something to say about a run."""
+"""The name of this process for messages about a run."""
 
 
 def output_printer(config: ClusterConfig) -> OnOutput:
-    """Return what shows the workers' standard error in the form that is configured."""
+    """Return the function that prints the processes' standard error in the configured form."""
     return print_json_output if config.log_format == "json" else print_output
 
 
 def is_shown(process: str, line: str) -> bool:
-    """Whether a line of standard error is for who runs a job: what the coordinator logs of an
-    undisturbed run is not, and what is wrong is."""
+    """Return whether a line of standard error is for the user of a job.
+
+    The coordinator's lines below WARNING are not.
+    """
     if process != COORDINATOR:
         return True
     if not line.startswith("{"):
@@ -57,15 +59,19 @@ def is_shown(process: str, line: str) -> bool:
 
 
 def print_output(process: str, line: str) -> None:
-    """Show what workers say on standard error, and what is wrong with the coordinator: the default
-    of ``Cluster``."""
+    """Print the workers' standard error, and problems of the coordinator.
+
+    This is the default of ``Cluster``.
+    """
     if is_shown(process, line):
         print(printable(f"{process} | {line}"), file=sys.stderr, flush=True)
 
 
 def print_json_output(process: str, line: str) -> None:
-    """As ``print_output`` where logs are JSON: each line is one object, also one that no logger
-    wrote."""
+    """Print as ``print_output`` does, but as JSON.
+
+    Each line is one object, even if no logger wrote it.
+    """
     if not is_shown(process, line):
         return
     if not line.startswith("{"):
@@ -74,5 +80,5 @@ def print_json_output(process: str, line: str) -> None:
 
 
 def print_printed(line: str) -> None:
-    """Print what a worker printed where this program prints: the default of ``Cluster``."""
+    """Print a line of a worker on this program's standard output: the default of ``Cluster``."""
     print(printable(line), flush=True)

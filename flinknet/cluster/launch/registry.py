@@ -1,13 +1,12 @@
-"""The launchers by name: those of this package, and those that other distributions install.
+"""The launchers by name, of this package and of other installed distributions.
 
-``cluster.launcher`` names the one that starts the clusters of a program. A distribution offers a
-launcher by an entry point of the group ``flinknet.launchers``::
+``cluster.launcher`` names the launcher for a program's clusters. A distribution offers a launcher
+by an entry point of the group ``flinknet.launchers``::
 
     [project.entry-points."flinknet.launchers"]
     mine = "my_package.launcher:MyLauncher"
 
-Its code is imported when a configuration names it, and not before. A name of this package cannot be
-taken.
+Its code is imported only when a configuration names it. Names of this package cannot be overridden.
 """
 
 from __future__ import annotations
@@ -29,21 +28,26 @@ LAUNCHERS: Mapping[str, MakeLauncher] = {
     "local": LocalLauncher,
     "spark": SparkLauncher,
 }
-"""Those of this package."""
+"""The launchers of this package."""
 
 
 def launcher_of(cluster: ClusterConfig) -> MakeLauncher:
-    """Return what makes the launcher of a program's clusters: Spark's if the program has said which
-    session is to be used (``flinknet.spark.use``), else the one that the configuration names."""
+    """Return the factory of the launcher for a program's clusters.
+
+    It is Spark's if the program has named a session (``flinknet.spark.use``), else the configured
+    one.
+    """
     return LAUNCHERS["spark"] if is_used() else launcher_named(cluster.launcher)
 
 
 def launcher_named(name: str) -> MakeLauncher:
-    """Return what makes the launcher ``name``. Raises ConfigurationError if there is none, or its
-    code cannot be imported."""
+    """Return the factory of the launcher ``name``.
+
+    Raises ConfigurationError if there is none, or if its code cannot be imported.
+    """
     if name in LAUNCHERS:
         return LAUNCHERS[name]
-    # Now, because the import takes some milliseconds, and "local" needs none of it.
+    # Imported late, because the import takes some milliseconds, and "local" does not need it.
     from importlib.metadata import entry_points
 
     installed = entry_points(group=GROUP)

@@ -1,8 +1,8 @@
-"""A job on a cluster that runs already: what a program without an event loop uses.
+"""A job on a cluster that runs already, for programs without an event loop.
 
-The cluster goes on when the program ends. What refuses a job that does not fit is the coordinator,
-which knows the slots that are free now. Options of the cluster that the program sets have no
-effect: the cluster has its own. Modules of the program's own directory travel by value.
+The cluster goes on when the program ends. The coordinator, which knows the free slots, refuses a
+job that does not fit. Cluster options set by the program have no effect, because the cluster has
+its own. Modules of the program's own directory are pickled by value.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from flinknet.graph.pickler import send_by_value
 __all__ = ["run_on_cluster"]
 
 _LOOK_S = 1.0
-"""Between two looks whether a cluster of this machine still lives."""
+"""Seconds between two checks whether a cluster of this machine still lives."""
 
 
 def run_on_cluster(
@@ -58,11 +58,11 @@ def run_on_cluster(
     is_detached: bool = False,
     wait_for_slots_ms: float = 0.0,
 ) -> JobResult:
-    """Run a job on a cluster that runs, and return its result; as ``run_job`` does.
+    """Run a job on a running cluster, and return its result; see ``run_job``.
 
-    It waits for slots for ``wait_for_slots_ms`` if there are too few; 0 has it refused then. With
-    ``is_detached`` return when the job has been submitted; its result has no records then.
-    Ctrl-C, SIGTERM and SIGHUP cancel the job, and leave the cluster as it is.
+    If there are too few slots, the job waits for ``wait_for_slots_ms``; with 0 it is refused. With
+    ``is_detached``, the call returns when the job has been submitted, and the result has no
+    records. Ctrl-C, SIGTERM and SIGHUP cancel the job, and leave the cluster as it is.
     """
     check_no_loop_runs()
     if on_output is None:
@@ -106,7 +106,7 @@ def run_on_cluster(
 
 
 async def _unless_gone(cluster: NamedCluster, call: Coroutine[Any, Any, Any]) -> Any:
-    """Await a call, or raise JobError as soon as it is known that nothing will answer it."""
+    """Await a call, or raise JobError as soon as the cluster is known to be gone."""
     task = asyncio.ensure_future(call)
     try:
         while not task.done():
@@ -123,7 +123,7 @@ async def _unless_gone(cluster: NamedCluster, call: Coroutine[Any, Any, Any]) ->
 
 
 class _Remote:
-    """What other threads may ask of the cluster while it runs the job."""
+    """The calls that other threads may make to the cluster while it runs the job."""
 
     def __init__(self, client: CoordinatorClient) -> None:
         self._client = client
@@ -138,7 +138,7 @@ class _Remote:
 
 
 class _NothingCollected(dict[str, list[Any]]):
-    """What a program gets that has not waited for its job."""
+    """The collected records of a program that has not waited for its job."""
 
     def __missing__(self, sink: str) -> NoReturn:
         raise LocalProtocolError(

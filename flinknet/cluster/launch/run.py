@@ -1,4 +1,4 @@
-"""One job, one cluster of its own, one call: what a program without an event loop uses."""
+"""One job on its own cluster with one call, for programs without an event loop."""
 
 from __future__ import annotations
 
@@ -46,18 +46,20 @@ def run_job(
     """Run a job on a cluster of its own and return its result; see ``Cluster.execute``.
 
     ``cluster.launcher`` names the launcher that starts the cluster's processes, unless the program
-    has said which Spark session is to do so.
+    has named a Spark session for this.
 
     Options of the cluster that the program sets (``JobGraph.cluster_options``) replace those of
     ``config``.
 
-    Raises ConfigurationError before anything is started if the job or the cluster cannot work, and
+    Raises ConfigurationError before anything is started if the job or the cluster cannot work, or
     else the JobError that the job ended with. A job that has to be degraded to fit the network
-    memory runs so, and ``on_output`` gets a line about it; ``on_page`` hears where the cluster's
-    web page is (``Cluster.page``), and ``control`` is for other threads. No process is left
-    behind in any case: Ctrl-C raises KeyboardInterrupt, SIGTERM and SIGHUP (unless the program
-    handles them) raise SystemExit, each after the cluster has stopped. A BrokenPipeError of
-    ``on_printed`` cancels the job and is raised: the reader of standard output has left.
+    memory runs so, and ``on_output`` gets a line about it. ``on_page`` gets the address of the
+    cluster's web page (``Cluster.page``), and ``control`` is for other threads.
+
+    No process is left behind in any case: Ctrl-C raises KeyboardInterrupt, SIGTERM and SIGHUP
+    (unless the program handles them) raise SystemExit, each after the cluster has stopped. A
+    BrokenPipeError of ``on_printed``, which means that the reader of standard output has left,
+    cancels the job and is raised.
     """
     check_no_loop_runs()
     config = with_flink_options(config or FlinknetConfig(), dict(graph.cluster_options))
@@ -77,7 +79,8 @@ def run_job(
 
     async def execute(interruption: Interruption) -> JobResult:
         if from_checkpoint is not None:
-            # The coordinator checks it, too; a wrong path is not worth the start of a cluster.
+            # The coordinator checks the path as well; checking it here avoids the start of a
+            # cluster.
             await CheckpointReader.open(from_checkpoint, config.checkpointing)
         show_printed = interruption.begin_at_broken_pipe(on_printed)
         async with Cluster(

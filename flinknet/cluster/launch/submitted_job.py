@@ -1,4 +1,4 @@
-"""One job from its submission to its result, whichever cluster it runs on."""
+"""One job from its submission to its result, on any cluster."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from flinknet.errors import FlinknetError, JobError
 __all__ = ["Guard", "execute_job", "unguarded"]
 
 Guard = Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
-"""Awaits a call of the client, or raises what makes waiting for it vain."""
+"""Awaits a call of the client, or raises an error if waiting is useless."""
 
 
 async def unguarded(call: Coroutine[Any, Any, Any]) -> Any:
-    """The guard of a cluster whose processes others watch."""
+    """Await a call without a guard, for a cluster with processes that are watched elsewhere."""
     return await call
 
 
@@ -34,13 +34,13 @@ async def execute_job(
 ) -> JobResult:
     """Submit a job, follow it to its end and return its result.
 
-    ``on_printed`` hears what its functions print, if the submission asks for that.
+    ``on_printed`` gets the lines that its functions print, if the submission asks for them.
 
-    Raises what refuses it, or the JobError that it ended with. Cancelling this call cancels the
-    job, and returns when that has ended, or after the time that subtasks, and processes, have to
-    stop.
+    Raises the error of a refused submission, or the JobError that the job ended with. Cancelling
+    this call cancels the job. The call then returns when the job has ended, or after the time that
+    subtasks and processes have to stop.
     """
-    # A request that has been sent may start the job, whoever is cancelled meanwhile.
+    # A sent request may start the job even if this call is cancelled, so it is awaited.
     submitting = asyncio.ensure_future(guard(client.submit(submission, job_id)))
     interval_ms = max(1, round(config.progress_interval_ms))
     try:
@@ -61,19 +61,19 @@ async def _with_printed(
     following: Coroutine[Any, Any, JobResult],
     on_printed: Callable[[str], None],
 ) -> JobResult:
-    """Return or raise how the job has ended when all that it has printed is passed on."""
+    """Return or raise the job's outcome after all its printed lines have been passed on."""
     printing = asyncio.create_task(client.pass_printed_on(job_id, on_printed))
     try:
         try:
             result = await following
         except JobError:
-            # A failure explains itself behind what was printed before it.
+            # The error should follow the lines that were printed before it.
             await asyncio.wait((printing,))
             raise
         await asyncio.wait((printing,))
     finally:
         printing.cancel()
-        # That a line cannot be had any more is no failure of the job.
+        # A line that cannot be read any more is no failure of the job.
         await asyncio.gather(printing, return_exceptions=True)
     return result
 
@@ -88,4 +88,4 @@ async def _cancel(
             await client.cancel(job_id)
             await guard(client.until_ended(job_id))
     except (TimeoutError, FlinknetError):
-        pass  # It was refused, or goes with its coordinator.
+        pass  # it was refused, or ends with its coordinator

@@ -1,10 +1,10 @@
-"""The process that has a cluster which stays: today's ``Cluster``, detached from any terminal.
+"""The process of a persistent cluster: a ``Cluster`` that is detached from any terminal.
 
-Theory of operation. ``daemon.py`` starts it in a session of its own. It inherits the lock of the
-cluster's directory, which it holds to its end, and a pipe. When coordinator and workers are there,
-it writes down where, says so on the pipe as a line of JSON, and waits until SIGTERM or SIGINT
-comes, or until the cluster is broken for good. What the processes say goes to two files, each of
-which begins anew when it is full.
+Theory of operation. ``daemon.py`` starts the supervisor in a new session. The supervisor inherits a
+pipe and the lock of the cluster's directory, which it holds to its end. When coordinator and
+workers are ready, it writes their address to the directory, reports it on the pipe as a line of
+JSON, and waits for SIGTERM or SIGINT, or until the cluster is broken for good. The output of the
+processes goes to two files, each of which is rotated when it is full.
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 async def supervise(
     directory: ClusterDirectory, config: FlinknetConfig, config_file: str, ready: int
 ) -> None:
-    """Have a cluster until a signal ends it; raises the error that it could not start for, or that
-    has broken it. A second signal makes it end at once."""
+    """Run a cluster until a signal ends it.
+
+    Raises the error that prevented its start or broke it. A second signal kills the processes at
+    once.
+    """
     log = _LogFile(directory.log, config.cluster.log_file_bytes_max)
     printed = _LogFile(directory.output, config.cluster.log_file_bytes_max, with_time=False)
     task = asyncio.current_task()
@@ -70,7 +73,7 @@ async def supervise(
 
 
 class _LogFile:
-    """A file of lines; a full one gets the suffix ``.1``, in the place of the one before it."""
+    """A file of lines; a full one gets the suffix ``.1`` and replaces the previous one."""
 
     def __init__(self, path: Path, bytes_max: int, *, with_time: bool = True) -> None:
         self._handler = RotatingFileHandler(path, maxBytes=bytes_max, backupCount=1)
@@ -91,7 +94,7 @@ def _tell(ready: int, **news: str) -> None:
 
 
 def main() -> int:
-    """Run a supervisor; returns the exit status, see ``ExitStatus``."""
+    """Run a supervisor and return its exit status, see ``ExitStatus``."""
     parser = argparse.ArgumentParser(prog="flinknet supervisor")
     parser.add_argument("name")
     parser.add_argument("--lock", type=int, required=True, help="the descriptor of the lock")

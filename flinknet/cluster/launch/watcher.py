@@ -1,15 +1,15 @@
-"""Watches the processes of a cluster: when it is ready, and which of them ended first.
+"""A watcher of a cluster's processes: when the cluster is ready, and which process ended first.
 
 Theory of operation
 -------------------
-The coordinator tells where it listens and, once the expected workers have registered, that the
-cluster is *ready*. Until then the end of any process *breaks* the cluster; afterwards only that of
-the coordinator does, unless it has died and another one is started in its place, which is told what
-it cannot know: which workers have ended and are missed. The first break is kept, and ends every
-call that waits in ``unless_broken``.
+The coordinator reports its address and, once the expected workers have registered, that the cluster
+is *ready*. Until then, the end of any process *breaks* the cluster. After that, only the end of the
+coordinator does, unless another coordinator replaces one that has died. The replacement is told
+which workers have ended and are missed, because it cannot know. The first break is kept, and ends
+every call that waits in ``unless_broken``.
 
-The launcher reports how a process ended, and nothing else knows it. The coordinator is told how a
-worker ended, and makes that the cause of whatever it broke.
+Only the launcher knows how a process ended. The watcher passes this on to the coordinator, which
+makes it the cause of the failures that follow from the end of a worker.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MEANINGS: dict[int | None, str] = {
     ExitStatus.COORDINATOR_LOST: ", because its connection to the coordinator was lost",
     ExitStatus.USER_CODE: ", because a thread of user code called os._exit()",
 }
-"""What a worker says with its status."""
+"""The meaning of a worker's exit status."""
 
 
 class Watcher:
@@ -48,17 +48,22 @@ class Watcher:
         on_worker_wanted: Callable[[str], None] = lambda lost: None,
         on_coordinator_died: Callable[[str], bool] = lambda how: False,
     ) -> None:
-        """A lost connection to the coordinator waits ``cause_grace_s`` for the end that explains
-        it. ``on_worker_wanted`` hears the name of each lost worker that is to be replaced;
-        ``on_coordinator_died`` says whether the coordinator will be."""
+        """Start to watch the processes of ``launcher``.
+
+        After a lost connection to the coordinator, the watcher waits ``cause_grace_s`` for the end
+        that explains it. ``on_worker_wanted`` gets the name of each lost worker to replace.
+        ``on_coordinator_died`` returns whether the coordinator will be replaced.
+        """
         self._launcher = launcher
         self._on_worker_wanted = on_worker_wanted
         self._on_coordinator_died = on_coordinator_died
         self._missed: dict[str, str] = {}
-        """Workers that have ended and have not been wanted back yet, and how."""
+        """Workers that have ended without a request to replace them, and how they ended."""
         self._replaced: set[str] = set()
-        """Workers for which a replacement was asked. A coordinator may ask before the process has
-        ended, and the next coordinator may ask again."""
+        """Workers for which a replacement was requested.
+
+        A coordinator may request it before the process has ended, and the next one may repeat it.
+        """
         self._cause_grace = cause_grace_s
         self._address = ""
         self._listening = asyncio.Event()
@@ -67,7 +72,7 @@ class Watcher:
         self._watch = asyncio.create_task(self._watch_exits())
 
     def hear(self, line: str) -> None:
-        """The coordinator tells its launcher something."""
+        """Process a line from the coordinator to its launcher."""
         news = json.loads(line)
         if news["event"] == "listening":
             self._address = news["address"]
@@ -82,25 +87,31 @@ class Watcher:
                 self._on_worker_wanted(name)
 
     def coordinator_replaced(self) -> None:
-        """Tell the coordinator in the place of one that died which workers are missed."""
+        """Tell a replaced coordinator which workers are missed."""
         for name, how in self._missed.items():
             self._tell_of_end(name, how)
 
     async def address(self) -> str:
-        """``"host:port"`` of the control plane, once the coordinator listens; or what broke it."""
+        """Return ``"host:port"`` of the control plane, once the coordinator listens.
+
+        Raises the error that broke the cluster before.
+        """
         await self.unless_broken(self._listening.wait())
         return self._address
 
     async def ready(self) -> None:
-        """Return once the expected workers have registered, or raise what broke the cluster."""
+        """Wait until the expected workers have registered.
+
+        Raises the error that broke the cluster before.
+        """
         await self.unless_broken(self._ready.wait())
 
     async def unless_broken(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for ``work``, or raise what broke the cluster if that comes first.
+        """Await ``work``, or raise the error that broke the cluster first.
 
-        A connection to the coordinator can be lost before its end is known: then that is waited
-        for, as it is the better explanation. Without it the cluster is broken all the same: a
-        coordinator that hangs answers no later call.
+        A connection to the coordinator can be lost before the coordinator's end is known. That end
+        is the better explanation, so the watcher waits for it. If it does not come, the cluster
+        counts as broken, too: a hanging coordinator will not answer any later call.
         """
         task = asyncio.ensure_future(work)
         try:
@@ -116,12 +127,12 @@ class Watcher:
         raise self._broken.result()
 
     def give_up(self, error: JobError) -> None:
-        """The cluster is broken, if it is not already."""
+        """Break the cluster, if it is not broken already."""
         if not self._broken.done():
             self._broken.set_result(error)
 
     async def close(self) -> None:
-        """Stop watching: a process that ends from now on was told to."""
+        """Stop watching; later ends of processes are intended."""
         self._watch.cancel()
         await asyncio.gather(self._watch, return_exceptions=True)
 
@@ -135,7 +146,8 @@ class Watcher:
                     self._worker_ended(end)
         except JobError as error:
             self.give_up(error)
-        except Exception as error:  # of the launcher's code, or of a program's ``on_output``
+        # an error of the launcher's code, or of a program's ``on_output``
+        except Exception as error:
             cause = f"{type(error).__name__}: {text_of(error)}"
             self.give_up(JobError(f"the cluster's processes are not watched any more: {cause}"))
 
@@ -164,5 +176,6 @@ class Watcher:
 
 
 def _last_words(end: Exit) -> str:
-    """The end of a message about a process that ended: all its output has been shown already."""
+    """Return the last line of an ended process, for the end of a message."""
+    # All its output has been passed on by now.
     return f"; its last line was: {end.last_line}" if end.last_line else ""

@@ -2,16 +2,16 @@
 
 Theory of operation
 -------------------
-STARTED -> EXITED, nothing else; ``wait`` returns the same status to everyone who asks. Each output
-pipe is read at all times (a child must never block on a full pipe) in lines of bounded length; the
-last one is kept to explain an early end. The pipes are this class's own, not asyncio's: a
-grandchild that still holds them open must not keep ``wait`` from returning.
+The only transition is STARTED -> EXITED; ``wait`` returns the same status to every caller. Each
+output pipe is read at all times in lines of bounded length, because a child must never block on a
+full pipe. The last line is kept to explain an early end. The pipes are this class's own, not
+asyncio's: a grandchild that still holds them open must not block ``wait``.
 
-The child leads a session of its own, so that Ctrl-C in a terminal reaches the launcher alone, which
-then stops its children in order. A child that runs user code is *kept*: another process stands
-between it and the launcher, and ends as the child ends, when nothing is left that the child has
-started (``keeper.py``). ``pid`` is the child's own. That all of them end with the launcher is the
-half of ``parent_watch.py``.
+The child leads its own session. Ctrl-C in a terminal therefore reaches only the launcher, which
+stops its children in order. A child that runs user code is *kept*: a keeper process between it and
+the launcher ends as the child ends, after killing everything that the child has started
+(``keeper.py``). ``pid`` is the child's own. ``parent_watch.py`` ensures that all of them end with
+the launcher.
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ __all__ = ["ChildProcess", "describe_exit"]
 
 _LINE_BYTES_MAX = 64 * 1024
 _DRAIN_SECONDS = 0.5
-"""For the rest of an ended process's output. The coordinator hears of the end afterwards, and waits
-for that for cluster.cause_grace_ms, which is 1 s by default."""
+"""Seconds for the rest of an ended process's output.
+
+The coordinator learns of the end afterwards. It waits for this for cluster.cause_grace_ms, which is
+1 s by default.
+"""
 
 log = logging.getLogger("flinknet.launcher")
 
@@ -44,7 +47,7 @@ OnLine = Callable[[str], None]
 
 
 def describe_exit(status: int) -> str:
-    """``"killed by signal 9 (SIGKILL)"`` or ``"exited with status 3"``, from a return code."""
+    """Return ``"killed by signal 9 (SIGKILL)"`` or ``"exited with status 3"`` for a return code."""
     if status >= 0:
         return f"exited with status {status}"
     try:
@@ -55,14 +58,14 @@ def describe_exit(status: int) -> str:
 
 
 class ChildProcess:
-    """One child. Made by ``start``; ``stop`` must be awaited in the end."""
+    """One child, made by ``start``; ``stop`` must be awaited in the end."""
 
     def __init__(self, name: str, process: Process, pid: int) -> None:
         self.name = name
         self.pid = pid
         """Process id; still readable after the end."""
         self.last_line = ""
-        """What it wrote last to its output, to explain an early end."""
+        """The last line of its output, to explain an early end."""
         self._process = process
         """The child, or its keeper."""
         self._pumps: list[asyncio.Task[None]] = []
@@ -79,10 +82,11 @@ class ChildProcess:
         is_kept: bool = False,
         descriptors: Sequence[int] = (),
     ) -> ChildProcess:
-        """Start a process, which inherits ``descriptors`` unless it is kept.
+        """Start a process.
 
-        ``on_output`` gets the lines of its standard error and, unless ``on_printed`` is there to
-        get them, of its standard output. ``is_kept`` says that all that it starts ends with it.
+        ``on_output`` gets the lines of its standard error. It also gets the lines of its standard
+        output, unless ``on_printed`` is given for these. ``is_kept`` ends everything that the
+        process starts together with it. A process that is not kept inherits ``descriptors``.
         """
         error_read, error_write = os.pipe()
         output_read, output_write = os.pipe() if on_printed else (-1, error_write)
@@ -118,25 +122,25 @@ class ChildProcess:
 
     @property
     def is_running(self) -> bool:
-        """The process has not ended yet."""
+        """Whether the process has not ended yet."""
         return self._process.returncode is None
 
     def tell(self, news: Mapping[str, Any]) -> None:
-        """Write one JSON line to the child's standard input; a child that is gone hears nothing."""
+        """Write one JSON line to the child's standard input; ignored if the child has ended."""
         assert self._process.stdin is not None
-        # The pipe of a child that was killed may be closed before its end is known.
+        # The pipe of a killed child may be closed before its end is known.
         if self.is_running and not self._process.stdin.is_closing():
             self._process.stdin.write(json.dumps(news).encode() + b"\n")
 
     async def wait(self) -> int:
-        """The return code, once the process has ended; negative for a signal."""
+        """Wait for the end of the process; return its return code, negative for a signal."""
         return await self._process.wait()
 
     async def stop(self, timeout_s: float) -> None:
-        """Ask the process to end, kill it after the time-out, pass on its last words.
+        """Terminate the process, kill it after the timeout, and pass on its last output.
 
-        ``kill`` from elsewhere makes a running ``stop`` return at once; cancelling it leaves the
-        process to that.
+        A concurrent ``kill`` makes a running ``stop`` return at once. Cancelling ``stop`` leaves
+        the process to ``kill``.
         """
         self._signal(signal.SIGTERM)
         try:
@@ -154,18 +158,20 @@ class ChildProcess:
     async def drain(self) -> None:
         """Wait until the output of an ended process has been passed on.
 
-        A grandchild that left the group may hold the pipes open: it is given ``_DRAIN_SECONDS``.
+        A grandchild that left the group may hold the pipes open. The wait is therefore limited to
+        ``_DRAIN_SECONDS``.
         """
         await asyncio.wait(self._pumps, timeout=_DRAIN_SECONDS)
 
     def kill(self) -> None:
-        """End the process and what it has started at once, without a last word."""
+        """Kill the process and everything that it has started."""
         if self.is_running:
             kill_group(self.pid)
 
     def _signal(self, number: signal.Signals) -> None:
         if self.is_running:
-            # Popen.send_signal would take the status of one that has ended just now from wait().
+            # Not Popen.send_signal, which would reap a process that has just ended, and so take its
+            # status from wait().
             with suppress(ProcessLookupError):
                 os.kill(self._process.pid, number)
 
@@ -173,7 +179,7 @@ class ChildProcess:
         try:
             on_line(line)
         except OSError:
-            pass  # Nobody is left to read it; the child must not suffer for that.
+            pass  # no reader is left, which must not affect the child
         except Exception:
             log.exception("a line of %s could not be passed on", self.name)
 
@@ -202,13 +208,13 @@ async def _pass_on_lines(descriptor: int, on_line: OnLine) -> None:
 
 
 async def _start(arguments: Sequence[str], **settings: Any) -> tuple[Process, int]:
-    """Start a process; return it, and its process id."""
+    """Start a process; return it and its process id."""
     process = await asyncio.create_subprocess_exec(*arguments, **settings)
     return process, process.pid
 
 
 async def _start_kept(arguments: Sequence[str], **settings: Any) -> tuple[Process, int]:
-    """Start a process that keeps another one; return the first, and the id of the other."""
+    """Start a keeper with its process; return the keeper, and the process id of the other."""
     reading, report = os.pipe()
     try:
         command = [*bare_script(keeper), str(report), *arguments]
@@ -216,14 +222,14 @@ async def _start_kept(arguments: Sequence[str], **settings: Any) -> tuple[Proces
             process, pid = await _start(command, pass_fds=[report], **settings)
         finally:
             os.close(report)
-        # It has no id to tell if it has ended at once.
+        # The keeper reports no id if the process has ended at once.
         return process, int(await asyncio.to_thread(os.read, reading, 32) or pid)
     finally:
         os.close(reading)
 
 
 async def _whole(start: Coroutine[Any, Any, tuple[Process, int]]) -> tuple[Process, int]:
-    """Start a process; if this is cancelled it goes on when the process has ended again."""
+    """Start a process; if cancelled, first end the process that has been started."""
     starting = asyncio.ensure_future(start)
     try:
         return await asyncio.shield(starting)

@@ -1,27 +1,27 @@
-"""The children of this process that are processes of a cluster, and the coordinator among them.
+"""The child processes of this process that belong to a cluster, including the coordinator.
 
 Theory of operation
 -------------------
-A child gets this process's environment, and in it the cluster token, the hash seed
-(``hash_seed.py``) and the whole configuration. It is a child from its start until
-``stop`` has waited for it: SIGTERM, after ``stop_timeout_ms`` SIGKILL. If this process is itself
-killed, ``parent_watch.py`` ends the children. What user code has started in a worker ends with the
-worker, in each of these cases (``keeper.py``).
+A child gets this process's environment with the cluster token, the hash seed (``hash_seed.py``) and
+the whole configuration. It lives from its start until ``stop`` has waited for it: SIGTERM, then
+SIGKILL after ``stop_timeout_ms``. If this process is killed itself, ``parent_watch.py`` ends the
+children. Processes that user code has started in a worker end with the worker in each of these
+cases (``keeper.py``).
 
-A child imports its own modules before it searches a directory of the program: a file of the user
-called ``attr.py`` must not take the place of the library. So ``-P`` keeps the working directory out
-of the child's ``sys.path``, and what only the program's path has goes to the end. Once a worker has
-imported its modules it takes the program's path as it is, because its jobs import what the program
-imports. The coordinator runs no user code and keeps its own. A worker gets those options of this
-interpreter that change what a program does, as ``-O`` and ``-W``; the filters that the program has
-set since come with its jobs.
+A child imports its own modules before it searches a directory of the program, because a user's file
+called ``attr.py`` must not replace the library. ``-P`` therefore keeps the working directory out of
+the child's ``sys.path``, and entries that only the program's path has go to the end. After a worker
+has imported its modules, it takes the program's path unchanged, because its jobs import the same
+modules as the program. The coordinator runs no user code and keeps its own path. A worker gets
+those options of this interpreter that change the behaviour of a program, such as ``-O`` and ``-W``.
+Warning filters that the program has set since come with its jobs.
 
-The launcher listens for the coordinator and hands it the socket. So workers start at once: the
-system keeps their connections until the coordinator, which imports its modules meanwhile, accepts
+The launcher listens for the coordinator and hands it the socket, so workers can start at once. The
+kernel queues their connections until the coordinator, which imports its modules meanwhile, accepts
 them.
 
 The coordinator keeps its jobs in a directory of the launcher, unless the configuration names one or
-no coordinator is ever replaced.
+allows no replacement of a coordinator.
 """
 
 from __future__ import annotations
@@ -77,12 +77,16 @@ if takes_path:
     sys.path[:] = path
 sys.exit(main())
 """
-"""The program of a child. Its arguments are the package of the process, and a list in JSON: the
-place of flinknet, whether the child takes the program's path, and that path. Nearly all that an
-import makes stays, so looking for garbage meanwhile is in vain, and takes a tenth of the time."""
+"""The program of a child.
+
+Its arguments are the package of the process, and a list in JSON: the place of flinknet, whether the
+child takes the program's path, and that path. The garbage collector is off during the imports:
+nearly all objects that they make stay, so collections would find nothing and take a tenth of the
+time.
+"""
 
 HOME = str(Path(__file__).parents[4])
-"""The place of the package: a directory, or an archive."""
+"""The directory, or the archive, that contains the package."""
 
 
 class Children:
@@ -95,7 +99,7 @@ class Children:
         on_output: OnOutput,
         on_exit: Callable[[Exit], None],
     ) -> None:
-        """See ``MakeLauncher``; ``on_exit`` hears of the ends that ``stop`` does not cause."""
+        """See ``MakeLauncher``; ``on_exit`` gets the ends that ``stop`` does not cause."""
         self._config = config
         self._token = token
         self._on_output = on_output
@@ -103,11 +107,11 @@ class Children:
         self._jobs: LockedDirectory | None = None
         self._memory_kills = MemoryKills()
         self.running: dict[str, ChildProcess] = {}
-        """By name; one that has ended is here until another takes its place."""
+        """The children by name; an ended child stays here until another takes its place."""
         self._reports: set[asyncio.Task[None]] = set()
 
     def pids(self) -> dict[str, int]:
-        """The process id of each child, by name."""
+        """Return the process id of each child, by name."""
         return {name: child.pid for name, child in self.running.items()}
 
     async def start_coordinator(
@@ -115,8 +119,9 @@ class Children:
     ) -> None:
         """Start a coordinator; ``on_news`` gets the lines that it prints.
 
-        It is told where the coordinator listens, whose socket is there first; one that cannot be
-        had is left to the coordinator, which says why."""
+        ``on_news`` also gets the address of the socket that is made for the coordinator. If that
+        socket cannot be made, the coordinator makes its own, and reports the error.
+        """
         if COORDINATOR in self.running:
             await self.running[COORDINATOR].stop(0.0)
         variables = {}
@@ -148,7 +153,7 @@ class Children:
         self.running[COORDINATOR].tell(news)
 
     async def stop(self) -> None:
-        """Stop every child, and wait for it; cancelling this leaves them to ``kill``."""
+        """Stop every child and wait for it; cancelling this leaves the children to ``kill``."""
         for report in self._reports:
             report.cancel()
         await asyncio.gather(*self._reports, return_exceptions=True)
@@ -160,12 +165,12 @@ class Children:
                 self._jobs.close()
 
     def kill(self) -> None:
-        """End every child at once; a running ``stop`` returns then."""
+        """Kill every child at once; a running ``stop`` returns then."""
         for child in self.running.values():
             child.kill()
 
     def _directory_of_jobs(self) -> Path | None:
-        """Return the coordinator's directory of jobs, if it is the launcher's."""
+        """Return the coordinator's directory of jobs; None if it is not the launcher's."""
         cluster = self._config.cluster
         if not cluster.coordinator_restarts or cluster.state_directory:
             return None
@@ -184,7 +189,7 @@ class Children:
         variables: Mapping[str, str] = MappingProxyType({}),
         descriptors: Sequence[int] = (),
     ) -> ChildProcess:
-        """Start a process of the package ``module``. JobError if it cannot be started."""
+        """Start a process of the package ``module``. Raises JobError if it cannot be started."""
         start = json.dumps([HOME, name != COORDINATOR, *import_path()])
         flags = () if name == COORDINATOR else interpreter_flags()
         inherited = {
@@ -225,7 +230,7 @@ class Children:
 
 
 def _listen(cluster: ClusterConfig, port: int | None) -> machine.Socket | None:
-    """Return the coordinator's socket; None if it cannot be had."""
+    """Return a listening socket for the coordinator; None if it cannot be made."""
     if is_any_address(cluster.host) and not cluster.advertised_host:
         return None
     try:
@@ -240,8 +245,10 @@ def _address_of(listening: machine.Socket, cluster: ClusterConfig) -> str:
 
 
 def process_variables(config: FlinknetConfig, token: str) -> dict[str, str]:
-    """Return what each process of a cluster has in its environment: the token, the seed and the
-    configuration."""
+    """Return the environment variables of each process of a cluster.
+
+    They have the token, the seed and the configuration.
+    """
     configured = {
         option.variable: option.render(attrgetter(name)(config))
         for name, option in options().items()
@@ -255,11 +262,11 @@ def process_variables(config: FlinknetConfig, token: str) -> dict[str, str]:
 
 
 def interpreter_flags() -> list[str]:
-    """Options of this interpreter that change what a program does: -O, -OO, -b, -bb and -W."""
+    """Return the interpreter options that change programs: -O, -OO, -b, -bb and -W."""
     repeated = ["-O"] * sys.flags.optimize + ["-b"] * sys.flags.bytes_warning
     return [*repeated, *(f"-W{option}" for option in sys.warnoptions)]
 
 
 def import_path() -> list[str]:
-    """Return the import path, without entries that are no text, which Python ignores."""
+    """Return the import path without entries that are not text, which Python ignores."""
     return [place for place in sys.path if isinstance(place, str)]

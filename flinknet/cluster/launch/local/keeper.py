@@ -1,4 +1,4 @@
-"""The parent of a worker, which ends all processes that user code has started in the worker.
+"""The parent of a worker, which kills all processes that user code has started in the worker.
 
 It runs as a script between launcher and worker. It imports little, so that it starts in a few
 hundredths of a second and takes some 10 MB::
@@ -6,16 +6,16 @@ hundredths of a second and takes some 10 MB::
     python -I -S keeper.py REPORT COMMAND ...
 
 Theory of operation. User code starts processes, and some of those leave the worker's session and
-outlive their parents: daemons, servers of a test, browsers. On Linux this process is the
-*subreaper* of all of them: the kernel makes it the parent of each whose own parent has ended. So
-when the worker has ended, it kills its children until none is left, and ends as the worker has
+outlive their parents: daemons, servers of a test, browsers. On Linux, the keeper is the *subreaper*
+of all of them: the kernel makes it the parent of each process that loses its own parent. When the
+worker has ended, the keeper kills its children until none is left. Then it ends as the worker has
 ended: with the same status, or by the same signal.
 
-It writes the worker's process id to the descriptor REPORT. It passes SIGTERM, SIGINT and SIGHUP on
-to the worker. When the launcher ends, the standard input of this process ends, and it kills the
-worker and all of these children. The worker ends with this process (``parent_watch.py``).
+The keeper writes the worker's process id to the descriptor REPORT, and forwards SIGTERM, SIGINT and
+SIGHUP to the worker. When the launcher ends, the keeper's standard input ends, and it kills the
+worker and all of these children. The worker ends with the keeper (``parent_watch.py``).
 
-macOS has no subreaper: there the worker's process group is killed, and a process that has left the
+macOS has no subreaper. There the worker's process group is killed, and a process that has left the
 group and lost its parent is not found.
 """
 
@@ -36,10 +36,12 @@ __all__ = ["keep"]
 _PR_SET_CHILD_SUBREAPER = 36
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LOOK_MS = 1000
-"""Between two looks for the launcher, whose pipe may be held open by a process that it has
-forked."""
+"""Milliseconds between two checks of the launcher's process id.
+
+A process that the launcher has forked may hold its pipe open, so the pipe alone does not tell.
+"""
 _CANNOT_START = 127
-"""As shells say that there is no such command."""
+"""The exit status of shells for an unknown command."""
 _PARENT_GONE = 4
 """``ExitStatus.PARENT_GONE``; the package is not imported here."""
 
@@ -71,7 +73,7 @@ def keep(report: int, command: list[str]) -> NoReturn:
     os.close(report)
     events = select.poll()
     events.register(woken, select.POLLIN)
-    events.register(0, 0)  # its end alone: what the launcher says is for the worker
+    events.register(0, 0)  # only its end: the launcher's messages are for the worker
     while (status := _status_of(worker)) is None:
         ready = [descriptor for descriptor, _ in events.poll(_LOOK_MS)]
         with suppress(BlockingIOError):
@@ -99,7 +101,7 @@ def _become(command: list[str]) -> NoReturn:
 
 
 def _status_of(worker: int) -> int | None:
-    """Reap the children that have ended; return the wait status of the worker if it is one."""
+    """Reap the children that have ended; return the worker's wait status if it is among them."""
     while True:
         ended, status = os.waitpid(-1, os.WNOHANG)
         if ended in (0, worker):
@@ -107,13 +109,13 @@ def _status_of(worker: int) -> int | None:
 
 
 def _kill_group(leader: int) -> None:
-    # macOS has EPERM for a group of zombies.
+    # macOS returns EPERM for a group of zombies.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 
 
 def _kill_children() -> None:
-    """Kill the children, and theirs, which become its own, until none is left."""
+    """Kill all children until none is left; their own children become children of the keeper."""
     while killed := [child for child in _children() if _is_killed(child)]:
         for child in killed:
             with suppress(ChildProcessError):
@@ -136,7 +138,7 @@ def _children() -> list[int]:
         for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib takes long to import
             if name.isdecimal():
                 with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
-                    # The name of the program stands before it in parentheses, and may have some.
+                    # The program's name precedes it in parentheses, and may itself contain some.
                     parent = file.read().rpartition(b")")[2].split()[1]
                     if int(parent) == own:
                         found.append(int(name))
@@ -146,7 +148,7 @@ def _children() -> list[int]:
 def _end_as(status: int) -> NoReturn:
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        # The worker has left a core dump if there is to be one.
+        # The worker has written any core dump, so the keeper must not write another.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with suppress(OSError):  # SIGKILL has no handler
             signal.signal(-code, signal.SIG_DFL)

@@ -1,7 +1,7 @@
 """The launcher that starts the processes of a cluster as children of this one, on this machine.
 
-How a child is started and ended is in ``children.py``. The coordinator is told the process id of
-each worker, because it ends their process groups if this process is killed (``parent_watch.py``).
+``children.py`` starts and ends the children. The coordinator gets the process id of each worker,
+because it ends the workers' process groups if this process is killed (``parent_watch.py``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["LocalLauncher"]
 
 
 class LocalLauncher:
-    """A ``Launcher`` whose processes are children of this one."""
+    """A ``Launcher`` that starts all processes as children of this one."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class LocalLauncher:
         self._exits: asyncio.Queue[Exit] = asyncio.Queue()
         self._children = Children(config, token, on_output, self._exits.put_nowait)
         self._places: dict[str, tuple[int, int]] = {}
-        """Of each worker its number, and how many were there with that number before it."""
+        """The number of each worker, and how many workers had that number before it."""
 
     def pids(self) -> dict[str, int]:
-        """The process id of each child, by name."""
+        """Return the process id of each child, by name."""
         return self._children.pids()
 
     def check(self) -> None:
@@ -57,7 +57,7 @@ class LocalLauncher:
                 self._tell_of_start(child)
 
     async def start_workers(self, count: int, coordinator: str) -> Sequence[str]:
-        """Start workers that join the coordinator at ``"host:port"``, side by side."""
+        """Start workers side by side that join the coordinator at ``"host:port"``."""
         try:
             async with asyncio.TaskGroup() as group:
                 starts = [
@@ -69,7 +69,7 @@ class LocalLauncher:
         return [start.result() for start in starts]
 
     async def replace_worker(self, lost: str, coordinator: str) -> str:
-        """Start a worker under another name in the place of a lost one, which has its ports."""
+        """Start a worker with a new name in place of a lost one; it takes over the ports."""
         number, generation = self._places[lost]
         child = self._children.running[lost]
         with suppress(TimeoutError):
@@ -88,11 +88,11 @@ class LocalLauncher:
         return await self._exits.get()
 
     async def stop(self) -> None:
-        """Stop every child, and wait for it; cancelling this leaves them to ``kill``."""
+        """Stop every child and wait for it; cancelling this leaves the children to ``kill``."""
         await self._children.stop()
 
     def kill(self) -> None:
-        """End every child at once; a running ``stop`` returns then."""
+        """Kill every child at once; a running ``stop`` returns then."""
         self._children.kill()
 
     async def _start_worker(self, number: int, generation: int, coordinator: str) -> str:

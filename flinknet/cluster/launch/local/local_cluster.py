@@ -1,4 +1,4 @@
-"""A cluster on this machine, for programs that look after its processes themselves."""
+"""A cluster on this machine, for programs that manage its processes themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["LocalCluster"]
 
 
 class LocalCluster(Cluster):
-    """Coordinator and workers as children of this process, whatever ``cluster.launcher`` says."""
+    """Coordinator and workers as children of this process; ``cluster.launcher`` is ignored."""
 
     _launcher: LocalLauncher
 
@@ -22,11 +22,11 @@ class LocalCluster(Cluster):
         on_output: OnOutput | None = None,
         on_printed: OnPrinted = print_printed,
     ) -> None:
-        """See ``Cluster``; the configuration is the default one if there is none."""
+        """See ``Cluster``; ``config`` defaults to the default configuration."""
         super().__init__(
             config or FlinknetConfig(), LocalLauncher, on_output=on_output, on_printed=on_printed
         )
 
     def pids(self) -> dict[str, int]:
-        """The process id of the coordinator and of each worker, by name."""
+        """Return the process id of the coordinator and of each worker, by name."""
         return self._launcher.pids()

@@ -1,4 +1,4 @@
-"""Recognises that the kernel has killed a process because memory ran out."""
+"""Recognition of processes that the kernel has killed because memory ran out."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ _HINT = (
 class MemoryKills:
     """The processes of this cluster that the kernel has killed because memory ran out.
 
-    A process that is killed for its memory ends by SIGKILL, as by hand. The control group in which
-    the cluster runs counts such kills, so a count that has risen makes that the likely reason: in
-    version 2 of control groups in ``memory.events``, in version 1 in ``memory.oom_control``. A
-    container may see its own group at the root. A system without control groups has no count.
+    A process killed for its memory ends by SIGKILL, as if killed by hand. The cluster's control
+    group counts such kills: in ``memory.events`` for version 2 of control groups, and in
+    ``memory.oom_control`` for version 1. An increased count makes this the likely reason. A
+    container may see its own group at the root. Without control groups, there is no count.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
-        """``root`` is where ``/proc`` and ``/sys`` are."""
+        """``root`` is the directory that contains ``/proc`` and ``/sys``."""
         self._files = _candidates(root)
         self._before = self._count()[0]
 
     def hint(self) -> str:
-        """Return advice about a process that was killed by SIGKILL; empty if the count has not
-        risen since the last call."""
+        """Return advice about a process that was killed by SIGKILL.
+
+        The result is empty if the count has not increased since the last call.
+        """
         count, file = self._count()
         has_risen, self._before = count > self._before, max(count, self._before)
         return _HINT.format(file=file) if has_risen else ""

@@ -1,4 +1,4 @@
-"""Checks before any process is started that this machine can have the cluster: sizes and ports."""
+"""Checks that this machine can run the cluster, before any process is started: sizes and ports."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _check_host(cluster: ClusterConfig) -> None:
 def _check_port(host: str, port: int, option: str) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
-        # As the servers do it, so that a port in TIME_WAIT is no obstacle.
+        # The servers set this option, too, so that a port in TIME_WAIT is no obstacle.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))

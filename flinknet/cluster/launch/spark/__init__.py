@@ -1,1 +1,1 @@
-"""The launcher whose workers are the tasks of one barrier stage of Spark."""
+"""The launcher that runs workers in the tasks of one barrier stage of Spark."""

@@ -1,20 +1,19 @@
-"""The task of Spark that has a worker as its child: it starts workers, and passes their output on.
+"""The Spark task with a worker as its child: it starts workers, and passes their output on.
 
-It runs in a Python worker of an executor, where there may be no flinknet: Spark pickles this module
-by value, and it imports the standard library alone.
+It runs in a Python worker of an executor, where flinknet may be missing. Spark therefore pickles
+this module by value, and the module imports only the standard library.
 
 Theory of operation
 -------------------
-A task connects to the launcher (``task_links.py``), and says on which host it is and what it has
-found there of flinknet. Each side proves with the other's nonce that it has a secret of the
-cluster. Then the launcher commands, in lines of JSON: ``start`` a worker, ``signal`` it, ``end``
-the task. The task says that the worker has started, each line that it writes, and how it has
-ended. So the task outlives its worker, and Spark's stage goes on when another worker is started in
-the place of a lost one.
+A task connects to the launcher (``task_links.py``), and reports its host and the flinknet that it
+has found there. Each side proves with the other's nonce that it has a secret of the cluster. Then
+the launcher sends commands in lines of JSON: ``start`` a worker, ``signal`` it, ``end`` the task.
+The task reports the start of the worker, each line of its output, and its end. A task outlives its
+worker, so Spark's stage goes on when another worker is started in place of a lost one.
 
-A worker stands behind a keeper (``local/keeper.py``), in a session of its own. Spark kills Python
-workers with SIGKILL; then the keeper's standard input ends, and it kills the worker and everything
-that user code has started there. The same happens when the launcher's connection ends.
+A worker runs behind a keeper (``local/keeper.py``), in its own session. Spark kills Python workers
+with SIGKILL. The keeper's standard input then ends, and it kills the worker and everything that
+user code has started there. The same happens when the launcher's connection ends.
 """
 
 from __future__ import annotations
@@ -41,13 +40,16 @@ from typing import Any, BinaryIO
 __all__ = ["make_task", "proof", "run_agent"]
 
 _LINE_BYTES_MAX = 64 * 1024
-"""Of what a worker writes; a longer line comes in pieces, as from a child of the launcher."""
+"""Maximum length of a worker's line; a longer line comes in pieces, as from a local child."""
 _DRAIN_S = 0.5
-"""For the rest of an ended worker's output, which a process that it has left may hold open."""
+"""Seconds for the rest of an ended worker's output.
+
+A process that the worker has left behind may hold the pipe open.
+"""
 _CONNECT_S = 10.0
-"""For the connection to the launcher and its proof."""
+"""Seconds for the connection to the launcher and its proof."""
 _END_S = 5.0
-"""For a keeper to kill what its worker has left behind."""
+"""Seconds for a keeper to kill the processes that its worker has left behind."""
 
 
 def make_task(settings: Mapping[str, Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -60,15 +62,15 @@ def make_task(settings: Mapping[str, Any]) -> Callable[[Iterator[Any]], Iterator
     - ``home`` and ``path``: the place of flinknet in the program, and its import path;
     - ``directory``: the working directory of workers, or empty for that of the executor;
     - ``start``, ``flags``: the program of a worker, and options of its interpreter;
-    - ``variables``: what a worker has in its environment;
-    - ``libraries``: modules that a worker cannot do without.
+    - ``variables``: environment variables of a worker;
+    - ``libraries``: modules that a worker requires.
     """
 
     def task(batches: Iterator[Any]) -> Iterator[Any]:
         from pyspark import BarrierTaskContext, SparkFiles
 
         for _ in batches:
-            pass  # the row that made the task
+            pass  # skip the row that made the task
         context = BarrierTaskContext.get()
         root = SparkFiles.getRootDirectory()
         run_agent(settings, context.partitionId(), root)
@@ -78,13 +80,16 @@ def make_task(settings: Mapping[str, Any]) -> Callable[[Iterator[Any]], Iterator
 
 
 def run_agent(settings: Mapping[str, Any], rank: int, root: str) -> None:
-    """Do what the launcher says until it ends the task; ConnectionError if it is gone. ``root`` is
-    where archives of Spark are unpacked."""
+    """Carry out the launcher's commands until it ends the task.
+
+    ``root`` is the directory in which Spark unpacks archives. Raises ConnectionError if the
+    launcher is gone.
+    """
     _Agent(settings, rank, root).run()
 
 
 def proof(secret: bytes, side: str, nonce: str) -> str:
-    """Return what shows to the owner of ``nonce`` that ``side`` has the secret."""
+    """Return the proof for the sender of ``nonce`` that ``side`` has the secret."""
     return hmac.new(secret, f"{side} {nonce}".encode(), hashlib.sha256).hexdigest()
 
 
@@ -119,7 +124,7 @@ class _Agent:
         answer = self._read()
         if not hmac.compare_digest(answer["proof"], proof(secret, "launcher", nonce)):
             raise ConnectionError("what listens at the launcher's address is not the launcher")
-        # The address by which this machine reaches the coordinator, so by which others reach it.
+        # This machine reaches the coordinator from this address, so others reach the machine by it.
         address = self._socket.getsockname()[0]
         self.send(
             {
@@ -149,7 +154,7 @@ class _Agent:
             self._socket.sendall(json.dumps(news).encode() + b"\n")
 
     def tell(self, worker: str, event: str, **news: Any) -> None:
-        """Tell the launcher of a worker; a launcher that is gone hears nothing."""
+        """Report an event of a worker to the launcher; does nothing if the launcher is gone."""
         with suppress(OSError):
             self.send({"worker": worker, "event": event, **news})
 
@@ -178,7 +183,7 @@ class _Agent:
 
 
 def _secured(plain: socket.socket, tls: Mapping[str, Any] | None) -> socket.socket:
-    """Return the connection, over TLS if the cluster has it; OSError if the launcher is another."""
+    """Return the connection, over TLS if the cluster uses it; OSError for a wrong launcher."""
     if tls is None:
         return plain
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -224,7 +229,7 @@ class _Worker:
             raise
         finally:
             os.close(report)
-        # It has no id to tell if it has ended at once.
+        # The keeper reports no id if the worker has ended at once.
         self._pid = int(os.read(reading, 32) or self._process.pid)
         os.close(reading)
         agent.tell(name, "started", pid=self._pid)
@@ -237,7 +242,7 @@ class _Worker:
             thread.start()
 
     def signal(self, number: int) -> None:
-        """SIGKILL goes to the worker's group, any other signal to the worker."""
+        """Send SIGKILL to the worker's group, or any other signal to the worker."""
         if self._process.poll() is None:
             with suppress(ProcessLookupError, PermissionError):
                 if number == signal.SIGKILL:
@@ -246,7 +251,7 @@ class _Worker:
                     os.kill(self._process.pid, number)
 
     def end(self) -> None:
-        """End the worker and what it has started, and tell of its end."""
+        """End the worker and everything that it has started, and report its end."""
         self._close_stdin()
         self._waiter.join(_END_S)
         if self._waiter.is_alive():
@@ -279,13 +284,13 @@ class _Worker:
 
 
 def _inherited() -> dict[str, str]:
-    """The executor's environment, without what is Spark's or Python's of this Python worker."""
+    """Return the executor's environment without variables of Spark and of this Python worker."""
     own = ("FLINKNET_", "PYTHON", "PYSPARK_", "_PYSPARK_")
     return {name: value for name, value in os.environ.items() if not name.startswith(own)}
 
 
 def _place_of_flinknet(settings: Mapping[str, Any], root: str) -> str:
-    """Return where flinknet is on this machine: a directory, or an archive; empty for nowhere."""
+    """Return the place of flinknet on this machine: a directory, an archive, or empty for none."""
     if settings["shipped"]:
         return os.path.join(os.path.abspath(root), settings["shipped"])  # noqa: PTH100, PTH118
     with suppress(ImportError, ValueError):
@@ -298,7 +303,7 @@ def _place_of_flinknet(settings: Mapping[str, Any], root: str) -> str:
 
 
 def _found(home: str, libraries: list[str]) -> dict[str, Any]:
-    """What the launcher compares with what the program has."""
+    """Return the facts that the launcher compares with those of the program."""
     facts: dict[str, Any] = {
         "python": platform.python_version(),
         "platform": sysconfig.get_platform(),

@@ -1,21 +1,21 @@
-"""The launcher whose workers are children of the tasks of one barrier stage of Spark.
+"""The launcher that runs workers as children of the tasks of one barrier stage of Spark.
 
 Theory of operation
 -------------------
-The coordinator is a child of this process, as on one machine. Workers are not Spark's tasks, but
-run behind them: a task (``agent.py``) starts, signals and ends workers as it is told over its link
-(``task_links.py``), and passes on what they write. So a worker that ends is replaced in its task,
-and the stage goes on.
+The coordinator is a child of this process, as on one machine. Workers run behind Spark's tasks: a
+task (``agent.py``) starts, signals and ends workers as ordered over its link (``task_links.py``),
+and passes on their output. A worker that ends is therefore replaced in its task, and the stage goes
+on.
 
-Spark does not retry a barrier stage that has lost a task: an executor or a Python worker has ended.
-Then the other tasks are ended, too, all workers of the stage are reported as exited, the first one
-with the reason that Spark gives, and whichever worker is to be replaced first has the next stage
-launched, for all of them. That waits until there are slots again, because an executor takes some
-seconds to come back, but not longer than a job waits for them.
+Spark does not retry a barrier stage that has lost a task, because an executor or a Python worker
+has ended. The launcher then ends the other tasks, too, and reports all workers of the stage as
+exited, the first one with the reason that Spark gives. The first request to replace one of these
+workers launches the next stage, for all of them. The launch waits until there are slots again,
+because an executor takes some seconds to come back, but not longer than a job waits for slots.
 
     no stage -> launched: tasks connect -> linked: workers run -> doomed: a task is lost -> no stage
 
-A session that was stopped is never launched on again: the cluster is lost then.
+A stopped session is never used again: the cluster is lost then.
 """
 
 from __future__ import annotations
@@ -74,20 +74,22 @@ __all__ = ["SparkLauncher"]
 log = logging.getLogger("flinknet.launcher")
 
 _ARCHIVES = "flinknet-shipped-"
-"""Prefix of the directories that have what was shipped, for as long as this process lives."""
+"""Prefix of the directories with shipped archives, kept for the life of this process."""
 
 _STAGE_END_S = 10.0
-"""For a stage to end whose tasks were told to, before Spark is asked to kill them, and again for
-that."""
+"""Seconds for a stage to end after its tasks were told to.
+
+After that, Spark is asked to kill them, and gets as much time again for that.
+"""
 
 _MISFITS_OF_PYTHON = ("[PYTHON_VERSION_MISMATCH]", "No module named", "PACKAGE_NOT_INSTALLED")
-"""In Spark's reason why a stage has failed: its executors have to be set up differently."""
+"""Texts in Spark's reason for a failed stage that require a different setup of its executors."""
 
 _shipped: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-"""The name of what each session has been given, once for all clusters that run on it."""
+"""The name of the archive shipped to each session, shared by all clusters that run on it."""
 
 _warned: WeakSet[Any] = WeakSet()
-"""Sessions whose settings have been warned of."""
+"""Sessions with settings that a warning was printed about."""
 
 
 @dataclass(slots=True)
@@ -101,7 +103,7 @@ class _Worker:
     pid: int = 0
     last_line: str = ""
     status: int | None = None
-    """As ``subprocess`` has it; None if it is not known."""
+    """The status in the form of ``subprocess``; None if unknown."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -110,11 +112,11 @@ class _Worker:
 
 
 class _TooFewSlotsError(Exception):
-    """Of Spark, for now."""
+    """Raised if Spark has too few slots at the moment."""
 
 
 class SparkLauncher:
-    """A ``Launcher`` whose workers run in the executors of a Spark session."""
+    """A ``Launcher`` that runs workers in the executors of a Spark session."""
 
     def __init__(
         self,
@@ -137,7 +139,7 @@ class SparkLauncher:
         self._first_stage: asyncio.Task[None] | None = None
         self._stage: Stage | None = None
         self._tasks: dict[int, TaskLink] = {}
-        """Of the present stage, by rank."""
+        """The tasks of the present stage, by rank."""
         self._all_linked = asyncio.Event()
         self._stages = 0
         self._doomed: list[Stage] = []
@@ -151,7 +153,7 @@ class SparkLauncher:
     # -- the protocol
 
     def check(self) -> None:
-        """Raise ConfigurationError if the session cannot have the cluster."""
+        """Raise ConfigurationError if the session cannot run the cluster."""
         spark, _ = self._open()
         check_spark(spark, self._config)
         if not is_loopback(self._config.cluster.host) and spark.session not in _warned:
@@ -164,7 +166,8 @@ class SparkLauncher:
     ) -> None:
         """Start a coordinator beside this process; ``on_news`` gets the lines that it prints.
 
-        The first stage starts at the same time: its tasks need no coordinator."""
+        The first stage starts at the same time, because its tasks need no coordinator.
+        """
         _, children = self._open()
         if self._first_stage is None:
             within_s = self._config.spark.tasks_timeout_ms / 1000
@@ -183,8 +186,10 @@ class SparkLauncher:
         return [self._start_worker(rank, 0, coordinator) for rank in range(count)]
 
     async def replace_worker(self, lost: str, coordinator: str) -> str:
-        """Start a worker under another name in the task of a lost one, or in that of a new stage if
-        the task is lost, too."""
+        """Start a worker with a new name in the task of a lost one.
+
+        If that task is lost, too, the worker starts in a task of a new stage.
+        """
         worker = self._workers[lost]
         cluster = self._config.cluster
         if not await _happens(worker.ended, cluster.cause_grace_ms / 1000):
@@ -202,7 +207,7 @@ class SparkLauncher:
         self._children.tell_coordinator(news)
 
     async def next_exit(self) -> Exit:
-        """Wait for the next end of a process. JobError if the session was stopped."""
+        """Wait for the next end of a process. Raises JobError if the session was stopped."""
         end = await self._exits.get()
         if isinstance(end, JobError):
             raise end
@@ -225,7 +230,7 @@ class SparkLauncher:
                 await self._links.close()
 
     def kill(self) -> None:
-        """End every process at once; a running ``stop`` returns then."""
+        """Kill every process at once; a running ``stop`` returns then."""
         self._killed.set()
         if self._children is not None:
             self._children.kill()
@@ -233,11 +238,11 @@ class SparkLauncher:
     # -- the session
 
     def _open(self) -> tuple[Spark, Children]:
-        """The session, and what starts the coordinator where executors reach it."""
+        """Return the session, and the children of a coordinator that executors can reach."""
         if self._spark is None or self._children is None:
             self._spark = Spark(session_of(self._config))
             host = bound_host(self._spark, self._config)
-            # The master may be the address of a server with a secret in it, and no process of the
+            # The master may be a server's address that contains a secret, and no process of the
             # cluster needs it.
             self._config = replace(
                 self._config,
@@ -252,14 +257,15 @@ class SparkLauncher:
     # -- stages
 
     async def _have_stage(self, within_s: float, *, is_first: bool = False) -> None:
-        """Return when there is a stage, and all its tasks are linked."""
+        """Return when a stage exists, and all its tasks are linked."""
         async with self._launching:
             if self._stage is not None:
                 return
             deadline = machine.monotonic() + within_s
             while True:
                 try:
-                    # With Connect a look is a job, and ``check`` has had one.
+                    # With Connect, counting the slots takes a job, and ``check`` has just counted
+                    # them.
                     if not is_first or not self._open()[0].is_connect:
                         await self._look_for_slots()
                     await self._launch(within_s, deadline)
@@ -363,7 +369,7 @@ class SparkLauncher:
             return
         there = len(self._tasks)
         if not stage.ended.is_set():
-            # Its end is waited for later: the error should come before that of the whole start.
+            # Await its end later: this error must precede the timeout of the whole start.
             self._doom_stage()
             raise JobError(
                 f"Spark ({spark.master()}) has started {there} of {self._count} tasks for workers "
@@ -390,7 +396,7 @@ class SparkLauncher:
             task.command("end")
 
     async def _end_doomed(self) -> None:
-        """Wait until stages that have lost a task have ended; have Spark kill what does not end."""
+        """Wait until doomed stages have ended, and let Spark kill those that do not end."""
         for stage in self._doomed:
             if not await _happens(stage.ended, _STAGE_END_S):
                 with suppress(TimeoutError):
@@ -421,7 +427,7 @@ class SparkLauncher:
         base = Path(temporary_directory())
         remove_leftovers(_ARCHIVES, base)
         directory = LockedDirectory(_ARCHIVES, base)
-        atexit.register(directory.close)  # executors that come later ask for it
+        atexit.register(directory.close)  # executors that come later request it
         name = f"flinknet-{machine.unique_id()}"
         path = directory.path / "flinknet.zip"
         write_archive(path)
@@ -460,7 +466,7 @@ class SparkLauncher:
                     self._report(worker, describe_exit(news["status"]))
 
     def _lost(self, task: TaskLink) -> None:
-        """A task has ended, and its stage will: Spark does not retry it."""
+        """Handle the end of a task, which also ends its stage: Spark does not retry it."""
         stage = self._stage
         if stage is None or self._tasks.get(task.rank) is not task:
             self._end_workers(task)
@@ -485,7 +491,8 @@ class SparkLauncher:
 
     async def _report_loss(self, stage: Stage, task: TaskLink, workers: Sequence[_Worker]) -> None:
         """Report the ends of all workers that ran in a stage, the lost task's first."""
-        # Spark may know why, and the coordinator waits so long for the cause of a loss.
+        # Spark may know the cause. The coordinator waits for the cause of a loss, and half of that
+        # time is for this.
         await _happens(stage.ended, self._config.cluster.cause_grace_ms / 2000)
         cause = f": {described(stage.error)}" if stage.error is not None else ""
         spark, _ = self._open()
@@ -525,7 +532,7 @@ class SparkLauncher:
         ]
         variables = {
             options()["cluster.host"].variable: task.facts["address"],
-            # The program's own.
+            # The program's own address does not apply to the worker.
             options()["cluster.advertised_host"].variable: "",
         }
         task.command("start", worker=name, arguments=arguments, variables=variables)
@@ -552,7 +559,7 @@ class SparkLauncher:
 
 
 def _files_of(tls: TlsConfig, host: str) -> dict[str, object] | None:
-    """Return what a task needs to know for a connection over TLS."""
+    """Return the settings that a task needs for TLS; None without TLS."""
     if not tls.is_on:
         return None
     return {
@@ -568,7 +575,7 @@ def _pass_on(worker: str, on_line: Callable[..., None], *arguments: str) -> None
     try:
         on_line(*arguments)
     except OSError:
-        pass  # No reader is left; the worker must not suffer for that.
+        pass  # no reader is left, which must not affect the worker
     except Exception:
         log.exception("a line of %s could not be passed on", worker)
 

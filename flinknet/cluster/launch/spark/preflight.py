@@ -1,4 +1,4 @@
-"""Checks before any process is started that a Spark session can have the cluster."""
+"""Checks that a Spark session can run the cluster, before any process is started."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ _DYNAMIC = "spark.dynamicAllocation.enabled"
 
 
 def check_spark(spark: Spark, config: FlinknetConfig) -> None:
-    """Raise ConfigurationError if the session cannot have the cluster; waits for executors that are
-    still to register."""
+    """Raise ConfigurationError if the session cannot run the cluster.
+
+    Waits for executors that have not registered yet.
+    """
     if spark.is_gone():
         raise ConfigurationError(
             "the Spark session is stopped: give flinknet.spark.use() one that runs"
@@ -40,7 +42,7 @@ def check_spark(spark: Spark, config: FlinknetConfig) -> None:
 
 
 def wait_for_slots(spark: Spark, config: SparkConfig, wanted: int) -> int:
-    """Return how many slots there are, once there are so many, or none come for some time."""
+    """Return the number of slots once there are enough, or after the configured time."""
     deadline = machine.monotonic() + config.slots_timeout_ms / 1000
     while (slots := spark.slots()) < wanted and machine.monotonic() < deadline:
         machine.sleep(config.slots_look_ms / 1000)
@@ -48,7 +50,7 @@ def wait_for_slots(spark: Spark, config: SparkConfig, wanted: int) -> int:
 
 
 def too_few_slots(spark: Spark, config: FlinknetConfig, slots: int) -> str:
-    """Return what to say, and what to do, about too few slots."""
+    """Return the message about too few slots, with advice."""
     wanted, master = config.cluster.workers, spark.master()
     if master.startswith("local-cluster"):
         more = f'the master "local-cluster[{wanted},1,1024]"'
@@ -64,12 +66,12 @@ def too_few_slots(spark: Spark, config: FlinknetConfig, slots: int) -> str:
 
 
 def bound_host(spark: Spark, config: FlinknetConfig) -> str:
-    """Return the address of this machine that executors reach: loopback where they are here."""
+    """Return the address of this machine that executors reach: loopback if they run here."""
     host, master = config.cluster.host, spark.master()
     if not is_loopback(host) or is_local(master):
         return host
     if spark.is_connect:
-        with suppress(OSError):  # which is Spark's to say
+        with suppress(OSError):  # Spark will report this
             found = machine.address_towards(spark.session.client.host, 1)
             return host if is_loopback(found) else found
         return host
@@ -79,7 +81,7 @@ def bound_host(spark: Spark, config: FlinknetConfig) -> str:
 
 
 def unprotected(spark: Spark) -> str:
-    """Return a warning if Spark carries the cluster token in clear, else nothing."""
+    """Return a warning if Spark transfers the cluster token unencrypted, else an empty string."""
     wanted = ("spark.authenticate", "spark.network.crypto.enabled")
     off = [name for name in wanted if spark.setting(name, "false").lower() != "true"]
     if not off:

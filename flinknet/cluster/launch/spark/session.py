@@ -1,8 +1,8 @@
-"""The Spark session that clusters run on: that of the program, or one that is made for them.
+"""The Spark session that clusters run on: the program's own, or one that is made for them.
 
-``use`` names the program's, which is never stopped here. Without it a session is made when the
-first cluster needs one, with ``spark.master``; it stays for later clusters of the process, and is
-stopped when that ends.
+``use`` names the program's session, which is never stopped here. Without it, a session is made with
+``spark.master`` when the first cluster needs one. It stays for later clusters of the process, and
+is stopped at the end of the process.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
 }
-"""Nothing of a master on this machine need be reached from elsewhere."""
+"""Settings of a master on this machine, which other machines need not reach."""
 
 _MASTERS = re.compile(r"local$|local\[|local-cluster\[\d+, *\d+, *\d+\]$|(spark|k8s|sc)://|yarn$")
 
@@ -65,17 +65,17 @@ _made: list[SparkSession] = []
 
 
 def use(session: SparkSession | None) -> None:
-    """Have clusters run on this session; None: on one of their own."""
+    """Run clusters on this session; None makes them run on a session of their own."""
     _used[:] = [] if session is None else [session]
 
 
 def is_used() -> bool:
-    """Whether the program has named its session."""
+    """Return whether the program has named its session."""
     return bool(_used)
 
 
 def session_of(config: FlinknetConfig) -> SparkSession:
-    """Return the session in use, or make one. ConfigurationError if there can be none."""
+    """Return the session in use, or make one. Raises ConfigurationError if that is impossible."""
     if _used:
         return _used[0]
     if not _made:
@@ -85,21 +85,21 @@ def session_of(config: FlinknetConfig) -> SparkSession:
 
 
 def close_session() -> None:
-    """Stop the session that was made, if one was."""
+    """Stop the session that was made, if there is one."""
     while _made:
         with suppress(Exception):  # its JVM may be gone
             _made.pop().stop()
 
 
 def is_local(master: str) -> bool:
-    """Whether a master has its executors on this machine."""
+    """Return whether a master has its executors on this machine."""
     return re.match(r"local(\[|-cluster\[|$)", master) is not None
 
 
 def find_java() -> Path:
     """Return the Java that Spark will use: ``JAVA_HOME`` first, then ``PATH``.
 
-    Raises ConfigurationError, one sentence that says what to install, if none of them will do.
+    Raises ConfigurationError with installation advice in one sentence if neither is suitable.
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
@@ -146,7 +146,7 @@ def _make(master: str) -> SparkSession:
             return builder.getOrCreate()
     except ConfigurationError:
         raise
-    except Exception as error:  # of py4j, of gRPC, or of Spark
+    except Exception as error:  # an error of py4j, of gRPC, or of Spark
         cause = str(error).strip().partition("\n")[0][:300] or type(error).__name__
         raise ConfigurationError(
             f'no Spark session could be started with master "{master or "of its configuration"}": '
@@ -156,8 +156,11 @@ def _make(master: str) -> SparkSession:
 
 @contextmanager
 def _interrupts_kept() -> Iterator[None]:
-    """Keep the handler of Ctrl-C, in the place of which a session puts one that cancels all jobs
-    of Spark, the workers among them, before the flinknet job can end."""
+    """Keep the handler of Ctrl-C in this block.
+
+    A session would replace it by a handler that cancels all jobs of Spark, including the workers,
+    before the flinknet job can end.
+    """
     if machine.current_thread() is not machine.main_thread():
         yield
         return

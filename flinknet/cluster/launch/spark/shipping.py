@@ -1,8 +1,8 @@
-"""Brings the program's own flinknet to executors: whether theirs fits, and an archive of it.
+"""Shipping of the program's own flinknet to executors: the check of theirs, and the archive.
 
-An archive has the package, compiled modules included, and the libraries that it cannot do without,
-as this interpreter has them. Executors unpack it: imported from an archive flinknet would run as
-plain Python, and much slower. Compiled modules fit the same version of Python on the same platform.
+An archive has the package with its compiled modules, and the required libraries of this
+interpreter. Executors unpack it, because flinknet imported from an archive would run as plain
+Python and much slower. Compiled modules fit the same version of Python on the same platform.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LIBRARIES = [
     "ormsgpack",
     "prometheus_client",
 ]
-"""Modules without which no worker runs."""
+"""Modules that every worker requires."""
 
 DISTRIBUTIONS = (
     "aiohttp",
@@ -47,13 +47,13 @@ DISTRIBUTIONS = (
     "typer",
     "uvloop",
 )
-"""What flinknet depends on; each is shipped with what it depends on itself."""
+"""The dependencies of flinknet; each is shipped with its own dependencies."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def misfit(found: Mapping[str, Any]) -> str:
-    """Return why workers cannot run with what a task has found; empty if they can."""
+    """Return why workers cannot run with the flinknet of a task; empty if they can."""
     if not found["version"]:
         if found["home"]:
             return f"{found['home']} is an archive, from which flinknet would run as plain Python"
@@ -71,8 +71,7 @@ def misfit(found: Mapping[str, Any]) -> str:
 
 
 def misfit_of_shipped(found: Mapping[str, Any]) -> str:
-    """Return why what is shipped from here could not run where a task has found this; empty if it
-    can."""
+    """Return why a shipped archive could not run in a task with these facts; empty if it can."""
     here, there = platform.python_version_tuple()[:2], found["python"].split(".")[:2]
     if list(here) != there:
         return f"Python is {found['python']} there and {platform.python_version()} in the program"
@@ -82,7 +81,7 @@ def misfit_of_shipped(found: Mapping[str, Any]) -> str:
 
 
 def write_archive(path: Path) -> None:
-    """Write an archive of flinknet and of what it depends on."""
+    """Write an archive of flinknet and its dependencies."""
     package = Path(HOME, "flinknet")
     if not package.is_dir():
         raise ConfigurationError(
@@ -117,7 +116,7 @@ def _files_of_libraries() -> Iterator[tuple[str, Path]]:
         try:
             distribution = metadata.distribution(name)
         except metadata.PackageNotFoundError:
-            continue  # of another platform or version of Python
+            continue  # a dependency of another platform or version of Python
         for needed in distribution.requires or ():
             found = _NAME.match(needed)
             if found is not None and "extra ==" not in needed:

@@ -1,11 +1,11 @@
-"""What the launcher asks of a Spark session, classic or Connect: slots, settings, a stage.
+"""The launcher's calls to a Spark session, classic or Connect: slots, settings, a stage.
 
 Theory of operation
 -------------------
 A stage is one call, ``spark.range(...).mapInArrow(..., barrier=True).collect()``, that waits in a
 thread for its tasks. It ends when all tasks have ended, or with an error when one is lost: Spark
-does not retry it. From another thread it is cancelled by its tag. Everything here blocks, so that
-the launcher calls it in threads.
+does not retry it. Another thread can cancel it by its tag. Everything here blocks, so the launcher
+calls it in threads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Spark", "Stage", "described"]
 
 _CAUSE_CHARACTERS_MAX = 400
 _PARTITIONS_OF_A_LOOK = 4096
-"""Numbers that a Connect session divides, to see into how many partitions."""
+"""Numbers that a Connect session distributes, to count its partitions."""
 
 _CAUSES = (
     re.compile(r"\[PYTHON_VERSION_MISMATCH\] [^\n]+"),
@@ -36,11 +36,11 @@ _CAUSES = (
     re.compile(r"Job aborted due to stage failure: ([^\n]+)"),
     re.compile(r"\bJob \d+ cancelled[^\n]*"),
 )
-"""What explains the end of a stage, the best explanation first."""
+"""Patterns that explain the end of a stage, the best explanation first."""
 
 
 class Spark:
-    """A session."""
+    """A Spark session."""
 
     def __init__(self, session: SparkSession) -> None:
         self.session: Any = session
@@ -51,19 +51,19 @@ class Spark:
         return str(self.session.conf.get(name, default))
 
     def master(self) -> str:
-        """Return the master's address; with Connect that of the server."""
+        """Return the master's address; with Connect the server's."""
         if self.is_connect:
             return f"sc://{self.session.client.host}"
         return str(self.session.sparkContext.master)
 
     def is_gone(self) -> bool:
-        """Whether the session has been stopped."""
+        """Return whether the session has been stopped."""
         if self.is_connect:
             return bool(self.session.is_stopped)
         try:
             context = self.session.sparkContext
             return context._jsc is None or bool(context._jsc.sc().isStopped())
-        except Exception:  # py4j: its JVM has ended
+        except Exception:  # an error of py4j: its JVM has ended
             return True
 
     def slots(self) -> int:
@@ -78,14 +78,14 @@ class Spark:
         return int(context.maxNumConcurrentTasks(profile))
 
     def add_archive(self, path: str, name: str) -> None:
-        """Have executors unpack an archive in a directory of that name."""
+        """Let executors unpack an archive in a directory of that name."""
         self.session.addArtifacts(f"{path}#{name}", archive=True)
 
     def run(self, count: int, task: Callable[[Iterator[Any]], Iterator[Any]], tag: str) -> None:
         """Run a barrier stage to its end."""
         import pyspark.cloudpickle
 
-        # Executors may have no flinknet to import it from.
+        # Executors may have no flinknet to import the module from.
         pyspark.cloudpickle.register_pickle_by_value(agent)  # type: ignore[no-untyped-call]
         if self.is_connect:
             self.session.addTag(tag)
@@ -106,7 +106,7 @@ class Spark:
 
 
 class Stage:
-    """One stage, in a thread of its own. Made in an event loop."""
+    """One stage in its own thread; make it in an event loop."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Stage:
         self.number = number
         self.tag = tag
         self.error: Exception | None = None
-        """Why it has ended, if not because all its tasks have."""
+        """The error that ended it; None if all its tasks have ended."""
         self.ended = asyncio.Event()
         self._spark = spark
         self._loop = asyncio.get_running_loop()
@@ -128,15 +128,15 @@ class Stage:
         self._thread.start()
 
     def cancel(self) -> None:
-        """Have Spark kill its tasks. Blocks until Spark knows."""
+        """Let Spark kill the tasks; blocks until Spark knows."""
         self._spark.cancel(self.tag)
 
     def _run(self) -> None:
         try:
             self._spark.run(*self._arguments)
-        except Exception as error:  # of py4j, of gRPC, or of Spark
+        except Exception as error:  # an error of py4j, of gRPC, or of Spark
             self.error = error
-        # The loop of a program that has not waited for the stage is closed by now.
+        # The event loop is closed by now if the program has not waited for the stage.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.ended.set)
 

@@ -2,12 +2,13 @@
 
 Theory of operation
 -------------------
-The launcher listens at the coordinator's address. A connection becomes a link when it has shown,
-with the launcher's nonce, that it has the secret that travels in the pickled task; the launcher
-shows the same (``agent.py``). Before that it may send two lines, within some seconds, in which the
-handshake of TLS is, too. There is a limit to the number of such connections: one more has a silent
-one make room. Refusals are counted by their reason. Afterwards lines of JSON come and go. No secret
-is ever among them.
+The launcher listens at the coordinator's address. A connection becomes a link when it has proved,
+with the launcher's nonce, that it has the secret from the pickled task. The launcher proves the
+same to the task (``agent.py``). Before that, a connection may send two lines and has ``_PROOF_S``
+for all of it, including the TLS handshake. The number of such connections is limited. Beyond the
+limit, one from the source with the most of them is refused, a silent one first, or else the new
+one. Refusals are counted by their reason. After the proof, both sides send lines of JSON. No secret
+is ever in them.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from flinknet.net.tls import Entrance, Tls, refusal_of
 __all__ = ["LINK_LABEL", "TaskLink", "TaskLinks"]
 
 LINK_LABEL = b"flinknet spark tasks"
-"""What the secret of the links is made from, with the cluster's token."""
+"""Label for deriving the secret of the links from the cluster's token."""
 
 _LINE_BYTES_MAX = 1024 * 1024
-"""A worker's line of 64 KiB, of which each byte may be six in JSON, and what is beside it."""
+"""Limit of a line: 64 KiB of a worker, with up to six bytes per byte in JSON, and the rest."""
 _PROOF_S = 10.0
 _UNPROVEN_MAX = 1024
-"""Connections that have not shown the secret yet: as many as a cluster may have workers."""
+"""Maximum number of unproven connections: as many as a cluster may have workers."""
 
 _NOT_OURS = (
     OSError,
@@ -46,7 +47,7 @@ _NOT_OURS = (
     AttributeError,
     RecursionError,
 )
-"""What a connection raises that has ended, or says something else than tasks do."""
+"""Errors of a connection that has ended, or that does not speak the protocol of tasks."""
 
 OnNews = Callable[["TaskLink", Mapping[str, Any]], None]
 
@@ -60,18 +61,18 @@ class TaskLink:
         self.stage = stage
         self.rank = rank
         self.facts = facts
-        """What the task says of itself: ``host``, ``address``, ``pid``, ``found``."""
+        """The facts that the task reports: ``host``, ``address``, ``pid``, ``found``."""
         self.lost = asyncio.Event()
-        """The task has ended, or the connection to it."""
+        """Set when the task or the connection to it has ended."""
         self._writer = writer
 
     def command(self, what: str, **details: Any) -> None:
-        """Tell the task what to do; one that is lost hears nothing."""
+        """Send a command to the task; does nothing if the task is lost."""
         if not self._writer.is_closing():
             self._writer.write(json.dumps({"do": what, **details}).encode() + b"\n")
 
     def abort(self) -> None:
-        """End the connection, and with it the task and its worker."""
+        """Abort the connection, which also ends the task and its worker."""
         self._writer.transport.abort()
 
 
@@ -87,8 +88,11 @@ class TaskLinks:
         tls: Tls | None = None,
         tls_handshakes_per_second_max: int = WireLimits().tls_handshakes_per_second_max,
     ) -> None:
-        """``on_link`` says whether the task is one that is expected. Must be made in the event loop
-        that serves."""
+        """Initialize the links in the event loop that serves them.
+
+        ``on_link`` returns whether a task is expected. ``on_news`` gets the messages of a link, and
+        ``on_lost`` a link that has ended.
+        """
         self._loop = asyncio.get_running_loop()
         self._tls = tls
         self._turns = HandshakeTurns(self._loop, tls_handshakes_per_second_max)
@@ -102,8 +106,10 @@ class TaskLinks:
         self._unproven: PendingHandshakes[_Connection] = PendingHandshakes(_UNPROVEN_MAX, _PROOF_S)
 
     async def listen(self, host: str, port: int = 0) -> tuple[str, int]:
-        """Begin to listen at a port, or at a free one, and return where. ConfigurationError if the
-        port is taken."""
+        """Listen on a port, 0 for a free one, and return the address.
+
+        Raises ConfigurationError if the port is taken.
+        """
         try:
             self._server = await self._loop.create_server(self._accept, host, port)
         except OSError as error:
@@ -115,7 +121,7 @@ class TaskLinks:
         return address[0], address[1]
 
     async def close(self) -> None:
-        """Listen no more, and end all links."""
+        """Stop listening, and end all links."""
         if self._server is not None:
             self._server.close()
         for connection in self._unproven:
@@ -133,14 +139,14 @@ class TaskLinks:
     # -- what connections tell
 
     def accepted(self, connection: _Connection) -> None:
-        """A connection was made, by a stranger as yet."""
+        """Register an unproven connection, and refuse one if there are too many."""
         self._unproven.add(connection, connection.source, self._loop.time())
         leaving = self._unproven.excess(self._loop.time(), connection)
         if leaving is not None:
             self.refuse(leaving, "full", f"{_UNPROVEN_MAX} others have not shown the secret")
 
     def secured(self, connection: _Connection, writer: asyncio.StreamWriter) -> None:
-        """Bytes may come and go."""
+        """Serve a connection that may transfer data, after its TLS handshake if there is TLS."""
         if self._tls is not None:
             try:
                 self._tls.names_of_peer(writer.transport)
@@ -152,12 +158,12 @@ class TaskLinks:
         serving.add_done_callback(self._serving.discard)
 
     def refuse(self, connection: _Connection, reason: str, text: str) -> None:
-        """End a connection that has not shown the secret; ``reason`` is a word for its count."""
+        """Abort an unproven connection; ``reason`` is the word under which it is counted."""
         self._count(connection, reason, text)
         connection.abort()
 
     def lost(self, connection: _Connection, error: Exception | None) -> None:
-        """A connection has ended."""
+        """Note the end of a connection."""
         if error is not None and (reason := refusal_of(error)) is not None:
             self._count(connection, "tls", reason)
         said = "silent" if connection.is_silent else "left"
@@ -166,7 +172,7 @@ class TaskLinks:
     # -- inside
 
     def _count(self, connection: _Connection, reason: str, text: str) -> None:
-        """Count why a connection did not become a link, once."""
+        """Count the reason why a connection did not become a link, once."""
         if self._unproven.discard(connection):
             source = connection.source
             self.refusals.count(reason, source, f"{source}: {text}", self._loop.time())
@@ -206,7 +212,7 @@ class TaskLinks:
 
 
 class _Connection(asyncio.StreamReaderProtocol):
-    """One accepted connection, and its deadline for the secret to be shown."""
+    """One accepted connection, with its deadline for the proof."""
 
     def __init__(self, links: TaskLinks) -> None:
         self._links = links
@@ -214,19 +220,19 @@ class _Connection(asyncio.StreamReaderProtocol):
         super().__init__(self.reader, self._secured)
         self.source = ""
         self.is_silent = True
-        """Whether its peer has said nothing at all."""
+        """Whether the peer has sent nothing yet."""
         self._socket: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
     def accepted(self, transport: asyncio.BaseTransport) -> None:
-        """Count the connection; with TLS it is not secure yet."""
-        self._socket = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        """Register the connection; with TLS, its handshake is still to come."""
+        self._socket = cast(asyncio.Transport, transport)  # uvloop's transport is no subclass
         self.source = (transport.get_extra_info("peername") or ("an unknown peer",))[0]
         self._deadline = asyncio.get_running_loop().call_later(_PROOF_S, self._time_out)
         self._links.accepted(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.Protocol, as for the rest."""
+        """Pass the transport on to the reader, unless the connection has been refused already."""
         if self._socket is None:
             self.accepted(transport)
         self._socket = cast(asyncio.Transport, transport)
@@ -243,12 +249,12 @@ class _Connection(asyncio.StreamReaderProtocol):
         super().connection_lost(exc)
 
     def is_proven(self) -> None:
-        """The deadline counts no more."""
+        """Cancel the deadline."""
         if self._deadline is not None:
             self._deadline.cancel()
 
     def abort(self) -> None:
-        """Cut the connection off."""
+        """Abort the connection."""
         if self._socket is not None:
             self._socket.abort()
 
