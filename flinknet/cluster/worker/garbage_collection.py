@@ -92,12 +92,14 @@ class GarbageCollection:
         gc.collect()
         if self.freezes:
             self.freezes = 0
+            # Later scans skip the survivors again.
             gc.freeze()
 
     def _on_collection(self, phase: str, info: dict[str, int]) -> None:
         if phase == "start":
             self._began = self._clock()
             return
+        # A scan of the objects that are always there does not count.
         self._spent_s += max(0.0, self._clock() - self._began - SHORT_S)
         if self._spent_s > FROZEN_AFTER_S:
             self._spent_s = 0.0

@@ -221,12 +221,18 @@ class JobAttempt:
         self._config = config
         self._checkpointing = checkpointing or CheckpointingConfig()
         self._subtasks: list[tuple[SubtaskDescriptor, Subtask]] = []
+        """The subtasks that are open or running."""
         self._run_requested = asyncio.Event()
         self._tasks: dict[SubtaskId, asyncio.Task[None]] = {}
+        """The tasks of the running subtasks."""
         self._group: asyncio.TaskGroup | None = None
+        """The task group of the subtasks; None unless they run."""
         self._given_up: set[SubtaskId] = set()
+        """Subtasks that were cancelled alone, perhaps before they run."""
         self._checkpoints_as = attempt
+        """Number of the attempt under which checkpoints are written."""
         self._settings: JobCheckpointingConfig | None = None
+        """The job's checkpointing; None if it takes no checkpoints."""
         self._places = CheckpointPlaces(None, self._checkpointing)
         self._state_backends = state_backends or StateBackends(StateConfig())
         self._backends: AttemptBackends | None = None
@@ -236,7 +242,9 @@ class JobAttempt:
         self._files: tuple[JobFile, ...] = ()
         """The files in use by this attempt."""
         self._printed: PrintedLines | None = None
+        """Lines printed by the job's functions; None if its client has not asked for them."""
         self._printed_sent = 0
+        """Number of these lines that were sent, or dropped before they could be sent."""
         self._uploads = ResultUploads(link, job_id, attempt, environment.worker_id)
         self.state = AttemptState.OPENING
 
@@ -277,6 +285,7 @@ class JobAttempt:
                 self._trigger_checkpoint(message)
             case CompleteCheckpoint(checkpoint_id=checkpoint_id, commits=commits):
                 self._places.forget(checkpoint_id)
+                # Sinks do not commit for a savepoint after which the job goes on.
                 for _, subtask in self._subtasks if commits else ():
                     subtask.complete_checkpoint(checkpoint_id)
             case AbortCheckpoint(checkpoint_id=checkpoint_id):
@@ -312,6 +321,7 @@ class JobAttempt:
         sent = self._printed_sent
         start, lines = self._printed.after(sent)
         self._printed_sent = start + len(lines)
+        # The buffer of printed lines is limited, so some lines may be missing.
         if start > sent:
             lines.insert(0, missed(start - sent))
         if lines:
@@ -337,6 +347,7 @@ class JobAttempt:
             self._group = None
             self._become(AttemptEvent.RELEASE)
             await self._forget()
+            # Released is the last message of the attempt, so the printed lines go before it.
             await self.send_printed()
             await self._link.send(Released(self._job_id, self._attempt))
 
@@ -386,7 +397,7 @@ class JobAttempt:
         if self._backends is not None:
             self._backends.close()
         files, self._files = self._files, ()
-        # It ends in any case, and the coordinator waits to hear that.
+        # The release ends even if it is cancelled, because the coordinator waits for Released.
         with suppress(asyncio.CancelledError):
             await self._files_in_use.give_back_in_thread(files)
         self._collect_garbage()
@@ -398,6 +409,7 @@ class JobAttempt:
             )
             if deployment.passes_printed_on:
                 self._printed = PrintedLines(self._config.output_kept_bytes)
+                # The tasks of the subtasks inherit this context variable, and ARCHIVES.
                 PRINTING.set(self._printed)
             graph = JobGraph.from_bytes(await self._have_files(deployment.graph))
             take_filters(graph.warning_filters)
@@ -462,6 +474,7 @@ class JobAttempt:
             return None
         directory = CheckpointDirectory.parse(deployment.restored_from)
         if directory is None:
+            # The restored checkpoint is not one of the job's own, so it may be in another store.
             location = deployment.restored_from
             reader = await CheckpointReader.open(location, self._checkpointing)
             return RestoredState(reader, reader.metadata)
@@ -490,6 +503,7 @@ class JobAttempt:
             subtask=None if descriptor is None else descriptor.name,
             text_bytes_max=self._config.failure_text_bytes_max,
         )
+        # -1 stands for an error before any subtask ran.
         vertex, index = (-1, -1) if descriptor is None else (descriptor.vertex, descriptor.index)
         await self._link.send(Failed(self._job_id, self._attempt, vertex, index, cause.to_dict()))
 
@@ -500,6 +514,7 @@ def _options(settings: JobCheckpointingConfig | None, kind: CheckpointKind) -> C
         return CheckpointOptions(kind)
     if settings.mode == "at_least_once":
         return CheckpointOptions(kind, Alignment.AT_LEAST_ONCE)
+    # Savepoints are aligned, so that they contain no in-flight records.
     if not settings.unaligned or kind.is_savepoint:
         return CheckpointOptions(kind)
     timeout_ms = round(settings.aligned_timeout_ms)

@@ -55,6 +55,7 @@ class LoopWatch:
         self._loop_thread = machine.thread_id()
         self._times = HeldUpTimes(PAUSE_S, machine.monotonic(), collected_s)
         self._answered = machine.Event()
+        """Set when the loop has run the last posted callback."""
         self._ended = machine.Event()
 
     def held_up(self) -> tuple[HeldUp, ...]:

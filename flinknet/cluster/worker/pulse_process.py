@@ -78,6 +78,7 @@ def watch_as_ordered() -> None:
     """Read the order, detach from the process that gave it, and watch until the worker ends."""
     order = json.load(sys.stdin)
     with mmap.mmap(order["page"], TIME.size) as page:
+        # User code may wait for children of the worker, so this process must not be one.
         if os.fork():
             os._exit(0)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -39,6 +39,7 @@ class ResultUploads:
         self._link = link
         self._place = job_id, attempt, worker_id
         self._waiting: dict[SubtaskId, tuple[bytes, asyncio.Future[None]]] = {}
+        """Results that wait for a request, with the futures of their uploads."""
         self._group: asyncio.TaskGroup
         self._is_uploading = False
 

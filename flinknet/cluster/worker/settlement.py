@@ -69,6 +69,7 @@ async def _settle_graph(
         context = CommitContext(operator.name, request.job_id, request.attempt, checkpointed)
         what = "commit" if request.commit else "abort"
         try:
+            # Committers run in a thread, so that heartbeats go on.
             if request.commit:
                 await asyncio.to_thread(_commit, sink, context, prepared.get(operator.uid, []))
             else:

@@ -134,6 +134,7 @@ class _Sampling:
         self.samples = StackSamples(config.stacks_distinct_max)
         self.done = asyncio.Event()
         self.failure: Exception | None = None
+        """The error of a look, which ends the sampling."""
         self._whose = whose
         self._looks = looks
         self._delay_s = delay_s
@@ -150,6 +151,7 @@ class _Sampling:
         self._tasks: list[asyncio.Task[Any]] = []
         """The known tasks that are sampled."""
         self._has_found_all = True
+        """Whether ``_known`` has all tasks of the loop."""
         self._to_look_at = 0
         """Number of looks at tasks left before all tasks of the loop are listed again."""
         self._looks_taken = 0
@@ -199,6 +201,7 @@ class _Sampling:
     def _note_running(self, index: int, task: asyncio.Task[Any], frame: FrameType | None) -> None:
         """Count the stack once the loop has turned, which shows whether the task used the CPU."""
         frames = frames_of(frame)
+        # Frames outside the task's coroutine belong to the event loop.
         outermost = getattr(task.get_coro(), "cr_code", None)
         begin = next((n for n, one in enumerate(frames) if one.f_code is outermost), None)
         calls = (LOOP,) if begin is None else self._calls(frames[begin:])

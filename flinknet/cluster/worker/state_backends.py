@@ -85,6 +85,7 @@ class AttemptBackends:
     def _make(
         self, directory: Path, whose: str, serializer: ValueSerializer, max_parallelism: int
     ) -> KeyedStateBackend:
+        # RocksDB is an optional dependency.
         from flinknet.state.rocksdb.backend import RocksDBKeyedStateBackend
 
         backend = RocksDBKeyedStateBackend(

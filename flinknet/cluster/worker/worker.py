@@ -199,13 +199,18 @@ class Worker:
         self._answers = Answers(link, environment.worker_id, config, output)
         self._config = config
         self._attempts: dict[AttemptKey, tuple[JobAttempt, asyncio.Task[None]]] = {}
+        """The attempts on this worker, each with its task."""
         self._heard_at = 0.0
+        """Loop time of the coordinator's last message, plus the time of blocked loops since."""
         self._clock = ClockOffset()
         """The offset to the clock of the present coordinator."""
         self.state = WorkState.ORPHANED
         self._ended = asyncio.Event()
+        """Set at the first event that ends the work for the present coordinator."""
         self._drains = asyncio.Event()
+        """Set when this worker begins to drain."""
         self._settlements: set[asyncio.Task[None]] = set()
+        """Running commits and aborts of sinks."""
 
     async def serve(self, registered: Registered, stop: asyncio.Event) -> ExitStatus:
         """Work until told to stop or until the coordinator is lost, and return the exit status.
@@ -278,6 +283,7 @@ class Worker:
         self._end(WorkEvent.STOP)
 
     def _end(self, event: WorkEvent) -> None:
+        # The first event counts: the state that it leads to has no transition for later ones.
         if (self.state, event) in TRANSITIONS:
             self.state = TRANSITIONS[self.state, event]
             self._ended.set()
@@ -292,6 +298,7 @@ class Worker:
             if isinstance(message, Stop):
                 self._end(WorkEvent.STOP)
                 return
+            # Statistics and answers take long, so they must not hold up the messages behind them.
             if isinstance(message, StatisticsRequest):
                 group.create_task(self._report_statistics(message))
                 continue
@@ -360,6 +367,7 @@ class Worker:
                 self._attempts[key][1].cancel()
             case Cancel() if key in self._attempts:
                 self._attempts[key][0].cancel((vertex, index) for vertex, index in message.subtasks)
+            # The coordinator waits for Released, even if the attempt has ended already.
             case Cancel():
                 await self._link.send(Released(*key))
             case TriggerCheckpoint() | CompleteCheckpoint() | AbortCheckpoint():
@@ -382,6 +390,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         wall = WallClock(machine.wall_time() - loop.time())
         while True:
+            # Read in each interval, so that processing time notices a clock that is set back.
             PROCESSING_CLOCK.now_ms()
             jump_s = wall.follow(loop.time(), machine.wall_time())
             if jump_s:
@@ -420,6 +429,7 @@ class Worker:
     async def _send_progress(self, registered: Registered) -> None:
         while True:
             await asyncio.sleep(registered.progress_interval_ms / 1000)
+            # A copy, because attempts may end while this method waits.
             for attempt, _ in list(self._attempts.values()):
                 progress = attempt.progress()
                 if progress is not None:
@@ -444,6 +454,7 @@ class Worker:
         if self._garbage_collection is None or len(self._attempts) > 1:
             gc.collect()
         else:
+            # No other attempt runs, so frozen objects are scanned, too.
             self._garbage_collection.collect_all()
 
     def _subtasks(self) -> Iterator[Subtask]:
@@ -488,7 +499,7 @@ async def work(
     stop = asyncio.Event()
     at_work: list[Worker] = []
     when_told_to_stop(lambda number: _hear(stop, at_work if drains else []))
-    # Collections at the end of each job (``job_attempt.py``) need not look at what was imported.
+    # Collections at the end of each job (``job_attempt.py``) need not scan imported objects.
     gc.freeze()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     advertised = await find_way(config.cluster, coordinator, stop)

@@ -98,6 +98,7 @@ class WorkerMetrics:
     async def _read(self, channels_max: int) -> WorkerStatistics:
         turns = self.turns()
         subtasks = list(self._subtasks())
+        # The meters of subtasks that have ended go.
         for gone in self._meters.keys() - set(map(_name, subtasks)):
             self._meters.pop(gone, None)
         busiest = BusiestChannels(channels_max) if channels_max else None
