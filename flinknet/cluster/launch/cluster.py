@@ -79,15 +79,20 @@ class Cluster:
             on_output = output_printer(self._config.cluster)
         token_file = config.cluster.token_file
         self._shows_token = not token_is_given(token_file)
+        """Whether ``page`` contains the token, which was generated for this cluster."""
         self._token = given_token(token_file)
         self._address = ""
+        """``"host:port"`` of the control plane; empty before the start."""
         self._on_output = on_output
         self._launcher: Launcher = make_launcher(config, self._token, on_output, on_printed)
         self._watcher: Watcher
         self._client: CoordinatorClient | None = None
         self._resources = AsyncExitStack()
+        """Everything to close at the end, in reverse order of its start."""
         self._replacements: set[asyncio.Task[None]] = set()
+        """Running starts of replacements."""
         self._stopping = False
+        """Whether the cluster stops, so that no lost worker is replaced any more."""
         self._coordinator_restarts: deque[float] = deque()
         """The times of the replacements within ``coordinator_restarts_interval_ms``."""
 
@@ -196,6 +201,7 @@ class Cluster:
 
     async def _start(self) -> None:
         cluster = self._config.cluster
+        # The launcher is stopped last: the watcher must not see the exits that this causes.
         self._resources.push_async_callback(self._launcher.stop)
         self._watcher = Watcher(
             self._launcher,
@@ -240,6 +246,7 @@ class Cluster:
             config.coordinator_restarts,
             config.coordinator_restarts_interval_ms / 1000,
         )
+        # Restarts count within an interval only, so that a cluster may run for any length of time.
         while restarts and restarts[0] <= now - interval_s:
             restarts.popleft()
         if len(restarts) >= limit:
@@ -259,6 +266,7 @@ class Cluster:
         replacement.add_done_callback(self._replacements.discard)
 
     async def _start_coordinator_again(self) -> None:
+        # Workers and client know this port, so the replacement must listen on it.
         port = int(self._address.rpartition(":")[2])
         try:
             await self._launcher.start_coordinator(self._watcher.hear, port)
@@ -296,6 +304,7 @@ async def finish_stopping(stopping: Coroutine[None, None, None], kill: Callable[
     task = asyncio.ensure_future(stopping)
     cancelled = False
     while not task.done():
+        # The shield keeps a cancellation from interrupting the end of the processes.
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:

@@ -67,8 +67,11 @@ class Watcher:
         self._cause_grace = cause_grace_s
         self._address = ""
         self._listening = asyncio.Event()
+        """Set when ``address`` is known."""
         self._ready = asyncio.Event()
+        """Set when the expected workers have registered."""
         self._broken: asyncio.Future[JobError] = asyncio.get_running_loop().create_future()
+        """The error that broke the cluster."""
         self._watch = asyncio.create_task(self._watch_exits())
 
     def hear(self, line: str) -> None:
@@ -80,6 +83,7 @@ class Watcher:
         elif news["event"] == "ready":
             self._ready.set()
         elif news["event"] == "worker_wanted":
+            # The replaced coordinator may have requested the same worker.
             name = news["worker_id"]
             if name not in self._replaced:
                 self._replaced.add(name)
@@ -117,6 +121,7 @@ class Watcher:
         try:
             await asyncio.wait((task, self._broken), return_when=asyncio.FIRST_COMPLETED)
             if task.done() and isinstance(task.exception(), RemoteTransportError):
+                # The end of the coordinator explains a lost connection better.
                 await asyncio.wait((self._broken,), timeout=self._cause_grace)
                 self.give_up(JobError(f"the cluster is lost: {task.exception()}"))
             if not self._broken.done():
@@ -146,13 +151,14 @@ class Watcher:
                     self._worker_ended(end)
         except JobError as error:
             self.give_up(error)
-        # an error of the launcher's code, or of a program's ``on_output``
         except Exception as error:
+            # An error of the launcher's code, or of a program's ``on_output``.
             cause = f"{type(error).__name__}: {text_of(error)}"
             self.give_up(JobError(f"the cluster's processes are not watched any more: {cause}"))
 
     def _coordinator_ended(self, end: Exit) -> None:
         how = f"the coordinator ({end.place}) {end.how}"
+        # These exits are decisions of the coordinator, so a replacement would end the same way.
         is_final = end.status in (ExitStatus.STOPPED, ExitStatus.REFUSED, ExitStatus.SUPERSEDED)
         if is_final or not self._ready.is_set() or not self._on_coordinator_died(how):
             self.give_up(JobError(f"{how}{_last_words(end)}"))

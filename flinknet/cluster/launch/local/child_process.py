@@ -69,6 +69,7 @@ class ChildProcess:
         self._process = process
         """The child, or its keeper."""
         self._pumps: list[asyncio.Task[None]] = []
+        """The tasks that read the output pipes."""
 
     @classmethod
     async def start(
@@ -107,6 +108,7 @@ class ChildProcess:
                 os.close(descriptor)
             raise
         finally:
+            # The child has its own copies; an open copy here would hide the end of its output.
             for descriptor in {error_write, output_write}:
                 os.close(descriptor)
         child = cls(name, process, pid)
@@ -197,6 +199,7 @@ async def _pass_on_lines(descriptor: int, on_line: OnLine) -> None:
         rest = b""
         while data := await reader.read(_LINE_BYTES_MAX):
             *lines, rest = (rest + data).split(b"\n")
+            # A line without an end is passed on in pieces, so that memory stays bounded.
             if len(rest) > _LINE_BYTES_MAX:
                 lines, rest = [*lines, rest], b""
             for line in lines:

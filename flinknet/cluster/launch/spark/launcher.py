@@ -131,24 +131,33 @@ class SparkLauncher:
         self._on_output = on_output
         self._on_printed = on_printed
         self._exits: asyncio.Queue[Exit | JobError] = asyncio.Queue()
+        """Ends of processes to report; a JobError when the cluster is lost."""
         self._spark: Spark | None = None
         self._children: Children | None = None
         self._links: TaskLinks | None = None
         self._address = ("", 0)
+        """Host and port at which tasks reach the launcher."""
         self._count = 0
+        """Number of workers, and of tasks in a stage."""
         self._first_stage: asyncio.Task[None] | None = None
         self._stage: Stage | None = None
+        """The present stage, which no task has left; None if there is none."""
         self._tasks: dict[int, TaskLink] = {}
         """The tasks of the present stage, by rank."""
         self._all_linked = asyncio.Event()
+        """Set when all tasks of the present stage have connected."""
         self._stages = 0
+        """Number of stages launched so far, which numbers the next one."""
         self._doomed: list[Stage] = []
         """Stages that have lost a task and may not have ended."""
         self._launching = asyncio.Lock()
+        """Held while a stage is launched, because several workers may be replaced at once."""
         self._workers: dict[str, _Worker] = {}
         self._reports: set[asyncio.Task[None]] = set()
+        """Running reports of lost stages."""
         self._stopping = False
         self._killed = asyncio.Event()
+        """Set by ``kill``, which ends a running ``stop``."""
 
     # -- the protocol
 
@@ -215,6 +224,7 @@ class SparkLauncher:
 
     async def stop(self) -> None:
         """Stop every process, and wait for the end of the stage; the session goes on."""
+        # Ends that ``stop`` causes are not reported.
         self._stopping = True
         ending = [*self._reports, *([self._first_stage] if self._first_stage is not None else [])]
         for task in ending:
@@ -345,6 +355,8 @@ class SparkLauncher:
                 "shipped": self._shipped_name(),
                 "home": HOME,
                 "path": import_path(),
+                # Executors on this machine share its file system, so workers get the program's
+                # directory.
                 "directory": os.getcwd() if here else "",  # noqa: PTH109
                 "start": START,
                 "flags": interpreter_flags(),
@@ -437,6 +449,7 @@ class SparkLauncher:
     # -- links
 
     def _linked(self, task: TaskLink) -> bool:
+        # A task of an earlier stage may connect late.
         stage = self._stage
         if stage is None or task.stage != stage.number or not 0 <= task.rank < self._count:
             return False
@@ -462,6 +475,7 @@ class SparkLauncher:
             case "exited":
                 worker.status = news["status"]
                 worker.ended.set()
+                # Ends in a doomed stage are reported together, with the cause of the loss.
                 if self._stage is not None and task.stage == self._stage.number:
                     self._report(worker, describe_exit(news["status"]))
 
@@ -475,6 +489,7 @@ class SparkLauncher:
         self._doomed.append(stage)
         of_stage = [worker for worker in self._workers.values() if worker.link.stage == task.stage]
         running = [worker for worker in of_stage if not worker.ended.is_set()]
+        # The lost task's worker is reported first, because its loss is the cause.
         running.sort(key=lambda worker: worker.link is not task)
         self._end_workers(task)
         for other in self._tasks.values():
@@ -502,6 +517,7 @@ class SparkLauncher:
             if worker.link is task:
                 self._report(worker, f"was lost with its task of Spark{cause}", is_known=False)
                 continue
+            # A reported worker may be replaced, so it must have ended.
             await _happens(worker.ended, self._config.cluster.stop_timeout_ms / 1000)
             how = f"was ended with its stage of Spark, which has lost task {task.rank}{cause}"
             self._report(worker, how, is_known=False)
