@@ -47,6 +47,7 @@ def run_job_file(
         raise ConfigurationError(f"there is no job file {path}")
     saved_arguments, saved_path = sys.argv, sys.path.copy()
     sys.argv = [str(path), *arguments]
+    # As Python does for a script.
     sys.path.insert(0, str(path.resolve().parent))
     set_executor(executor, config)
     try:

@@ -73,6 +73,7 @@ def add_command(
     def not_loaded() -> None:
         raise AssertionError(f"the group of {name} is no LazyGroup")
 
+    # The group replaces this stub by the command that ``load`` returns.
     not_loaded.load = load  # type: ignore[attr-defined]
     group.command(name, help=summary)(not_loaded)
 

@@ -84,9 +84,13 @@ class Top(App[None]):
         self._read = read
         self._job_id = job_id
         self._vertex_id: str | None = None
+        """The shown operator; None in the table of operators, and of jobs."""
         self._table: Table | None = None
+        """The last table, with all its columns."""
         self._labels: tuple[str, ...] = ()
+        """The headings of the displayed columns."""
         self._told_at: datetime | None = None
+        """Time of the last answer."""
         self._head = Static(id="head", markup=False)
         self._verdict = Static(id="verdict", markup=False)
         self._rows = Rows()
@@ -152,6 +156,7 @@ class Top(App[None]):
         if told is None:
             self._say_not_reached(why)
         elif query == {"job": self._job_id, "vertex": self._vertex_id}:
+            # Otherwise the answer is late: another table has been opened meanwhile.
             self._told_at = datetime.now(UTC).astimezone()
             self._rows.remove_class("old")
             self._show(told)

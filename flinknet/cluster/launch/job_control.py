@@ -39,10 +39,13 @@ class JobControl:
         """The last reported progress."""
         self._lock = machine.RLock()
         self._attached: tuple[asyncio.AbstractEventLoop, RunsJobs] | None = None
+        """The event loop and the cluster that run the job; None before the cluster runs."""
         self._cancel: Callable[[], Any] | None = None
+        """Cancels the job; None unless its runner runs."""
         self._is_cancelled = False
         self._has_ended = False
         self._waiting: list[Callable[[], None]] = []
+        """Calls that were made before the cluster ran."""
 
     def cancel(self) -> None:
         """Cancel the job, or prevent its start; does nothing if it has ended."""

@@ -50,6 +50,7 @@ async def supervise(
     assert task is not None
     for number in _STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    # The end of the terminal must not end the cluster.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     directory.remove_running()
     try:

@@ -105,10 +105,12 @@ class Children:
         self._on_output = on_output
         self._on_exit = on_exit
         self._jobs: LockedDirectory | None = None
+        """The coordinator's directory of jobs; None until it is needed."""
         self._memory_kills = MemoryKills()
         self.running: dict[str, ChildProcess] = {}
         """The children by name; an ended child stays here until another takes its place."""
         self._reports: set[asyncio.Task[None]] = set()
+        """Tasks that report the ends of children."""
 
     def pids(self) -> dict[str, int]:
         """Return the process id of each child, by name."""
@@ -145,6 +147,7 @@ class Children:
                 descriptors=descriptors,
             )
             if listening is not None:
+                # Workers may start from now on: the socket queues their connections.
                 address = _address_of(listening, self._config.cluster)
                 on_news(json.dumps({"event": "listening", "address": address}))
 
@@ -176,6 +179,7 @@ class Children:
             return None
         if self._jobs is None:
             base = Path(temporary_directory())
+            # An earlier launcher may have been killed before it removed its directory.
             remove_leftovers(_JOBS, base)
             self._jobs = LockedDirectory(_JOBS, base)
         return self._jobs.path
@@ -192,6 +196,7 @@ class Children:
         """Start a process of the package ``module``. Raises JobError if it cannot be started."""
         start = json.dumps([HOME, name != COORDINATOR, *import_path()])
         flags = () if name == COORDINATOR else interpreter_flags()
+        # The cluster's settings come from its configuration, not from this environment.
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -222,6 +227,7 @@ class Children:
     async def _report(self, child: ChildProcess) -> None:
         status = await child.wait()
         how = describe_exit(status)
+        # The kernel uses SIGKILL, too, when memory runs out.
         if status == -signal.SIGKILL:
             how += self._memory_kills.hint()
         await child.drain()
@@ -257,6 +263,7 @@ def process_variables(config: FlinknetConfig, token: str) -> dict[str, str]:
         **configured,
         TOKEN_VARIABLE: token,
         SEED_VARIABLE: str(config.cluster.hash_seed),
+        # A line must reach the launcher as soon as it is printed.
         "PYTHONUNBUFFERED": "1",
     }
 

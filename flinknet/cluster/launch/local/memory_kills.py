@@ -27,7 +27,9 @@ class MemoryKills:
     def __init__(self, root: Path = Path("/")) -> None:
         """``root`` is the directory that contains ``/proc`` and ``/sys``."""
         self._files = _candidates(root)
+        """The files that may have the count of kills."""
         self._before = self._count()[0]
+        """The count at the last call of ``hint``."""
 
     def hint(self) -> str:
         """Return advice about a process that was killed by SIGKILL.

@@ -101,7 +101,9 @@ class _Agent:
         self._rank = rank
         self._home = _place_of_flinknet(settings, root)
         self._lock = threading.Lock()
+        """Held while a line is sent, because several threads send."""
         self._worker: _Worker | None = None
+        """The present worker, or the last one."""
 
     def run(self) -> None:
         host, port = self._settings["address"]

@@ -98,12 +98,15 @@ class TaskLinks:
         self._turns = HandshakeTurns(self._loop, tls_handshakes_per_second_max)
         self.secret = secret
         self.refusals = Refusals()
+        """Refused connections, counted by reason."""
         self._on_link = on_link
         self._on_news = on_news
         self._on_lost = on_lost
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
+        """Tasks that serve connections."""
         self._unproven: PendingHandshakes[_Connection] = PendingHandshakes(_UNPROVEN_MAX, _PROOF_S)
+        """Connections that have not proved yet that they have the secret."""
 
     async def listen(self, host: str, port: int = 0) -> tuple[str, int]:
         """Listen on a port, 0 for a free one, and return the address.
