@@ -278,8 +278,11 @@ _contexts: dict[tuple[str, ...], ssl.SSLContext] = {}
 
 
 def _narrow_socket() -> socket.socket:
-    """Return a socket that takes little before it is read, in small segments, so that the system of
-    the other side holds little for it, too, and what is not read queues up in the process."""
+    """Return a socket with a small receive buffer and small segments.
+
+    The kernel of the other side holds little data for it, too, so that unread data queues up in the
+    other process.
+    """
     bare = socket.socket()
     bare.setblocking(False)
     bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -79,7 +79,7 @@ def add_command(
 
 
 def _found(module: str, name: str, extra: str) -> Callable[..., Any] | typer.Typer:
-    gc.disable()  # what an import makes stays
+    gc.disable()  # objects of an import stay, so scans would find nothing
     try:
         found: Callable[..., Any] | typer.Typer = getattr(import_module(module), name)
     except ModuleNotFoundError as error:
