@@ -20,6 +20,7 @@ _NAME = "worker-*"
 
 def bench_tls() -> TlsFiles:
     """Return TLS files with a certificate of the trial's own authority."""
+    # Both processes of a trial have the same parent, so they find the same place.
     place = Path(tempfile.gettempdir()) / f"flinknet-bench-{os.getppid()}"
     if not place.exists():
         making = place.with_suffix(f".{os.getpid()}")

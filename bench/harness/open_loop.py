@@ -124,6 +124,7 @@ class StampedFeed:
     def __init__(self, load: Bursts, block: Block) -> None:
         self._load = load
         self._length = len(block)
+        # Twice the block, so that a slice of up to one block may cross its end.
         self._rest = [(key, weight) for key, _, weight in block] * 2
         self._next = 0
         self._records = self._checksum = 0
@@ -165,6 +166,7 @@ class ArrivalTimes:
     def __init__(self, since_ns: int) -> None:
         self._since_ns = self._last_ns = since_ns
         self._latencies_ns = array("q")
+        # Bound once, because it runs for every record.
         self._add = self._latencies_ns.append
 
     def __call__(self, record: Any) -> int:

@@ -115,6 +115,7 @@ async def consume(setting: Setting, pipe: Pipe) -> None:
         pipe.send(None)
         pipe.send(await _measure(others, await pipe.receive()))
         if setting.one_more == "stopped":
+            # The stopped consumer leaves at last, so that its producer can end.
             channels[-1].release()
         await asyncio.gather(*reading)
         for channel in channels:

@@ -38,6 +38,7 @@ class Counter:
 
     def count(self, command: Sequence[str]) -> tuple[int, str]:
         """Run a command; return its instructions and its output. Raises BenchError."""
+        # Equal seeds, so that two counts differ only by the workload.
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         with tempfile.NamedTemporaryFile(prefix="instructions-") as file:
             result = subprocess.run(

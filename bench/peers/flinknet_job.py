@@ -320,6 +320,7 @@ def _run(stage: Stage, variation: Variation) -> Result:
     environment.set_parallelism(len(stage.sink_cpus))
     sent = environment.from_source(BlockSource(stage), name=SOURCE)
     if not stage.is_keyed:
+        # Separate groups put the source and the sink into slots of different workers.
         sent.slot_sharing_group(SOURCE)
     sent = variation.calls(sent)
     sink = CheckingSink() if stage.is_check else variation.sink(stage)

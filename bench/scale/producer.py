@@ -29,6 +29,7 @@ async def produce(setting: Setting, pipe: Pipe) -> None:
         await pipe.receive()
         before = take_footprint()
         partition = environment.create_result_partition(PARTITION, subpartitions=setting.channels)
+        # An event ahead of all records, by which the consumer knows that a channel is open.
         partition.broadcast_event(DataType.EVENT_BUFFER, b"")
         writer = environment.create_record_writer(partition, ByFirstField())
         pipe.send(environment.address)

@@ -44,6 +44,7 @@ The ``warm_up_s`` of the row shows it.
 """
 
 LONG = 1 << 64
+"""The sums of the Java job overflow at 64 bits."""
 
 Reports = Mapping[str, Mapping[str, Any]]
 """The reports of the subtasks by name; see ExchangeJob.java."""

@@ -48,6 +48,7 @@ def measure(system: PingPongSystem, case: Case, plan: Plan, pinning: Pinning) ->
         records=count,
         seconds=seconds,
         producer_cpu_seconds=trips.window.cpu,
+        # The echo does not know the window, so it reports its share of a CPU.
         consumer_cpu_seconds=echo_share * seconds,
         verified=trips.all_same,
         observations={},
