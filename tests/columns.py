@@ -1,4 +1,4 @@
-"""Tests of columns where there are none."""
+"""A mark that skips tests of columns where numpy or pyarrow is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every test gets: its event loop, and a check that it leaves nothing behind."""
+"""Fixtures of every test: the event loop, and a check that the test leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ LOOP_FACTORIES: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
 DEFAULT_LOOP = "uvloop"
 
 GIVE_UP_S = 5.0
-"""How long before pytest-timeout a test that awaits without end is cancelled."""
+"""Seconds before pytest-timeout's limit at which a hanging asynchronous test is cancelled."""
 
 TURNS_TO_CLOSE = 5
-"""Loop turns after which what a test has closed must be gone: transports close in callbacks."""
+"""Loop turns that transports need to close, because they close in callbacks."""
 
 
-settings.register_profile("untimed", deadline=None)  # a test asserts no time: machines are shared
+settings.register_profile("untimed", deadline=None)  # tests assert no times: machines are shared
 settings.load_profile("untimed")
 
 
@@ -58,13 +58,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_report_header() -> str:
-    """Say what runs, so that nobody takes the other one for tested."""
+    """Report which implementation runs, so that it is not mistaken for the other one."""
     because = f": {REASON}" if REASON else ""
     return f"flinknet: {IMPLEMENTATION}, {INTERPRETER}{because}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two workers of a run (``-n 2``) must give a test the same name."""
+    """Fail if a test's name contains an address, which differs between the workers of ``-n 2``."""
     changing = [item.nodeid for item in items if ADDRESS.search(item.nodeid)]
     if changing:
         named = "\n".join(changing)
@@ -80,8 +80,11 @@ def pytest_asyncio_loop_factories(
 
 @pytest.fixture(scope="module", autouse=True)
 def _only_new_objects_are_scanned() -> None:
-    """Garbage is collected after every test; what is there before a module's tests (all that was
-    imported, and what earlier tests have left for good) need not be scanned each time."""
+    """Exempt objects that exist before a module's tests from garbage collection.
+
+    A collection follows every test. Imported modules, and objects that earlier tests left for good,
+    need not be scanned each time.
+    """
     gc.collect()
     gc.freeze()
 
@@ -90,8 +93,8 @@ def _only_new_objects_are_scanned() -> None:
 def leaves_nothing_behind(request: pytest.FixtureRequest) -> None:
     """Fail a test that leaves tasks pending, sockets open or child processes running.
 
-    Set up before and torn down after all other fixtures of function scope. What fixtures of a wider
-    scope hold open does not count.
+    Set up before and torn down after all other fixtures of function scope. Objects that fixtures of
+    a wider scope hold open do not count.
     """
     name = "_checked_loop" if is_async_test(request.node) else "_checked_process"
     request.getfixturevalue(name)
@@ -124,9 +127,10 @@ def _longest_s(test: pytest.Item) -> float:
 
 
 def _cancel_all_but(spared: set[asyncio.Task[Any]]) -> None:
-    """End a test that hangs, and say where its tasks are.
+    """Cancel the tasks of a test that hangs, and print their stacks.
 
-    pytest-timeout cannot do it: an event loop that waits takes the error for one of a callback.
+    pytest-timeout cannot do this: an event loop that waits treats its exception as the error of a
+    callback.
     """
     for task in asyncio.all_tasks() - spared:
         task.print_stack()
@@ -140,24 +144,27 @@ def _process_leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[N
     gc.collect()  # an unclosed socket, file or process warns when it is collected
     left = {pid: command for pid, command in _running_children().items() if pid not in children}
     assert not left, f"child processes left running: {left}"
-    # Counted, because a loop's own pair of sockets may be another one in each of its runs.
+    # Compare counts, because a loop may open another pair of sockets in each of its runs.
     opened = _open_sockets()
     if len(opened) > len(sockets) and request.node.get_closest_marker("spark") is None:
         raise AssertionError(f"sockets left open, of which: {_described(opened - sockets)}")
 
 
 def _open_sockets() -> set[int]:
-    """Descriptors of open sockets; without /proc only the warnings of unclosed ones are left."""
+    """Return the descriptors of open sockets.
+
+    Without /proc it finds none, and only the warnings about unclosed sockets are left.
+    """
     found = set()
     for descriptor in map(int, _names_in("/proc/self/fd")):
-        with suppress(OSError):  # the descriptor that listed the others is closed
+        with suppress(OSError):  # the descriptor that scandir used is closed by now
             if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
                 found.add(descriptor)
     return found
 
 
 def _names_in(folder: str) -> list[str]:
-    """As fast as can be, because it is asked before and after every test."""
+    """Return the names in a folder, by the fastest means: it runs before and after every test."""
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries]
@@ -176,12 +183,12 @@ def _described(descriptors: set[int]) -> list[str]:
 def _children_of(thread: str) -> list[str]:
     try:
         return Path(f"/proc/self/task/{thread}/children").read_text().split()
-    except OSError:  # it has just ended, or the kernel does not say
+    except OSError:  # the thread has just ended, or the kernel has no such file
         return []
 
 
 def _running_children() -> dict[int, str]:
-    """Children that have not ended: pid -> command."""
+    """Return the command of each child that has not ended, by process id."""
     found = {}
     for thread in _names_in("/proc/self/task"):
         for pid in _children_of(thread):
@@ -189,7 +196,7 @@ def _running_children() -> dict[int, str]:
             try:
                 state = (process / "stat").read_text().rpartition(")")[2].split()[0]
                 command = (process / "cmdline").read_text().replace("\0", " ").strip()
-            except OSError:  # it has just been reaped
+            except OSError:  # the child has just been reaped
                 continue
             # Python keeps a resource tracker for a process that has used multiprocessing.
             if state not in "ZX" and "multiprocessing.resource_tracker" not in command:

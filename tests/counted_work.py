@@ -1,4 +1,4 @@
-"""How much Python code runs, counted: a measure of work that no busy machine changes."""
+"""Counts of executed lines of Python: a measure of work that does not depend on the load."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PACKAGE = str(Path(flinknet.__file__).parent)
 
 
 class CountedWork:
-    """Lines of flinknet that have run; each turn of a loop and of a comprehension counts."""
+    """Number of executed lines of flinknet; each iteration of a loop or comprehension counts."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -25,7 +25,7 @@ class CountedWork:
 
 @contextmanager
 def counted_work() -> Iterator[CountedWork]:
-    """Count the lines that run in this thread; those of compiled modules are not seen."""
+    """Count the lines that run in this thread. Compiled modules are not traced."""
     work = CountedWork()
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:

@@ -1,11 +1,11 @@
-"""Measure how much of each module without I/O is covered by its own test file, alone.
+"""Measure how much of each module without I/O its own test file covers alone.
 
     python -m tests.coverage_by_module [PART OF A MODULE'S PATH ...]
 
-A line that another module's test happens to run is not tested: nothing there would notice if it did
-something else. So each test file runs in a process of its own, and only what it runs of the module
-of its name counts, lines and branches. Modules must reach 100 %, or the bound that `coverage.toml`
-has for those that do not yet.
+A line that only another module's test runs is not tested: no assertion there would fail if the line
+did something else. So each test file runs in a process of its own, and only its coverage of the
+module of the same name counts, lines and branches. A module must reach 100 %, or the bound in
+`coverage.toml` if it has one.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ROOT = Path(__file__).parents[1]
 SETTINGS = ROOT / "tests" / "coverage.toml"
 COMPLETE = 100.0
 
-# In one order, with one seed: a bound must be reached by every run, or by none.
+# Fix the order and the seed, so that every run gives the same figures.
 PYTEST = ("pytest", "--quiet", "--no-header", "-p", "no:randomly", "-p", "no:cacheprovider")
 SEED = "--hypothesis-seed=0"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a module's test file reaches: ``percent`` of its lines and branches, rounded down."""
+    """Coverage of a module by its test file: ``percent`` of lines and branches, rounded down."""
 
     module: str
     bound: float
@@ -54,7 +54,7 @@ class Measured:
 
 
 def modules_of(sources: list[str]) -> Iterator[str]:
-    """The modules in ``sources``, packages or single modules, but for what packages export."""
+    """Yield the modules in ``sources``, which are packages or modules, without ``__init__.py``."""
     for source in sources:
         path = ROOT / source
         for module in [path] if path.is_file() else sorted(path.rglob("*.py")):
@@ -68,7 +68,7 @@ def tests_of(module: str) -> Path:
 
 
 def measured(module: str, bound: float) -> Measured:
-    """Run the test file of ``module`` alone."""
+    """Measure ``module`` with its own test file alone."""
     test_file = tests_of(module)
     if not test_file.exists():
         return Measured(module, bound, failure=f"there is no {test_file.relative_to(ROOT)}")
@@ -89,7 +89,7 @@ def measured(module: str, bound: float) -> Measured:
 
 
 def described(found: dict[str, Any]) -> str:
-    """The lines never run, and the branches never taken between lines that are."""
+    """Describe the lines never run, and the branches never taken between lines that ran."""
     lines = found["missing_lines"]
     jumps = [
         f"{source}->{target if target > 0 else 'exit'}"

@@ -1,4 +1,4 @@
-"""A port for a test that has to know it before anybody listens there."""
+"""Free ports for tests that must know a port before they listen on it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["free_port"]
 
 
 def free_port() -> int:
-    """A port on which nobody listens, nor will but who asked for it.
+    """Return a port that is free, and that no other test of this run will take.
 
-    It is none of those that the system hands out (`ip_local_port_range` begins at 32,768): such a
-    one is somebody else's as soon as another test listens wherever there is room. The tests that
-    run beside this one take theirs elsewhere.
+    The ports are below the ephemeral range (`ip_local_port_range` begins at 32,768). The system may
+    give an ephemeral port to any test that listens on port 0. Each process of pytest-xdist has a
+    range of its own.
     """
     while True:
         port = next(_own_ports)
@@ -27,7 +27,8 @@ def free_port() -> int:
 
 
 def _ports_of_worker(worker: str) -> Iterator[int]:
-    """Those of one of pytest-xdist's processes, over and over, from anywhere on."""
+    """Cycle through the 2,000 ports of a pytest-xdist process, from a start that depends on the
+    pid."""
     first = 12_000 + int(worker.removeprefix("gw") or 0) % 10 * 2_000
     return cycle([*range(first + os.getpid() % 2_000, first + 2_000), *range(first, first + 2_000)])
 

@@ -1,4 +1,4 @@
-"""What a machine may lack, so that a test of it is skipped there, with the reason."""
+"""Marks that skip tests of features that this machine lacks, with the reason."""
 
 from __future__ import annotations
 

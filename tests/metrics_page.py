@@ -1,8 +1,8 @@
-"""The table of all metrics in the documentation, from their catalogues.
+"""The reference page of all metrics, generated from their catalogues.
 
     python -m tests.metrics_page
 
-writes ``docs/reference/metrics.md``; a test compares the page with the catalogues.
+writes ``docs/reference/metrics.md``. A test compares the page with the catalogues.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _PROCESSES: tuple[tuple[str, Sequence[Catalogue[Any]]], ...] = (
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     lines = [_HEAD]
     for process, catalogues in _PROCESSES:
         lines += [f"## {process}", ""]

@@ -1,4 +1,4 @@
-"""Names of parametrised tests that are the same in every process, as pytest-xdist needs them."""
+"""Names of parametrised tests that are equal in every process, as pytest-xdist requires."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ NAME_CHARACTERS_MAX = 60
 
 
 def spelled(value: object) -> str:
-    """``repr`` without the address that it has for objects without a spelling of their own, and
-    with the elements of a set in an order that is the same everywhere."""
+    """Return ``repr(value)`` without addresses of objects, and with the elements of sets in
+    order."""
     if isinstance(value, set | frozenset):
         value = type(value).__name__, sorted(map(repr, value))
     return ADDRESS.sub("", repr(value))[:NAME_CHARACTERS_MAX]

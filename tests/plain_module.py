@@ -1,4 +1,4 @@
-"""A module of the package in its plain form, whichever form runs."""
+"""The interpreted form of a module, whether or not the package runs compiled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ __all__ = ["plain_module"]
 
 
 def plain_module(name: str) -> ModuleType:
-    """Return the module, from its source if it runs compiled. What it imports runs as it does."""
+    """Return the module, loaded from its source if it runs compiled.
+
+    Its imports are the modules that run, compiled or not.
+    """
     module = import_module(name)
     if str(module.__file__).endswith(".py"):
         return module

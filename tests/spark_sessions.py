@@ -1,8 +1,7 @@
-"""Sessions of Spark for tests that want one of their own, beside one that other tests keep.
+"""Spark sessions of a test's own, beside the session that other tests share.
 
-PySpark has one context in a process, which it keeps in its classes. That of ``tests/unit/demo``
-stays until all tests have ended, so it is put aside while another session with a JVM of its own is
-there.
+PySpark keeps one context per process in class attributes. The context of ``tests/unit/demo`` stays
+until all tests have ended. It is set aside while another session, with its own JVM, exists.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["own_session"]
 
 @contextmanager
 def own_session(log_file: Path, *master: str) -> Iterator[SparkSession]:
-    """Run a session as ``spark_session`` does, whatever other one there is."""
+    """Run a session as ``spark_session`` does, even if another session exists."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

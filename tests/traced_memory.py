@@ -1,4 +1,4 @@
-"""What Python objects take, traced while it is asked for."""
+"""Memory of Python objects, measured with tracemalloc."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ __all__ = ["TracedMemory", "traced_memory"]
 
 
 class TracedMemory:
-    """What has been allocated since the tracing began, in bytes."""
+    """Bytes allocated since tracing began."""
 
     @property
     def now(self) -> int:
-        """As much of it as is still there."""
+        """Bytes still allocated."""
         return tracemalloc.get_traced_memory()[0]
 
     @property
     def peak(self) -> int:
-        """The most that was there at any time."""
+        """Peak of the allocated bytes."""
         return tracemalloc.get_traced_memory()[1]
 
 
 @contextmanager
 def traced_memory() -> Iterator[TracedMemory]:
-    """Trace allocations."""
+    """Trace allocations inside the block."""
     tracemalloc.start()
     try:
         yield TracedMemory()

@@ -1,6 +1,6 @@
-"""A reader of checkpoints that was written from FORMAT.md alone: nothing of flinknet is imported.
+"""A reader of checkpoints written from FORMAT.md alone: it imports nothing of flinknet.
 
-It reads a job's directory in a file system, and checks everything that the format says.
+It reads a job's directory in a file system, and checks every rule of the format.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def checksum(data: bytes) -> int:
 
 
 def envelope(file: Path) -> dict[str, Any]:
-    """The content of a file in an envelope (section 2)."""
+    """Return the content of a file that has an envelope (section 2)."""
     data = file.read_bytes()
     if data[:8] != b"flinkchk":
         raise ValueError(f"{file}: not a checkpoint's")
@@ -46,7 +46,8 @@ def envelope(file: Path) -> dict[str, Any]:
 
 
 def complete(job: Path) -> list[Path]:
-    """The directories of a job's complete checkpoints, in order of completion (section 4)."""
+    """Return the directories of a job's complete checkpoints, in order of completion (section
+    4)."""
     entries = sorted(
         entry for entry in (job / "journal").iterdir() if re.fullmatch("[0-9]{20}", entry.name)
     )
@@ -60,7 +61,7 @@ def complete(job: Path) -> list[Path]:
 
 
 def state(checkpoint: Path) -> dict[tuple[str, int, str], list[tuple[Any, bytes]]]:
-    """Labels and sections by operator, subtask and kind of state, all checked (section 3)."""
+    """Return labels and checked sections by operator, subtask and kind of state (section 3)."""
     metadata = envelope(checkpoint / "metadata")
     assert metadata["what"] == "checkpoint"
     name = f"checkpoint-{metadata['checkpoint_id']}-attempt-{metadata['attempt']}"
@@ -93,7 +94,7 @@ def sections(whose: Any, data: bytes, described: list[Any]) -> list[tuple[Any, b
 
 
 def chunks(section: bytes) -> list[bytes]:
-    """The buffers of what was in flight in one channel (section 5)."""
+    """Split a section into the buffers that were in flight in one channel (section 5)."""
     found = []
     start = 0
     while start < len(section):
@@ -106,7 +107,7 @@ def chunks(section: bytes) -> list[bytes]:
 
 
 def _headed(part: bytes, mark: bytes) -> tuple[dict[str, Any], bytes]:
-    """The checked map at the beginning of keyed or operator state, and what is behind it."""
+    """Return the checked header map of keyed or operator state, and the bytes behind it."""
     length, expected = (int.from_bytes(part[start : start + 4], "big") for start in (10, 14))
     body = part[18 : 18 + length]
     if part[:10] != mark + b"\x00\x01" or len(body) != length or crc32(body) != expected:
@@ -116,7 +117,8 @@ def _headed(part: bytes, mark: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def _values(data: bytes) -> list[Any]:
-    """Values one behind the other; lists are objects of a class that no program has."""
+    """Return consecutive values. Lists are extensions with a class number that no program
+    registers."""
 
     def extension(code: int, content: bytes) -> Any:
         listed = msgpack.unpackb(content, ext_hook=extension)
@@ -130,7 +132,7 @@ def _values(data: bytes) -> list[Any]:
 
 
 def keyed_state(part: bytes) -> dict[str, dict[int, list[tuple[Any, Any]]]]:
-    """Keys and values by state and key group (section 6)."""
+    """Return keys and values by state and key group (section 6)."""
     header, content = _headed(part, b"FLNKKEYS")
     names = [state[0] for state in header["states"]]
     found: dict[str, dict[int, list[tuple[Any, Any]]]] = {name: {} for name in names}
@@ -152,7 +154,7 @@ def keyed_state(part: bytes) -> dict[str, dict[int, list[tuple[Any, Any]]]]:
 
 
 def operator_state(part: bytes) -> dict[str, list[Any]]:
-    """Elements by state (section 7)."""
+    """Return the elements of each operator state (section 7)."""
     header, behind = _headed(part, b"FLNKOPER")
     assert not behind
     return {

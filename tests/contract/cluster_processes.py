@@ -1,4 +1,4 @@
-"""The processes of a cluster on this machine, found by its token, whichever launcher has them."""
+"""The local processes of a cluster, found by its token for every launcher."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["kill_process", "processes_of"]
 
 
 def processes_of(token: str) -> dict[int, str]:
-    """The command line of each process that got the token, by process id."""
+    """Return the command line of each process that has the token, by process id."""
     found = {}
     for directory in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -23,6 +23,8 @@ def processes_of(token: str) -> dict[int, str]:
 
 
 def kill_process(token: str, part: str, number: signal.Signals = signal.SIGKILL) -> None:
-    """Send a signal to the process with ``part`` in its command line: the youngest, because a
-    launcher may start another one that looks after it."""
+    """Send a signal to the youngest process with ``part`` in its command line.
+
+    The youngest, because a launcher may start a parent process that looks after it.
+    """
     os.kill(max(pid for pid, line in processes_of(token).items() if part in line), number)

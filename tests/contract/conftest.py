@@ -1,4 +1,4 @@
-"""The exchange under test, once for each way to carry a channel."""
+"""Fixtures that open an exchange once for each kind of channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a producing and a consuming task do, for every kind of channel."""
+"""A producing and a consuming task for every kind of channel."""
 
 from __future__ import annotations
 

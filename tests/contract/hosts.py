@@ -1,8 +1,8 @@
-"""Who produces and who consumes in the contract: the same calls, whatever carries the channel.
+"""Hosts of the producer and the consumer, with the same interface for every kind of channel.
 
-*local*: one environment is both. *memory*: two workers whose connections are joined without any
-socket. *tcp*: two environments over loopback, and *tls* with certificates. Memory and tcp with
-credit, *without*, and with credit and *checksums*.
+*local*: one environment has both sides. *memory*: two workers exchange bytes without a socket.
+*tcp*: two environments over loopback; *tls*: the same with certificates. Memory and tcp run with
+credit, *without credit*, and with credit and *checksums*.
 """
 
 from __future__ import annotations
@@ -41,16 +41,19 @@ KINDS = (
 )
 
 WHERE_BUFFERS_ARE_ALL = tuple(kind for kind in KINDS if kind != "tcp without credit")
-"""Where nothing but the buffers of both sides holds data: without credit, a system's sockets do."""
+"""Kinds in which only the buffers of both sides hold data.
+
+TCP without credit is no such kind: the system's socket buffers hold data there, too.
+"""
 
 WITH_CREDIT = tuple(kind for kind in KINDS if not kind.endswith("without credit"))
 
 _PIPE_BYTES = 8192
-"""What the joint between two workers holds while the receiver does not read."""
+"""Capacity of the link between two memory hosts while the receiver does not read."""
 
 
 class Host(Protocol):
-    """What a worker offers to its tasks; NetworkEnvironment is the real one."""
+    """The interface of a worker to its tasks; NetworkEnvironment is the real implementation."""
 
     config: NetworkConfig
     network_pool: NetworkBufferPool
@@ -80,7 +83,7 @@ class Host(Protocol):
 
 
 class MemoryHost:
-    """A worker of the core alone; what its connection has to send is carried once per loop turn."""
+    """A worker of the sans-IO core; its connection's output is carried once per loop turn."""
 
     def __init__(self, address: str, config: NetworkConfig) -> None:
         self.loop = asyncio.get_running_loop()
@@ -113,8 +116,10 @@ class MemoryHost:
                 self._on_output()
 
     def _read(self) -> None:
-        """Take what has been sent, in small pieces, as long as the connection reads; one that the
-        peer breaks is lost to both."""
+        """Receive the sent bytes in pieces of 1,000 while the connection reads.
+
+        If the peer breaks the protocol, both sides lose the connection.
+        """
         link = self.worker.link
         while self._incoming and not (link.stalled or link.session.failure is not None):
             piece = bytes(self._incoming[:1000])
@@ -126,7 +131,7 @@ class MemoryHost:
                 self.peer.worker.lose(RemoteTransportError("the consumer closed the connection"))
 
     async def wait(self, availability: Availability, reason: WaitReason) -> None:
-        """Suspend until something is available."""
+        """Suspend until the availability is complete."""
         event = asyncio.Event()
         availability.subscribe(event.set)
         try:
@@ -175,7 +180,7 @@ class MemoryHost:
 
 
 class Exchange:
-    """A producing and a consuming host, and short ways to use them."""
+    """A producing and a consuming host, and shortcuts for tests."""
 
     def __init__(self, kind: str, producer: Host, consumer: Host) -> None:
         self.kind = kind
@@ -191,7 +196,7 @@ class Exchange:
         buffer_timeout_ms: BufferTimeout | None = None,
         back: bool = False,
     ) -> RecordWriter:
-        """Make a partition and its writer, at the consumer's side if ``back``."""
+        """Make a partition and its writer; with ``back``, on the consumer's host."""
         host = self.consumer if back else self.producer
         partition = host.create_result_partition(name, subpartitions=subpartitions)
         return host.create_record_writer(
@@ -218,7 +223,7 @@ class Exchange:
 
 @asynccontextmanager
 async def open_exchange(kind: str, **options: Any) -> AsyncIterator[Exchange]:
-    """Open a small exchange of a kind; every buffer must be back when it is left."""
+    """Open a small exchange of a kind, and check on exit that every buffer is back."""
     config = NetworkConfig(
         **{
             "segment_bytes": 1024,

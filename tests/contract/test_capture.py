@@ -1,4 +1,4 @@
-"""A captured connection is plain msgpack: a stock unpacker reads all of it."""
+"""A captured connection is plain msgpack, which a stock unpacker reads completely."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATA_BUFFER, CLEAR_END, END_OF_DATA, END_OF_PARTITION = 1, 8, 9, 10
 
 
 class Capture:
-    """What a proxy saw: the bytes from the dialling side, and those from the accepting side."""
+    """Bytes that a proxy forwarded, from the dialling and from the accepting side."""
 
     def __init__(self) -> None:
         self.dialled = bytearray()
@@ -31,7 +31,7 @@ class Capture:
 
 @asynccontextmanager
 async def recording_proxy(address: str) -> AsyncIterator[tuple[str, Capture]]:
-    """Listen for connections to ``address`` and write down everything that passes."""
+    """Listen, forward connections to ``address``, and record all bytes."""
     capture = Capture()
     carriers: set[asyncio.Task[None]] = set()
 
@@ -64,8 +64,10 @@ async def recording_proxy(address: str) -> AsyncIterator[tuple[str, Capture]]:
 
 
 def after_handshake(stream: bytearray) -> tuple[list[Any], bytes]:
-    """Split a direction into the two messages of its handshake and those that follow; a preamble is
-    12 fixed bytes."""
+    """Split one direction into the two messages of its handshake and the bytes that follow.
+
+    A preamble of 12 bytes stands before each message.
+    """
     said = []
     for _ in range(2):
         magic, version, size = struct.unpack_from(">8sHH", stream)
@@ -76,7 +78,7 @@ def after_handshake(stream: bytearray) -> tuple[list[Any], bytes]:
 
 
 def read_all(stream: bytes) -> list[Any]:
-    """Read a stream to its last byte with a plain unpacker."""
+    """Unpack a stream to its last byte with a stock unpacker."""
     unpacker = msgpack.Unpacker()
     unpacker.feed(stream)
     values = list(unpacker)
@@ -85,7 +87,7 @@ def read_all(stream: bytes) -> list[Any]:
 
 
 async def test_a_captured_connection_is_plain_msgpack() -> None:
-    """Both directions, from the hello to the goodbye; and the records are in it."""
+    """Both directions unpack from hello to goodbye, and the captured data contains the records."""
     config = NetworkConfig(segment_bytes=1024, network_memory_bytes=256 * 1024)
     records = [(number, "text", number / 2) for number in range(3_000)]
     async with NetworkEnvironment(config=config, worker_id="producer") as producer:

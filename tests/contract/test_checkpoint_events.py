@@ -1,5 +1,4 @@
-"""Barriers and all other events, whatever carries the channel: their order, what overtakes, what
-blocks, and that none of them costs credit."""
+"""Order of barriers and other events: overtaking, blocking, and delivery without credit."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ from tests.contract.hosts import WITH_CREDIT, Exchange
 
 
 def barrier(alignment: Alignment, timeout_ms: int | None = None) -> CheckpointBarrier:
-    """The barrier of checkpoint 1."""
+    """Return the barrier of checkpoint 1."""
     options = CheckpointOptions(CheckpointKind.CHECKPOINT, alignment, timeout_ms)
     return CheckpointBarrier(1, 1_700_000_000_000, options)
 
@@ -67,7 +66,7 @@ class Channel:
         self.gate: InputGate = exchange.consumer.create_input_gate([location])
 
     def write(self, number: int) -> None:
-        """One buffer with a number."""
+        """Write one buffer that contains a number."""
         builder = self.partition.request_builder(0)
         assert builder is not None
         assert builder.append(memoryview(bytes([number]))) == 1
@@ -77,7 +76,7 @@ class Channel:
         self.partition.broadcast_event(*said.event())
 
     async def take(self) -> Any:
-        """The next number, or what the next event says."""
+        """Return the next number, or the next event decoded."""
         while (polled := self.gate.poll()) is None:
             await asyncio.sleep(0)
         _, buffer = polled
@@ -87,7 +86,7 @@ class Channel:
         self.gate.channels[0].resume_consumption()
 
     async def end(self) -> list[Any]:
-        """End the channel from both sides; return what was left in it."""
+        """End the channel from both sides, and return the numbers that were still in it."""
         left = []
         self.partition.notify_end_of_data()
         while not isinstance(said := await self.take(), EndOfData):
@@ -102,7 +101,7 @@ class Channel:
 
 
 def said_by(buffer: Buffer) -> Any:
-    """What a buffer with one number, or an event, says; it is given back."""
+    """Return the number or the decoded event in a buffer, and recycle the buffer."""
     view = buffer.view()
     content = bytes(view)
     if isinstance(view, memoryview):
@@ -113,7 +112,7 @@ def said_by(buffer: Buffer) -> Any:
 
 
 async def turns(number: int = 200) -> None:
-    """Let everything that is on its way arrive."""
+    """Turn the loop until everything on its way has arrived."""
     for _ in range(number):
         await asyncio.sleep(0)
 
@@ -122,8 +121,10 @@ async def turns(number: int = 200) -> None:
 async def test_an_event_keeps_its_place_and_may_block(
     exchange: Exchange, said: DecodedEvent
 ) -> None:
-    """Row 16: nothing comes behind one that blocks before the channel is resumed. A barrier that
-    can time out is announced besides, earlier."""
+    """Row 16: an event arrives in order, and a blocking one stops the channel until it is resumed.
+
+    A barrier that can time out is announced earlier.
+    """
     channel = Channel(exchange)
     for number in (1, 2):
         channel.write(number)
@@ -144,7 +145,8 @@ async def test_an_event_keeps_its_place_and_may_block(
 
 
 async def test_an_unaligned_barrier_comes_before_what_waits(exchange: Exchange) -> None:
-    """Row 17: it is polled first, wherever the data is, and hands out what it has overtaken."""
+    """Row 17: an unaligned barrier is polled first, wherever the data is, and hands out the data
+    that it overtook."""
     channel = Channel(exchange)
     for number in range(8):
         channel.write(number)
@@ -167,8 +169,10 @@ async def test_an_unaligned_barrier_comes_before_what_waits(exchange: Exchange) 
 
 @pytest.mark.parametrize("kind", WITH_CREDIT)
 async def test_events_come_though_there_is_no_credit(exchange: Exchange) -> None:
-    """Row 30: the reader takes nothing, and data waits for memory; a barrier does not. Without
-    credit a connection stands still then."""
+    """Row 30: a barrier arrives although the reader takes nothing and data waits for buffers.
+
+    Without credit this does not hold, because the connection stops.
+    """
     channel = Channel(exchange)
     written = 0
     still = 0
@@ -208,8 +212,8 @@ WAYS: dict[str, list[Callable[[Channel], None]]] = {
 async def test_a_barrier_whose_time_is_over_cuts_the_data_in_two(
     exchange: Exchange, who: str, taken_before: int
 ) -> None:
-    """Rows 18, 58 to 60: what was processed before the barrier, what is stored of the input and
-    what is stored of the output are everything that was written before it, each once."""
+    """Rows 18, 58 to 60: processed records, stored input and stored output are together everything
+    that was written before the barrier, each once."""
     channel = Channel(exchange)
     for number in range(6):
         channel.write(number)

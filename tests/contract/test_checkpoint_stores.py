@@ -1,6 +1,6 @@
-"""Where checkpoints are kept: whatever the place, the same holds of it.
+"""The contract of checkpoint storage, over every kind of storage.
 
-The places are a file system, and by obstore a file system again and memory.
+The kinds are a file system, and a file system and memory through obstore.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.unit.checkpoint.checkpoints import LARGE, SMALL, change, made, metada
 
 CONFIG = CheckpointingConfig(retained=2, files_max=20)
 LARGE_PART_BYTES = 12_000_000
-"""More than obstore sends in one piece."""
+"""More than obstore sends in one request."""
 
 
 def in_files(folder: Path) -> Storage:
@@ -223,7 +223,7 @@ def test_a_path_is_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_url_of_a_file_is_a_directory_too(tmp_path: Path) -> None:
-    """It is made when there is something to write, as any directory is."""
+    """The directory of a ``file:`` URL is created by the first write, as for a path."""
     storage = open_storage(f"file://{tmp_path}/my%20checkpoints", CONFIG)
     assert isinstance(storage, FileStorage)
     assert storage.location == f"{tmp_path}/my checkpoints"

@@ -1,4 +1,4 @@
-"""Arrow record batches from end to end: among other records, cut by key, of any length."""
+"""Arrow record batches of any length, among other records and partitioned by key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def numbered(first: int, rows: int) -> pa.RecordBatch:
 
 ROWS = [0, 1, 3, 40, 500, 5_000, 20, 1_000, 0, 30]
 BATCHES = [numbered(10_000 * number, rows) for number, rows in enumerate(ROWS)]
-"""Smaller than a buffer and far longer."""
+"""Batches shorter than a buffer, and far longer."""
 
 MIXED: list[Any] = [
     1,
@@ -46,7 +46,7 @@ MIXED: list[Any] = [
 
 @pytest.mark.parametrize("many", [False, True], ids=["one by one", "many"])
 async def test_batches_arrive_among_other_records(exchange: Exchange, many: bool) -> None:
-    """Of several schemas, each as it is."""
+    """Batches of several schemas arrive unchanged among other records."""
     taken, _ = await asyncio.gather(
         consume(exchange.reader()), produce(exchange.writer(), MIXED, many=many)
     )
@@ -56,8 +56,7 @@ async def test_batches_arrive_among_other_records(exchange: Exchange, many: bool
 
 @pytest.mark.parametrize("many", [False, True], ids=["one by one", "many"])
 async def test_rows_are_exchanged_by_key(exchange: Exchange, many: bool) -> None:
-    """Two producers, three consumers: each row arrives once, where its key belongs and in the order
-    of its producer."""
+    """Each row arrives once, at the consumer of its key, in the order of its producer."""
     writers = [
         exchange.writer(name, subpartitions=3, partitioner=ColumnHashPartitioner("key"))
         for name in "ab"
@@ -87,7 +86,8 @@ async def test_batches_are_broadcast_and_balanced(exchange: Exchange) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_long_batches_are_put_together_on_disk(kind: str) -> None:
-    """Over hundreds of buffers, on several channels at once; everything is given back."""
+    """Long batches over hundreds of buffers, on two channels at once, are reassembled on disk, and
+    memory and disk are released."""
     spilling = {"record_spill_bytes": 100 * KIB, "reassembly_memory_bytes": 100 * KIB}
     batches = [numbered(0, 30_000), numbered(5, 10), numbered(7, 25_000)]
     async with open_exchange(kind, **spilling) as exchange:
@@ -111,7 +111,7 @@ async def test_long_batches_are_put_together_on_disk(kind: str) -> None:
 
 
 async def test_a_batch_that_cannot_be_cut_stops_nobody(exchange: Exchange) -> None:
-    """The writer refuses it and goes on; the readers get what was written, and no part of it."""
+    """The writer refuses such a batch and continues; the readers get no part of it."""
     writer = exchange.writer(subpartitions=2, partitioner=ColumnHashPartitioner("key"))
     readers = [exchange.reader(index) for index in range(2)]
 
@@ -137,7 +137,7 @@ async def test_a_batch_that_cannot_be_cut_stops_nobody(exchange: Exchange) -> No
 
 @dataclass
 class NoBatch:
-    """Stands on the wire as if it were a batch."""
+    """A value that the writer sends under the type of an Arrow batch."""
 
     content: bytes
 
@@ -153,7 +153,7 @@ class NoBatch:
 async def test_what_is_no_batch_names_its_channel(
     exchange: Exchange, content: bytes, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reader says where it came from and what is wrong with it."""
+    """The error names the channel and the fault of the batch."""
     monkeypatch.setitem(WRITERS, NoBatch, lambda value, _: (ARROW_BATCH, value.content))
     writer, reader = exchange.writer(), exchange.reader()
     await writer.emit(NoBatch(content))

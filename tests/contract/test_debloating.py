@@ -1,4 +1,4 @@
-"""Buffer debloating from end to end, whatever carries the channel; time is driven by hand."""
+"""Buffer debloating over every kind of channel, with a clock that the test drives."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SEGMENT_BYTES = 1024
 SMALLEST_BYTES = 64
 BUFFERS_BEHIND = 4
 BUFFERS_PER_CHANNEL = 16
-"""So many that credit for more comes before fewer than those are left."""
+"""Enough that the reader announces new credit before fewer than ``BUFFERS_BEHIND`` are left."""
 
 BUFFERS_MAX = 200
-"""More than enough for any size to be reached."""
+"""More buffers than any change of size takes."""
 
 
 @pytest.fixture
@@ -39,13 +39,13 @@ async def exchange(kind: str) -> AsyncIterator[Exchange]:
 
 
 async def write_for_ever(writer: RecordWriter) -> None:
-    """Records of one byte, so that every size can be reached exactly."""
+    """Write records of one byte, so that every buffer size can be filled exactly."""
     while True:
         await writer.emit_many(range(128))
 
 
 class Consumer:
-    """Takes one buffer after another and lets a time of its own pass with each."""
+    """A consumer that takes buffers one by one, and advances its clock with each."""
 
     def __init__(self, gate: InputGate) -> None:
         self.gate = gate
@@ -53,7 +53,8 @@ class Consumer:
         gate.debloating.end_wait(self.now)
 
     async def take(self, seconds: float) -> int:
-        """Process one data buffer for so long, when others wait behind it; return its size."""
+        """Take one data buffer when others wait behind it, and advance the clock; return its
+        size."""
         channel = self.gate.channels[0]
         await until(lambda: channel.statistics().queued_buffers >= BUFFERS_BEHIND)
         polled = self.gate.poll()
@@ -66,7 +67,7 @@ class Consumer:
         return size
 
     async def take_until(self, size: int, *, seconds: float) -> None:
-        """Go on until buffers have a size."""
+        """Take buffers until one has a size."""
         for _ in range(BUFFERS_MAX):
             if await self.take(seconds) == size:
                 return
@@ -76,7 +77,8 @@ class Consumer:
 async def test_buffers_shrink_for_a_slow_consumer_and_fill_up_for_a_fast_one(
     exchange: Exchange,
 ) -> None:
-    """Census 1.8, D9, E6, F11: what is on its way is what can be consumed in a second."""
+    """Census 1.8, D9, E6, F11: the data on its way is as much as the consumer processes in a
+    second."""
     writer = exchange.writer(buffer_timeout_ms=-1)
     location = PartitionLocation(exchange.producer.address, "p", 0)
     consumer = Consumer(exchange.consumer.create_input_gate([location]))

@@ -1,4 +1,4 @@
-"""How a channel ends, whatever carries it: in one order, and what ends otherwise is not whole."""
+"""The end of a channel: data, end of data, acknowledgement, end of partition; no other order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ END = DataType.END_OF_PARTITION
 
 
 class Task:
-    """Takes one thing after another from a gate, and says what it was."""
+    """A task that takes buffers from a gate, and returns their types."""
 
     def __init__(self, gate: InputGate) -> None:
         self.gate = gate
@@ -39,7 +39,8 @@ class Task:
         return data_type
 
     async def take_all(self) -> None:
-        """Until it fails; what ends cleanly never returns."""
+        """Take buffers until the gate raises; a channel that ends cleanly makes this wait for
+        ever."""
         while True:
             await self.take()
 
@@ -60,7 +61,7 @@ def end_partition(partition: ResultPartition) -> None:
 
 
 def force(write: Callable[[ResultPartition], None], partition: ResultPartition) -> None:
-    """Write what the producer's own table refuses: as a producer would that has none."""
+    """Write in a state that the producer's table refuses, as a producer without the table would."""
     with pytest.raises(LocalProtocolError, match=r"must not come on subpartition 0"):
         write(partition)
     state = ChannelEnd.ACKNOWLEDGED if write is end_partition else ChannelEnd.DATA
@@ -73,7 +74,8 @@ def force(write: Callable[[ResultPartition], None], partition: ResultPartition) 
 
 
 async def test_a_channel_goes_from_data_to_the_end_of_its_partition(exchange: Exchange) -> None:
-    """D12, I2: and events may stand behind the end of the data, before and behind the answer."""
+    """D12, I2: other events may follow the end of the data, before and after its
+    acknowledgement."""
     partition, reader = exchange.writer().partition, exchange.reader()
     task = Task(reader.gate.gates[0])
     write_data(partition)
@@ -98,8 +100,11 @@ async def test_a_channel_goes_from_data_to_the_end_of_its_partition(exchange: Ex
 async def test_nothing_but_events_follows_the_end_of_the_data(
     exchange: Exchange, write: Callable[[ResultPartition], None]
 ) -> None:
-    """Data, or a second end of it: the producer is refused, and from one that does it all the
-    same nothing is taken, though the data has been acknowledged."""
+    """The producer refuses data and a second end of data after the end of the data.
+
+    The consumer refuses them from a producer that sends them nevertheless, also after the
+    acknowledgement.
+    """
     partition, reader = exchange.writer().partition, exchange.reader()
     task = Task(reader.gate.gates[0])
     end_data(partition)
@@ -118,7 +123,7 @@ async def test_nothing_but_events_follows_the_end_of_the_data(
 
 
 async def test_a_stream_without_the_end_of_its_data_is_not_whole(exchange: Exchange) -> None:
-    """It was cut short: its reader gets an error, not an end."""
+    """A reader gets an error, not an end, if the end of the partition follows the data directly."""
     partition, reader = exchange.writer().partition, exchange.reader()
     task = Task(reader.gate.gates[0])
     write_data(partition)
@@ -136,7 +141,7 @@ async def test_a_stream_without_the_end_of_its_data_is_not_whole(exchange: Excha
 async def test_a_partition_does_not_end_before_its_data_is_acknowledged(
     exchange: Exchange,
 ) -> None:
-    """What has been taken and not acknowledged may not have been processed."""
+    """Data that was taken and not acknowledged may not have been processed."""
     partition, reader = exchange.writer().partition, exchange.reader()
     task = Task(reader.gate.gates[0])
     end_data(partition)

@@ -1,4 +1,4 @@
-"""Events between records, whatever carries the channel: they come where they were written."""
+"""Events between records arrive at the place where they were written."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ ENDS = [DataType.END_OF_DATA, DataType.END_OF_PARTITION]
 
 
 class Task:
-    """Notes what it reads, events and records, in one list for each channel; aligns barriers: a
-    channel goes on when its barrier has come on every channel."""
+    """A task that notes events and records in one list for each channel, and aligns barriers.
+
+    A channel resumes when the barrier has come on every channel.
+    """
 
     def __init__(self) -> None:
         self.reader: RecordReader
@@ -48,7 +50,7 @@ class Task:
         self.reader.close()
 
     def take_ends(self) -> None:
-        """Every channel ended, as the handler was told."""
+        """Check that every channel ended with the two end events, and remove them."""
         for seen in self.seen.values():
             assert [event.data_type for event in seen[-2:]] == ENDS
             del seen[-2:]
@@ -56,7 +58,7 @@ class Task:
 
 @asynccontextmanager
 async def running(task: Task, writer: RecordWriter) -> AsyncIterator[None]:
-    """Run the task until the writer, which is written to in the block, has finished."""
+    """Run the task until the writer, which the block uses, has finished."""
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(task.run())
         yield
@@ -72,7 +74,8 @@ def numbered(data_type: DataType, number: int) -> Event:
 async def test_an_event_comes_between_the_records_that_it_was_written_between(
     exchange: Exchange, record: str
 ) -> None:
-    """A17: though nobody flushes, and however the records before it are cut into buffers."""
+    """A17: an event arrives in order without a flush, however the records before it fill
+    buffers."""
     task = Task()
     writer = exchange.writer(buffer_timeout_ms=-1)
     task.reader = exchange.reader(event_handler=task)
@@ -92,7 +95,7 @@ async def test_an_event_comes_between_the_records_that_it_was_written_between(
 
 
 async def test_barriers_align_channels_that_their_handler_resumes(exchange: Exchange) -> None:
-    """Row 16: a channel delivers nothing behind its barrier until it has come on the other."""
+    """Row 16: a channel delivers nothing behind its barrier until the other channel has its own."""
     task = Task()
     writer = exchange.writer(
         subpartitions=2, partitioner=BroadcastPartitioner(), buffer_timeout_ms="adaptive"
@@ -115,8 +118,10 @@ async def test_barriers_align_channels_that_their_handler_resumes(exchange: Exch
 
 @pytest.mark.parametrize("events_max", [1, 2, 30])
 async def test_a_writer_waits_for_a_reader_that_is_held_up(kind: str, events_max: int) -> None:
-    """However many events it writes, and of whatever kind, the exchange goes on: none is lost, and
-    of watermarks that wait the last is sent."""
+    """The writer waits, for every kind of event, and no event is lost.
+
+    Of watermarks that wait, only the last is sent.
+    """
     wire = WireLimits(events_per_channel_max=events_max)
     async with open_exchange(kind, wire=wire) as exchange:
         writer = exchange.writer(buffer_timeout_ms=0.0)
@@ -125,7 +130,7 @@ async def test_a_writer_waits_for_a_reader_that_is_held_up(kind: str, events_max
         written: list[Any] = []
         async with asyncio.TaskGroup() as tasks:
             writing = tasks.create_task(write_events(writer, written))
-            for _ in range(1_000):  # in which the reader is held up
+            for _ in range(1_000):  # the reader is held up meanwhile
                 await asyncio.sleep(0)
             assert not writing.done()
             tasks.create_task(task.run())
@@ -141,7 +146,7 @@ async def test_a_writer_waits_for_a_reader_that_is_held_up(kind: str, events_max
 
 
 async def write_events(writer: RecordWriter, written: list[Any]) -> None:
-    """Write events of a task's own, watermarks behind each, and a few records and barriers."""
+    """Write custom events, each followed by two watermarks, and a few records and barriers."""
     for number in range(200):
         said = [numbered(DataType.EVENT_BUFFER, number)]
         if number % 70 == 0:

@@ -1,4 +1,4 @@
-"""What every channel promises, whatever carries it."""
+"""The contract of every kind of channel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.contract.ends import consume, produce
 from tests.contract.hosts import WHERE_BUFFERS_ARE_ALL, WITH_CREDIT, Exchange, open_exchange
 
 TURNS = 200
-"""Loop turns in which something that can happen has happened."""
+"""Loop turns after which everything that can happen has happened."""
 
 
 async def let_things_happen() -> None:
@@ -40,13 +40,13 @@ RECORDS = [(number, f"record {number}", number / 3) for number in range(2_000)]
 
 
 async def test_records_arrive_once_and_in_order(exchange: Exchange) -> None:
-    """H1, I1: across hundreds of buffers; the reader ends with the partition."""
+    """H1, I1: over hundreds of buffers; the reader ends with the partition."""
     taken, _ = await asyncio.gather(consume(exchange.reader()), produce(exchange.writer(), RECORDS))
     assert taken == RECORDS
 
 
 async def test_records_of_any_size_span_buffers(exchange: Exchange) -> None:
-    """A1, A2: empty, smaller, as large as and many times as large as a buffer."""
+    """A1, A2: records are empty, smaller than, as large as and many times as large as a buffer."""
     sizes = [0, 1, 1000, 1021, 1022, 1023, 1024, 1025, 5000, 0, 300_000, 1, 2048, 40]
     records = [bytes([index]) * size for index, size in enumerate(sizes)]
     taken, _ = await asyncio.gather(consume(exchange.reader()), produce(exchange.writer(), records))
@@ -54,7 +54,7 @@ async def test_records_of_any_size_span_buffers(exchange: Exchange) -> None:
 
 
 async def test_bulk_forms_carry_the_same_records(exchange: Exchange) -> None:
-    """What emit_many writes, batches read: a batch is a buffer."""
+    """Records written with ``emit_many`` can be read in batches, one for each buffer."""
     writer, reader = exchange.writer(), exchange.reader()
 
     async def read() -> list[Any]:
@@ -76,7 +76,7 @@ async def test_bulk_forms_carry_the_same_records(exchange: Exchange) -> None:
 
 @pytest.mark.parametrize("kind", WHERE_BUFFERS_ARE_ALL)
 async def test_a_reader_that_does_not_read_stops_the_writer(exchange: Exchange) -> None:
-    """D4: after what the buffers of both sides hold; when it reads again nothing is missing."""
+    """D4: the writer stops when the buffers of both sides are full, and continues without loss."""
     writer, reader = exchange.writer(), exchange.reader()
     producing = asyncio.ensure_future(produce(writer, RECORDS * 5))
     await let_things_happen()
@@ -89,7 +89,7 @@ async def test_a_reader_that_does_not_read_stops_the_writer(exchange: Exchange) 
 
 
 async def test_finish_waits_until_everything_has_been_processed(exchange: Exchange) -> None:
-    """D12: the last batch counts when the next one is asked for."""
+    """D12: a batch is processed when the reader asks for the next one."""
     writer, reader = exchange.writer(), exchange.reader()
     await writer.emit("only")
     finishing = asyncio.ensure_future(writer.finish())
@@ -113,7 +113,7 @@ async def test_nothing_can_be_written_after_finish(exchange: Exchange) -> None:
 
 
 async def test_without_a_timeout_only_full_buffers_leave(exchange: Exchange) -> None:
-    """V5: one small record stays until the end."""
+    """V5: a small record stays in its buffer until the writer finishes."""
     writer, reader = exchange.writer(buffer_timeout_ms=-1), exchange.reader()
     reading = asyncio.ensure_future(reader.next_batch())
     await writer.emit("small")
@@ -132,7 +132,7 @@ async def test_without_a_timeout_only_full_buffers_leave(exchange: Exchange) -> 
 async def test_with_a_timeout_a_small_record_leaves_by_itself(
     exchange: Exchange, timeout: BufferTimeout
 ) -> None:
-    """C5: nobody flushes, fills the buffer or finishes; and again, for the next record."""
+    """C5: without a flush, a full buffer or an end; and again for the next record."""
     writer, reader = exchange.writer(buffer_timeout_ms=timeout), exchange.reader()
     for number in range(3):
         await writer.emit(number)
@@ -166,7 +166,7 @@ async def test_a_consumer_waits_for_a_partition_that_is_not_there_yet(
 
 
 async def test_a_partition_that_never_comes_is_an_error() -> None:
-    """E9: named, with what to look at; the clock is the environment's."""
+    """E9: the error names the partition and suggests a cause; the environment's timer raises it."""
     for kind in ("local", "tcp"):
         async with open_exchange(kind, rendezvous_timeout_ms=500.0) as exchange:
             reader = exchange.reader(name="nowhere")
@@ -187,7 +187,7 @@ async def test_a_subpartition_that_does_not_exist_is_an_error(exchange: Exchange
 
 
 async def test_the_producers_failure_reaches_the_consumer(exchange: Exchange) -> None:
-    """C15, G14: with the first cause, ahead of what is queued."""
+    """C15, G14: the consumer gets the first cause, ahead of queued data."""
     writer, reader = exchange.writer(), exchange.reader()
     await writer.emit("x" * 3000)
     await let_things_happen()
@@ -215,7 +215,7 @@ class WithoutTextError(Exception):
 async def test_a_failure_reaches_the_consumer_whatever_its_text(
     exchange: Exchange, error: Exception, text: str
 ) -> None:
-    """A text that cannot be sent must not leave the consumer waiting for ever."""
+    """A text that cannot be encoded must not leave the consumer waiting for ever."""
     writer, reader = exchange.writer(), exchange.reader()
     await writer.emit("x" * 3000)
     await let_things_happen()
@@ -239,7 +239,7 @@ async def test_a_writer_closed_before_the_end_does_not_leave_its_consumer_waitin
 
 
 async def test_a_consumer_that_goes_away_stops_its_producer(exchange: Exchange) -> None:
-    """C21: a clear error instead of writing for nobody."""
+    """C21: the producer gets an error that says so."""
     writer, reader = exchange.writer(), exchange.reader()
     await writer.emit("x" * 3000)
     assert await reader.next_batch() is not None
@@ -252,7 +252,7 @@ async def test_a_consumer_that_goes_away_stops_its_producer(exchange: Exchange) 
 
 
 async def test_one_of_two_consumers_goes_away(exchange: Exchange) -> None:
-    """The other one gets all of its records."""
+    """The other consumer gets all of its records."""
     writer = exchange.writer(subpartitions=2, partitioner=RebalancePartitioner())
     leaving, staying = exchange.reader(0), exchange.reader(1)
     producing = asyncio.ensure_future(produce(writer, RECORDS))
@@ -274,7 +274,7 @@ async def test_a_record_that_cannot_be_serialised_is_refused_alone(exchange: Exc
 
 
 async def test_many_channels_into_one_gate(exchange: Exchange) -> None:
-    """H1: each key in one channel and in order, all of them complete."""
+    """H1: every record arrives, and the records of each key arrive in order."""
     channels = 20
     writer = exchange.writer(
         subpartitions=channels, partitioner=HashPartitioner(key=lambda record: record[0] % 50)
@@ -290,7 +290,7 @@ async def test_many_channels_into_one_gate(exchange: Exchange) -> None:
 
 @pytest.mark.parametrize("kind", WITH_CREDIT)
 async def test_a_stopped_channel_does_not_stop_another(exchange: Exchange) -> None:
-    """Two partitions between the same workers; nobody reads the first one."""
+    """A partition that is not read does not stop another one between the same workers."""
     stopped, flowing = exchange.writer("stopped"), exchange.writer("flowing")
     idle = exchange.reader(name="stopped")
     blocked = asyncio.ensure_future(produce(stopped, RECORDS))
@@ -304,7 +304,7 @@ async def test_a_stopped_channel_does_not_stop_another(exchange: Exchange) -> No
 
 
 async def test_a_broadcast_reaches_every_channel(exchange: Exchange) -> None:
-    """A18, A20: and is serialised once, into buffers that all channels share."""
+    """A18, A20: a record is serialised once, into buffers that all channels share."""
     writer = exchange.writer(subpartitions=3, partitioner=BroadcastPartitioner())
     *taken, _ = await asyncio.gather(
         *(consume(exchange.reader(index)) for index in range(3)), produce(writer, RECORDS)
@@ -314,7 +314,7 @@ async def test_a_broadcast_reaches_every_channel(exchange: Exchange) -> None:
 
 
 async def test_both_directions_at_once(exchange: Exchange) -> None:
-    """F13: over one connection, if there is one."""
+    """F13: both directions share one connection."""
     there, back = exchange.writer("there"), exchange.writer("back", back=True)
     results = await asyncio.gather(
         consume(exchange.reader(name="there")),
@@ -341,7 +341,7 @@ async def test_a_cancelled_read_loses_nothing(exchange: Exchange) -> None:
 
 @pytest.mark.parametrize("kind", WHERE_BUFFERS_ARE_ALL)
 async def test_a_cancelled_emit_wrote_the_record_or_did_not(exchange: Exchange) -> None:
-    """The number of records out says which; those before and after it are whole."""
+    """The count of records out says which; records before and after it are whole."""
     writer, reader = exchange.writer(), exchange.reader()
     records = RECORDS * 5
     producing = asyncio.ensure_future(writer.emit_many(records))

@@ -1,4 +1,4 @@
-"""Each launcher does what its protocol says, with real processes on this machine."""
+"""The contract of launchers, with real processes on this machine."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from tests.contract.cluster_processes import kill_process, processes_of
 from tests.spark_sessions import own_session
 
 LOOK_S = 0.01
-"""Pause between two looks at something that a process does."""
+"""Interval at which tests poll the state of processes."""
 
 
 class Launched:
-    """A launcher, and what its coordinator says."""
+    """A launcher, and the messages of its coordinator."""
 
     def __init__(self, name: str, **cluster: object) -> None:
         options = {"workers": 1, "stop_timeout_ms": 500.0, **cluster}
@@ -83,7 +83,7 @@ class Launched:
         kill_process(self.token, "flinknet.cluster.coordinator")
 
     async def until_joined(self, worker: str) -> None:
-        """Wait until the coordinator has a worker of that name."""
+        """Wait until the coordinator has registered a worker of that name."""
         async with CoordinatorClient(
             self.address, self.token, self.config.cluster, is_there=True
         ) as client:
@@ -97,7 +97,7 @@ MASTER = "local-cluster[2,1,1024]"
 
 @pytest.fixture(params=[SPARK if name == "spark" else name for name in LAUNCHERS], scope="module")
 def name(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A launcher's name; for Spark's there is a session with two executors."""
+    """Return a launcher's name; open a Spark session with two executors for Spark's launcher."""
     if request.param != "spark":
         yield request.param
         return
@@ -113,7 +113,7 @@ Launch = Callable[..., Launched]
 
 @pytest.fixture
 async def launch(name: str) -> AsyncIterator[Launch]:
-    """Makes launchers, which are stopped in the end."""
+    """Return a function that makes launchers, which are stopped after the test."""
     made: list[Launched] = []
 
     def make(**cluster: object) -> Launched:
@@ -154,7 +154,7 @@ async def test_the_end_of_a_worker_is_reported_once_with_its_cause(launch: Launc
 
 
 async def test_a_worker_that_cannot_work_says_why(launch: Launch) -> None:
-    """The start does not raise: the process started, and ended at once."""
+    """The start does not raise, because the process starts; its end carries the reason."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         launched = launch(data_port=port)
@@ -179,7 +179,7 @@ async def test_a_coordinator_that_cannot_work_says_why(launch: Launch) -> None:
 
 @pytest.mark.parametrize("is_stopped", [False, True])
 async def test_a_worker_is_replaced_under_another_name(launch: Launch, is_stopped: bool) -> None:
-    """It has ended, or hears nothing and is ended."""
+    """The lost worker has ended, or is stopped and then killed."""
     launched = launch(cause_grace_ms=1.0)
     (lost,) = await launched.start()
     launched.kill_worker(lost, signal.SIGSTOP if is_stopped else signal.SIGKILL)
@@ -271,7 +271,7 @@ async def test_a_start_that_fails_names_the_process_and_the_cause(
 
 
 class KillOnce(MapFunction):
-    """Prints its attempt, and kills the worker of the first one."""
+    """Prints its attempt, and kills its worker in the first attempt."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         print(f"attempt {runtime_context.attempt}")
@@ -283,7 +283,7 @@ class KillOnce(MapFunction):
 
 
 async def test_a_job_goes_on_when_its_worker_is_lost(name: str) -> None:
-    """The cluster knows the launcher by its protocol alone."""
+    """The cluster restarts the job through the launcher's protocol alone."""
     environment = StreamExecutionEnvironment()
     environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(1, 0.0))
     numbers = environment.from_collection(range(10)).map(KillOnce())

@@ -1,4 +1,4 @@
-"""Records far longer than a buffer, from end to end: the readers put them together on disk."""
+"""Records far longer than a buffer: readers reassemble them on disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ARRIVING[2] = (2, b"y" * 90 * KIB, {"three": (4.0,)})
 
 @pytest.mark.parametrize("kind", WITH_CREDIT)
 async def test_long_records_among_short_ones(kind: str) -> None:
-    """A2, A5, A6: to several readers at once, over and under the threshold."""
+    """A2, A5, A6: several readers at once get records below and above the spill threshold."""
     async with open_exchange(kind, **SPILLING) as exchange:
         writer = exchange.writer(subpartitions=3, partitioner=BroadcastPartitioner())
         readers = [exchange.reader(index) for index in range(3)]
@@ -51,7 +51,8 @@ async def test_long_records_among_short_ones(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["local", "tcp"])
 async def test_what_an_environment_has_of_a_record_goes_with_its_reader(kind: str) -> None:
-    """Memory and disk alike; all readers of a worker share one account."""
+    """Memory and disk of a partial record are released with its reader; all readers of a worker
+    share one account."""
     async with open_exchange(kind, **SPILLING) as exchange:
         consumer = exchange.consumer
         assert isinstance(consumer, NetworkEnvironment)

@@ -1,6 +1,6 @@
-"""Several tasks behind and beside each other, some of them slow: nothing is lost or torn.
+"""Pipelines of several tasks, some of them slow: no record is lost, torn or out of order.
 
-Slow means that a task lets the loop turn many times before it goes on. No clock is asked.
+A slow task lets the loop turn many times between two steps. No test uses a clock.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from flinknet.records.writer import RecordWriter
 from tests.contract.hosts import Exchange, Host
 
 SENT = 1_500
-"""Records of each sender, several times what all buffers of a stage hold."""
+"""Records of each sender, several times the capacity of a stage's buffers."""
 
 AT_ONCE = 50
 SLOW_TURNS = 100
 TURNS = 2_000
-"""Loop turns in which something that can happen has happened."""
+"""Loop turns after which everything that can happen has happened."""
 
 
 async def let_turn(turns: int) -> None:
@@ -60,12 +60,12 @@ class Stage:
         self.held_back = False
 
     def _look(self) -> None:
-        """Remember whether a writer has had to wait for the readers."""
+        """Note whether a writer has had to wait for the readers."""
         available = [writer.partition.availability.available for writer in self.writers]
         self.held_back = self.held_back or not all(available)
 
     async def write(self, writer: RecordWriter, records: list[Any], *, slow: bool) -> None:
-        """Be a sender."""
+        """Write records as a sender does."""
         for start in range(0, len(records), AT_ONCE):
             if slow:
                 await let_turn(SLOW_TURNS)
@@ -73,7 +73,7 @@ class Stage:
         await end(writer)
 
     async def read(self, reader: RecordReader, *, slow: bool) -> list[Any]:
-        """Be a receiver."""
+        """Read records as a receiver does."""
         taken: list[Any] = []
         while True:
             if slow:
@@ -92,7 +92,7 @@ async def end(writer: RecordWriter) -> None:
 
 
 async def forward(reader: RecordReader, writer: RecordWriter, own: int) -> None:
-    """Be a task in between: add the own number to each record."""
+    """Forward records, and append the task's own number to each."""
     async for batch in reader.batches():
         await writer.emit_many((*record, own) for record in batch)
     reader.close()
@@ -134,7 +134,7 @@ async def test_all_that_was_sent_arrives(
 
 
 async def fork(exchange: Exchange, records: Iterable[Any]) -> None:
-    """One task writes each record both ways."""
+    """Write each record to both partitions from one task."""
     writers = [exchange.writer("left"), exchange.writer("right")]
     for record in records:
         for writer in writers:
@@ -149,7 +149,7 @@ async def read_all(reader: RecordReader) -> list[Any]:
 
 
 async def test_two_ways_from_one_source_meet_again(exchange: Exchange) -> None:
-    """V4: a self-join whose task takes what comes, from whichever side, does not deadlock."""
+    """V4: a self-join does not deadlock if its task reads both sides as data arrives."""
     sent = sent_by(0)
     address = exchange.producer.address
     locations = [PartitionLocation(address, side, 0) for side in ("left", "right")]
@@ -159,7 +159,8 @@ async def test_two_ways_from_one_source_meet_again(exchange: Exchange) -> None:
 
 
 async def test_a_side_that_is_read_later_waits_in_its_buffers(exchange: Exchange) -> None:
-    """V4: a task that reads one side to its end first gets on if the other side fits."""
+    """V4: a task that reads one side to its end first finishes if the other side fits its
+    buffers."""
     sent = sent_by(0)[:20]
     left, right = exchange.reader(name="left"), exchange.reader(name="right")
     forking = asyncio.ensure_future(fork(exchange, sent))
@@ -169,10 +170,12 @@ async def test_a_side_that_is_read_later_waits_in_its_buffers(exchange: Exchange
 
 
 async def test_a_side_that_is_not_read_stops_the_source_of_both(exchange: Exchange) -> None:
-    """A21, V4: a task with several writers goes on only when all can. If the other side does not
-    fit, a pipelined exchange cannot go on: overdraft serves the record in progress, not the next
-    one. Flink's planner puts a blocking exchange there. Nothing is lost: it goes on when the other
-    side is read, and both sides end."""
+    """A21, V4: a task with several writers continues only when all of them can.
+
+    A pipelined exchange stops if the unread side does not fit. Overdraft buffers serve the record
+    in progress, not the next one. Flink's planner puts a blocking exchange there. Nothing is lost:
+    the source continues when the other side is read, and both sides end.
+    """
     sent = sent_by(0)
     left, right = exchange.reader(name="left"), exchange.reader(name="right")
     forking = asyncio.ensure_future(fork(exchange, sent))

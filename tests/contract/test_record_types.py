@@ -1,4 +1,4 @@
-"""A record arrives as what was sent, whatever it is and however it is written, by every channel."""
+"""A record arrives equal and of the same type, for every kind of record, writer and channel."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ FILLINGS = {"small": b"", "over buffers": b"x" * 700, "large": b"x" * 20_000}
 async def environments(
     request: pytest.FixtureRequest,
 ) -> AsyncIterator[tuple[NetworkEnvironment, NetworkEnvironment]]:
-    """Where a producer is and where its consumer: joined by memory, or by a connection."""
+    """Yield the environments of a producer and its consumer: one process, or two and a
+    connection."""
     async with NetworkEnvironment(config=CONFIG) as first:
         if request.param == "one process":
             yield first, first
@@ -85,7 +86,7 @@ async def test_every_value_arrives_as_what_was_sent(
     write: Write,
     filling: bytes,
 ) -> None:
-    """A2, A5: in blocks and one by one, small, over several buffers, and beside much else."""
+    """A2, A5: in blocks and one by one; small, over several buffers, and beside large records."""
     records = [(value, filling) if filling else value for value in VALUES]
     came = await exchange(environments, write, records, partitioner())
     came = came[20:-20] if write is many else came

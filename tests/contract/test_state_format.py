@@ -1,4 +1,4 @@
-"""What FORMAT.md says of state, held against a reader that knows nothing else."""
+"""State that flinknet writes, read by a reader that was written from FORMAT.md alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUPS = 16
 
 
 def parts() -> tuple[bytes, bytes]:
-    """Keyed and operator state of one subtask that has all key groups."""
+    """Return keyed and operator state of one subtask that has all key groups."""
     handler = StateHandler(operator="Count", uid="count", max_parallelism=GROUPS)
     key = Key()
     count = handler.keyed.state(ValueStateDescriptor("count"), key)

@@ -1,4 +1,4 @@
-"""Bugs to plant in what takes checkpoints: one is inconsistent then, or somebody waits for ever."""
+"""Bugs to plant in the checkpoint code: each causes an inconsistent checkpoint or a deadlock."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Original = Callable[..., Any]
 
 
 class Deaf:
-    """A connection that does not send that consumption goes on."""
+    """A connection that does not send ``resume_consumption``."""
 
     def resume_consumption(self, channel: RemoteInputChannel) -> None:
         """Do nothing."""
@@ -108,7 +108,7 @@ def _takes_without_letting_go(original: Original) -> Original:
 
 
 def _takes_late(original: Original) -> Original:
-    """An unaligned checkpoint is taken when its last barrier has come."""
+    """Take an unaligned checkpoint only when its last barrier has come."""
 
     def on_barrier(
         self: BarrierHandler, channel: int, barrier: CheckpointBarrier, now_ms: int
@@ -255,7 +255,7 @@ CHECKPOINT_FAULTS = (
         "on_barrier",
         _takes_late,
     ),
-    # The handler: who is blocked.
+    # The handler: which channels are blocked.
     Fault("nobody goes on behind a barrier", ALIGNED, BarrierHandler, "_let_go", _does_nothing),
     Fault(
         "a channel whose barrier comes late stays blocked",
@@ -307,7 +307,7 @@ CHECKPOINT_FAULTS = (
         "abort",
         _does_not_remember,
     ),
-    # What is in flight at the input.
+    # In-flight data at the input.
     Fault(
         "a channel is not told to persist",
         UNALIGNED,
@@ -343,7 +343,7 @@ CHECKPOINT_FAULTS = (
         "on_event",
         _goes_on_behind_the_barrier,
     ),
-    # What is in flight at the output.
+    # In-flight data at the output.
     Fault(
         "what an event overtakes is not handed out",
         UNALIGNED,

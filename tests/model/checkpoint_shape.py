@@ -1,4 +1,5 @@
-"""What is explored of checkpoints: scripts with barriers, and what may happen beside them."""
+"""Shapes of worlds with checkpoints: scripts with barriers, and events that may happen beside
+them."""
 
 from __future__ import annotations
 
@@ -15,11 +16,13 @@ OPTIONS = {
     "T": CheckpointOptions(aligned_timeout_ms=TIMEOUT_MS),
     "U": CheckpointOptions(alignment=Alignment.UNALIGNED),
 }
-"""Barriers: aligned, forced to be, with a time-out, unaligned. The first of a script is checkpoint
-1, the next one 2."""
+"""Barriers: aligned, forced to align, with an alignment timeout, unaligned.
+
+The first barrier of a script belongs to checkpoint 1, the next one to checkpoint 2.
+"""
 
 CANCEL = "X"
-"""A cancel marker, in place of a barrier."""
+"""A cancellation marker, in place of a barrier."""
 
 OF_CHECKPOINTS = (*OPTIONS, CANCEL)
 EVENTS = (*OF_CHECKPOINTS, END_OF_DATA, END)
@@ -28,8 +31,12 @@ DATA_OPERATIONS = (DATA, OPEN_DATA, MORE_DATA)
 
 @dataclass(frozen=True)
 class CheckpointShape(Shape):
-    """Beside scripts and buffers: channels whose producer is in the consumer's worker, a checkpoint
-    that the coordinator may abort at any moment, and whether time passes."""
+    """A shape with checkpoints.
+
+    Beside scripts and buffers it has channels whose producer is in the consumer's worker
+    (``local``), a checkpoint that the coordinator may abort at any moment (``aborts``), and whether
+    time passes (``times``).
+    """
 
     exclusive: int = 1
     floating: int = 0
@@ -39,23 +46,25 @@ class CheckpointShape(Shape):
 
     @property
     def remote(self) -> tuple[int, ...]:
-        """Channels whose producer is in another worker, in the order of their numbers on it."""
+        """Channels with a producer in another worker, in the order of their numbers there."""
         return tuple(index for index in range(self.channels) if index not in self.local)
 
     def barrier(self, index: int, position: int) -> CheckpointBarrier:
-        """The barrier at a place of a script."""
+        """Return the barrier at a position of a script."""
         options = OPTIONS[self.scripts[index][position]]
         return CheckpointBarrier(self.checkpoint(index, position), 0, options)
 
     def checkpoint(self, index: int, position: int) -> int:
-        """The checkpoint of the barrier or marker at a place of a script."""
+        """Return the checkpoint of the barrier or marker at a position of a script."""
         before = self.scripts[index][: position + 1]
         return sum(operation in OF_CHECKPOINTS for operation in before)
 
     def in_front(self, index: int, checkpoint_id: int) -> tuple[int, ...] | None:
-        """The records of a channel that belong to a checkpoint; None if it cannot be complete.
+        """Return the records of a channel that belong to a checkpoint.
 
-        All of them, if the channel ends without a barrier of it."""
+        None if the checkpoint cannot complete. A channel that ends without a barrier of it
+        contributes all of its records.
+        """
         script = self.scripts[index]
         places = [place for place, operation in enumerate(script) if operation in OF_CHECKPOINTS]
         end = len(script)

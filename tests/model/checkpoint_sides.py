@@ -1,8 +1,8 @@
-"""Both sides of a world with checkpoints: scripted producers, and a subtask that takes them.
+"""Both sides of a world with checkpoints: scripted producers, and a subtask that takes checkpoints.
 
-The subtask reads a real gate, of remote and of local channels, through a real barrier handler. It
-processes a buffer as it polls it. What it notes of each checkpoint is what belongs to it: how far
-it had processed each channel when it took it, and what it was handed as in flight.
+The subtask reads a real gate, with remote and local channels, through a real barrier handler. It
+processes each buffer as it polls it. For each checkpoint it notes how far it had processed each
+channel, and which records were persisted as in flight.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ ABORT = Step("hears of an abort")
 
 
 def no_bytes() -> int:
-    """Metrics are no part of what is explored."""
+    """Stand for the counter of processed bytes, which the exploration ignores."""
     return 0
 
 
 def steps_of(writers: dict[int, ScriptedWriter]) -> list[Step]:
-    """What writers can do."""
+    """Return the possible steps of writers."""
     steps = [Step("write", index) for index, writer in writers.items() if writer.can_write()]
     return steps + [
         Step("time out", index) for index, writer in writers.items() if writer.waiting is not None
@@ -50,7 +50,7 @@ def steps_of(writers: dict[int, ScriptedWriter]) -> list[Step]:
 
 
 def let_write(writer: ScriptedWriter, step: Step) -> None:
-    """Do one of those steps."""
+    """Take one step of a writer."""
     if step.name == "write":
         writer.write()
     else:
@@ -58,12 +58,12 @@ def let_write(writer: ScriptedWriter, step: Step) -> None:
 
 
 def idle_in(writers: dict[int, ScriptedWriter]) -> list[MemorySegment]:
-    """Segments that are idle in the pools of partitions."""
+    """Return the idle segments in the pools of partitions."""
     return [segment for writer in writers.values() for segment in writer.partition._pool._idle]
 
 
 class CheckpointProducerSide(Side):
-    """A worker with the remote producers."""
+    """The worker with the remote producers."""
 
     name = "producer"
     shape: CheckpointShape
@@ -75,20 +75,20 @@ class CheckpointProducerSide(Side):
         }
 
     def own_steps(self) -> list[Step]:
-        """Each producer writes, or a barrier of its times out."""
+        """Return the steps in which a producer writes, or one of its barriers times out."""
         return steps_of(self.writers)
 
     def act(self, step: Step) -> None:
-        """Let a producer do it."""
+        """Let a producer take a step."""
         let_write(self.writers[step.channel], step)
 
     def check(self) -> None:
-        """The partitions' own accounts."""
+        """Check the invariants of the partitions."""
         for writer in self.writers.values():
             writer.partition.check_invariants()
 
     def account(self) -> Account:
-        """Credit at the readers, by the channel's number on the wire."""
+        """Return the credit of the readers, by channel number of the connection."""
         credit: list[int | None] = [None] * len(self.writers)
         parts = [writer.partition.subpartitions[0].statistics() for writer in self.writers.values()]
         readers = self.link.statistics().readers
@@ -99,27 +99,27 @@ class CheckpointProducerSide(Side):
         return Account(tuple(credit), "\n".join(map(str, [*parts, *readers])))
 
     def ended(self) -> dict[int, str]:
-        """Channels that are written to their end."""
+        """Return the channels with a completely written script, and the local ones."""
         ended = {index: "written" for index, writer in self.writers.items() if writer.done}
         return ended | dict.fromkeys(self.shape.local, "not here")
 
     def release(self) -> None:
-        """Drop the partitions."""
+        """Release the partitions."""
         for writer in self.writers.values():
             writer.partition.release()
 
     def free_segments(self) -> list[MemorySegment]:
-        """What is idle in the partitions' pools."""
+        """Return the idle segments of the partitions' pools."""
         return idle_in(self.writers)
 
 
 class CheckpointTask:
-    """What the subtask notes: how far it is, and of each checkpoint what belongs to it."""
+    """The subtask's record of its own position and of the content of each checkpoint."""
 
     def __init__(self, shape: CheckpointShape) -> None:
         self.shape = shape
         self.processed = [0] * shape.channels
-        """The place in each script behind the last record processed."""
+        """For each channel, the position in its script behind the last record processed."""
         self.events = [0] * shape.channels
         self.taken: dict[int, tuple[int, ...]] = {}
         self.in_flight: dict[int, list[tuple[int, ...]]] = {}
@@ -128,7 +128,7 @@ class CheckpointTask:
         self.aborted: list[int] = []
 
     def process(self, index: int, content: bytes) -> None:
-        """Records come in the order in which they were written, and none is left out."""
+        """Check that records arrive in the order of the script without a gap, and note them."""
         script = self.shape.scripts[index]
         places = [
             place
@@ -142,7 +142,7 @@ class CheckpointTask:
         self.processed[index] = content[-1] + 1
 
     def all_read(self, index: int) -> bool:
-        """Whether nothing more is to come on a channel."""
+        """Return whether the subtask has read a channel completely."""
         script = self.shape.scripts[index]
         data = [place for place, operation in enumerate(script) if operation in DATA_OPERATIONS]
         events = sum(operation in EVENTS for operation in script)
@@ -150,10 +150,10 @@ class CheckpointTask:
             data[-1] + 1 if data else 0
         )
 
-    # -- what the barrier handler says ------------------------------------------------------------
+    # -- the calls of the barrier handler ----------------------------------------------------------
 
     def trigger(self, barrier: CheckpointBarrier) -> None:
-        """The state is what was processed."""
+        """Note the subtask's position as the state of a checkpoint that begins."""
         number = barrier.checkpoint_id
         if number in self.taken or number in self.aborted:
             raise BrokenInvariantError(f"checkpoint {number} is taken twice, or after its abort")
@@ -161,7 +161,7 @@ class CheckpointTask:
         self.in_flight[number] = [()] * self.shape.channels
 
     def persist(self, checkpoint_id: int, channel: int, buffer: Buffer) -> None:
-        """What is in flight is written at once."""
+        """Note a buffer as in flight in a checkpoint that is not over."""
         if checkpoint_id in self.completed or checkpoint_id in self.aborted:
             raise BrokenInvariantError(
                 f"something is stored for checkpoint {checkpoint_id} that is over"
@@ -170,7 +170,7 @@ class CheckpointTask:
         buffer.recycle()
 
     def complete(self, checkpoint_id: int, metrics: AlignmentMetrics) -> None:
-        """Nothing of it comes twice, or from behind a barrier."""
+        """Check that a checkpoint has no record twice, and none from behind a barrier."""
         if checkpoint_id in self.completed or checkpoint_id in self.aborted:
             raise BrokenInvariantError(f"checkpoint {checkpoint_id} ends twice")
         self.completed.append(checkpoint_id)
@@ -192,20 +192,21 @@ class CheckpointTask:
                 )
 
     def abort(self, checkpoint_id: int, reason: AbortReason) -> None:
-        """It will not be."""
+        """Note that a checkpoint is aborted, and that it had not ended before."""
         if checkpoint_id in self.completed or checkpoint_id in self.aborted:
             raise BrokenInvariantError(f"checkpoint {checkpoint_id} ends twice")
         self.aborted.append(checkpoint_id)
 
     def stored(self, index: int, checkpoint_id: int) -> tuple[int, ...]:
-        """The records of a channel that belong to a checkpoint: processed before, and in flight."""
+        """Return a channel's records in a checkpoint: processed before it, then in flight at the
+        input."""
         script, processed = self.shape.scripts[index], self.taken[checkpoint_id][index]
         before = tuple(place for place in range(processed) if script[place] in DATA_OPERATIONS)
         return before + self.in_flight[checkpoint_id][index]
 
 
 class CheckpointConsumerSide(Side):
-    """A worker with the subtask, and with its local producers."""
+    """The worker with the subtask and its local producers."""
 
     name = "consumer"
     shape: CheckpointShape
@@ -229,7 +230,7 @@ class CheckpointConsumerSide(Side):
         self.gate.setup(self.request_partitions)
 
     def request_partitions(self) -> None:
-        """Every channel asks for its subpartition."""
+        """Request the subpartition of every channel."""
         for channel in self.gate.remote_channels:
             channel.request(self.session)
         for local in self.gate.local_channels:
@@ -237,7 +238,8 @@ class CheckpointConsumerSide(Side):
             self.registry.request(partition_id, 0, local, 0.0)
 
     def own_steps(self) -> list[Step]:
-        """The subtask reads, its clock goes on, its timer comes, the coordinator aborts."""
+        """Return the steps of the writers, the reader, the clock, the timer and the coordinator's
+        abort."""
         steps = steps_of(self.writers)
         if self.gate.availability.available and not self.gate.finished:
             steps.append(POLL)
@@ -250,7 +252,7 @@ class CheckpointConsumerSide(Side):
         return steps
 
     def act(self, step: Step) -> None:
-        """Do one of these."""
+        """Take one of these steps."""
         if step == POLL:
             self.poll()
         elif step == CLOCK:
@@ -265,7 +267,7 @@ class CheckpointConsumerSide(Side):
             let_write(self.writers[step.channel], step)
 
     def poll(self) -> None:
-        """Process a buffer, or have an event handled."""
+        """Process one buffer, or pass one event to the handler."""
         polled = self.gate.poll()
         if polled is None:
             return
@@ -286,14 +288,14 @@ class CheckpointConsumerSide(Side):
             self.gate.acknowledge(index)
 
     def check(self) -> None:
-        """The accounts of gate, handler and local partitions."""
+        """Check the invariants of the gate, the handler and the local partitions."""
         self.gate.check_invariants()
         self.handler.check_invariants()
         for writer in self.writers.values():
             writer.partition.check_invariants()
 
     def account(self) -> Account:
-        """Buffers that are free and have been announced, by the channel's number on the wire."""
+        """Return the free buffers that have been announced, by channel number of the connection."""
         channels = [channel.statistics() for channel in self.gate.remote_channels]
         announced = (
             None
@@ -305,7 +307,7 @@ class CheckpointConsumerSide(Side):
         return Account(tuple(announced), "\n".join(map(str, [told, *channels])))
 
     def ended(self) -> dict[int, str]:
-        """Channels of which everything was read."""
+        """Return the channels that the subtask has read completely."""
         return {
             index: "read"
             for index in range(self.shape.channels)
@@ -313,13 +315,13 @@ class CheckpointConsumerSide(Side):
         }
 
     def release(self) -> None:
-        """Drop gate and partitions."""
+        """Release the gate and the partitions."""
         self.gate.release()
         for writer in self.writers.values():
             writer.partition.release()
 
     def free_segments(self) -> list[MemorySegment]:
-        """What is idle in pools or free in a channel."""
+        """Return the idle segments of pools and the free segments of channels."""
         managers = [channel.manager for channel in self.gate.remote_channels]
         return [
             *self.gate._floating_pool._idle,

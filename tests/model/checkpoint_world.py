@@ -1,4 +1,4 @@
-"""A world with checkpoints, in which every one that is complete must be a consistent cut."""
+"""A world in which every completed checkpoint must be a consistent cut."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.model.shape import BrokenInvariantError
 
 
 class CheckpointWorld(World):
-    """Both sides, and what became of checkpoints at the ends that were seen (``outcomes``)."""
+    """Both sides, and the results of checkpoints in the final states (``outcomes``)."""
 
     shape: CheckpointShape
 
@@ -22,8 +22,10 @@ class CheckpointWorld(World):
         self.outcomes: Counter[str] = Counter()
 
     def check_end(self, state: State) -> None:
-        """Each record of a complete checkpoint is in it once: processed before, stored as it came
-        in, or stored where it went out."""
+        """Check that each record before a barrier is in the completed checkpoint exactly once.
+
+        It was processed before, is in flight at the input, or is in flight at the output.
+        """
         producer, consumer = self.producer.side(state.producer), self.consumer.side(state.consumer)
         assert isinstance(producer, CheckpointProducerSide)
         assert isinstance(consumer, CheckpointConsumerSide)
@@ -57,5 +59,5 @@ class CheckpointWorld(World):
                 self.outcomes[f"{checkpoint_id} with output"] += 1
 
     def checkpoints(self, index: int) -> int:
-        """How many checkpoints a script knows of."""
+        """Return the number of checkpoints in a script."""
         return self.shape.checkpoint(index, len(self.shape.scripts[index]))

@@ -1,4 +1,4 @@
-"""The table of what was explored, at the end of the run."""
+"""The table of explored worlds, printed at the end of the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Tell = Callable[..., None]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Nothing has been explored."""
+    """Begin with an empty table."""
     config.stash[_TOLD] = []
 
 
@@ -31,7 +31,7 @@ def tell(request: pytest.FixtureRequest) -> Tell:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Write the table if output is shown (-s), and how many rows it has if not."""
+    """Print the table if output is shown (-s), else its number of rows."""
     told = config.stash.get(_TOLD, [])
     if not told:
         return

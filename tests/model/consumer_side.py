@@ -1,4 +1,4 @@
-"""The consumer's side of a world: an input gate, and the operator, which is also the oracle."""
+"""The consumer's side of a world: an input gate, and an operator that is also the oracle."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.model.sides import POLL, RELEASE, Account, Side
 
 
 def free_in(manager: ChannelBuffers) -> list[MemorySegment]:
-    """Segments that a channel holds and that hold no data."""
+    """Return the segments that a channel holds without data in them."""
     if isinstance(manager, SharedBuffers):
         return [manager._kept] if manager._kept is not None else []
     assert isinstance(manager, BufferManager)
@@ -38,7 +38,7 @@ def free_in(manager: ChannelBuffers) -> list[MemorySegment]:
 
 
 def kinds_of_buffers(chunk: bytes) -> list[tuple[int, str]]:
-    """Channel and kind of each buffer in a chunk, read with a plain unpacker."""
+    """Return channel and kind of each buffer in a chunk, decoded with a stock unpacker."""
     unpacker = msgpack.Unpacker()
     unpacker.feed(chunk)
     return [
@@ -69,12 +69,13 @@ class ConsumerSide(Side):
         self.gate.setup(self.request_partitions)
 
     def request_partitions(self) -> None:
-        """Every channel asks for its subpartition."""
+        """Request the subpartition of every channel."""
         for channel in self.gate.remote_channels:
             channel.request(self.session)
 
     def own_steps(self) -> list[Step]:
-        """The operator takes a buffer or gives it back; a channel is cancelled."""
+        """Return the steps of the operator, which takes or recycles a buffer, and of the
+        cancellation."""
         steps = []
         if self.operator is not None:
             steps.append(RELEASE)
@@ -86,7 +87,7 @@ class ConsumerSide(Side):
         return steps
 
     def act(self, step: Step) -> None:
-        """Do what the operator does."""
+        """Take one of these steps."""
         if step == POLL:
             self.poll()
         elif step == RELEASE:
@@ -101,7 +102,8 @@ class ConsumerSide(Side):
             self.resume_if_aligned()
 
     def receive(self, chunk: bytes) -> bytes:
-        """Let a chunk arrive, and see that what must not come is refused, and nothing else."""
+        """Receive a chunk, and check that the connection fails if and only if the chunk breaks a
+        rule."""
         unlawful = [str(kind) for kind in map(self.breach, kinds_of_buffers(chunk)) if kind]
         sent = super().receive(chunk)
         refused = self.session.failure is not None
@@ -111,7 +113,10 @@ class ConsumerSide(Side):
         return sent
 
     def breach(self, arriving: tuple[int, str]) -> str:
-        """Say what is wrong with a buffer that arrives, as SPEC has it; nothing else knows."""
+        """Return the rule of SPEC that an arriving buffer breaks, or an empty text.
+
+        The rules are written here a second time, independently of the code under test.
+        """
         index, kind = arriving
         before = self.arrived[index]
         self.arrived[index] = kind if kind in (END_OF_DATA, END) else before
@@ -128,7 +133,7 @@ class ConsumerSide(Side):
         return ""
 
     def poll(self) -> None:
-        """Take one buffer; events are handled at once, data is kept for a while."""
+        """Poll one buffer: handle an event at once, and keep data for the operator."""
         try:
             polled = self.gate.poll()
         except (ProducerFailedError, RemoteProtocolError):
@@ -155,7 +160,7 @@ class ConsumerSide(Side):
         self.resume_if_aligned()
 
     def resume_if_aligned(self) -> None:
-        """Once the barrier is here on every live channel all go on, in the order of arrival."""
+        """Resume all channels, in the order of arrival, if every live one has had its barrier."""
         live = self.shape.channels - len(self.finished)
         if self.aligned and len(self.aligned) == live:
             aligned, self.aligned = self.aligned, []
@@ -163,7 +168,7 @@ class ConsumerSide(Side):
                 self.gate.channels[index].resume_consumption()
 
     def judge(self, index: int, payload: bytes, data_type: DataType) -> None:
-        """What comes out of a channel is what was written there next."""
+        """Check that a buffer of a channel is the next operation of its script."""
         script = self.shape.scripts[index]
         if index in self.aligned:
             raise BrokenInvariantError(
@@ -184,11 +189,11 @@ class ConsumerSide(Side):
         self.processed[index] = expected[-1] + 1
 
     def check(self) -> None:
-        """The gate's own accounts."""
+        """Check the invariants of the gate."""
         self.gate.check_invariants()
 
     def account(self) -> Account:
-        """Buffers that are free and have been announced."""
+        """Return the free buffers that have been announced, by channel."""
         channels = [channel.statistics() for channel in self.gate.channels]
         announced = (
             None
@@ -200,17 +205,17 @@ class ConsumerSide(Side):
         return Account(tuple(announced), "\n".join(map(str, [operator, *channels])))
 
     def ended(self) -> dict[int, str]:
-        """Channels that were read to their end, were cancelled, or failed."""
+        """Return the channels that were read to their end, were cancelled, or failed."""
         return self.finished
 
     def release(self) -> None:
-        """Drop the gate."""
+        """Release the gate."""
         if not any(end != "read" for end in self.finished.values()) and not self.gate.finished:
             raise BrokenInvariantError("every channel ended but the gate did not finish")
         self.gate.release()
 
     def free_segments(self) -> list[MemorySegment]:
-        """What is idle in the floating pool or free in a channel."""
+        """Return the idle segments of the floating pool and the free segments of channels."""
         managers = [channel.manager for channel in self.gate.remote_channels]
         return [
             *self.gate._floating_pool._idle,

@@ -1,16 +1,17 @@
 """Breadth-first search over all states of a world.
 
-A world is two sides and the chunks on their way between them. Each side is a machine of its own
-(``Machine``): what a step does follows from the side's state and the chunk received, so every step
-of a side is done once, on the real objects, and remembered; combining the sides is then a matter
-of looking up. The first violation found is one with the fewest steps, and the path to it is told.
+A world is two sides and the chunks on their way between them. Each side is a ``Machine``: the
+effect of a step depends only on the side's state and the chunk received. So each step of a side
+runs once, on the real objects, and its result is remembered. States of the world combine remembered
+states. The search reports the first violation, which has the fewest steps, with the path to it.
 
-Reduction: while a chunk waits for a side that can do anything, its steps alone are enough. The
-other side can only append behind that chunk, so its steps commute with all of them, before and
-after (the steps form a persistent set in Godefroid's sense). Nothing ever goes in a circle, so
-every state of each side, with every chunk it can receive there, is still reached; and as every
-violation is one of a step of one side (the balance of credit, too, is upset by a step of one side
-whatever the other is doing), none is missed. ``test_exploration.py`` compares both ways.
+Reduction: while a chunk waits for a side that can take a step, exploring that side's steps is
+enough. The other side can only append behind that chunk, so its steps commute with all of them,
+before and after (the steps form a persistent set in Godefroid's sense). The state space has no
+cycles, so every state of each side is still reached, with every chunk that it can receive there.
+Every violation belongs to a step of one side. This includes the balance of credit, which a step of
+one side upsets in any state of the other. So the reduction misses none. ``test_exploration.py``
+compares both searches.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ DATA_TYPES = (DataType.DATA_BUFFER, DataType.DATA_BUFFER_WITH_CLEAR_END)
 
 
 class ViolationFoundError(AssertionError):
-    """A violation, with the steps that lead to it, found after ``states`` states."""
+    """A violation and the steps that lead to it, found after ``states`` states."""
 
     def __init__(self, message: str, states: int) -> None:
         super().__init__(message)
@@ -49,7 +50,7 @@ class ViolationFoundError(AssertionError):
 
 
 class State(NamedTuple):
-    """Numbers of the states of both sides, and the chunks on their way."""
+    """Numbers of the states of both sides, and the chunks between them."""
 
     producer: int
     consumer: int
@@ -58,7 +59,7 @@ class State(NamedTuple):
 
 
 class Machine:
-    """One side, remembered: each state it was seen in, and what each step does there."""
+    """One side with a memory: its known states, and the result of each step in them."""
 
     def __init__(self, side: Side) -> None:
         self.name = side.name
@@ -72,7 +73,7 @@ class Machine:
         self.first = self._number(side)
 
     def move(self, number: int, step: Step, chunk: bytes = b"") -> tuple[int, bytes]:
-        """Return the state reached and what was sent."""
+        """Return the number of the next state, and the bytes sent."""
         key = (number, step, chunk)
         done = self._moves.get(key)
         if done is None:
@@ -82,12 +83,12 @@ class Machine:
         return done
 
     def side(self, number: int) -> Side:
-        """Return the side as it is in a state."""
+        """Return a copy of the side in a state."""
         side: Side = pickle.loads(self._frozen[number])
         return side
 
     def moves(self) -> set[tuple[bytes, Step, bytes]]:
-        """Everything that was done, by what the states are instead of their numbers."""
+        """Return all steps taken, with digests in place of the numbers of states."""
         return {(self._digests[number], step, chunk) for number, step, chunk in self._moves}
 
     def _number(self, side: Side) -> int:
@@ -105,7 +106,7 @@ class Machine:
 
 
 class World:
-    """Both sides and the search over their combinations."""
+    """Both sides, and the steps of their combinations."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -113,7 +114,7 @@ class World:
         self.consumer = Machine(ConsumerSide(shape))
 
     def moves(self) -> set[tuple[bytes, Step, bytes]]:
-        """Everything that either side did."""
+        """Return all steps that either side took."""
         return self.producer.moves() | self.consumer.moves()
 
     def next_steps(self, state: State, *, reduced: bool) -> list[tuple[Machine, Step]]:
@@ -131,7 +132,7 @@ class World:
         return produce + consume
 
     def after(self, state: State, machine: Machine, step: Step) -> State:
-        """Take a step."""
+        """Return the state after a step."""
         producer, consumer, to_consumer, to_producer = state
         if machine is self.producer:
             inbox = to_producer[0] if step == RECEIVE else b""
@@ -146,7 +147,11 @@ class World:
         return State(producer, consumer, to_consumer, to_producer)
 
     def check_credit(self, state: State) -> None:
-        """Free and announced == credit on its way + credit at the producer + data on its way."""
+        """Check, for each channel, that the free announced buffers equal the credit and data
+        promised.
+
+        Free announced buffers == credit in transit + credit at the producer + data in transit.
+        """
         at_producer = self.producer.accounts[state.producer].credit
         at_consumer = self.consumer.accounts[state.consumer].credit
         for channel, (credit, free) in enumerate(zip(at_producer, at_consumer, strict=True)):
@@ -161,7 +166,7 @@ class World:
                 )
 
     def check_end(self, state: State) -> None:
-        """Nothing can happen any more: it must be because all is done and everything is back."""
+        """Check a state without steps: all channels have ended, and every buffer is back."""
         sides = self.producer.side(state.producer), self.consumer.side(state.consumer)
         for side in sides:
             if len(side.ended()) < self.shape.channels:
@@ -175,8 +180,7 @@ class World:
 
 @dataclass(frozen=True)
 class Exploration:
-    """What was seen: the world, and how many states it has, steps between them, and states in
-    which everything is done."""
+    """The result of a search: the world, and the numbers of states, steps and final states."""
 
     world: World
     states: int
@@ -191,8 +195,11 @@ def explore(
     reduced: bool = True,
     make_world: Callable[[Any], World] = World,
 ) -> Exploration:
-    """Visit every reachable state. Raises ViolationFoundError at the first violation, or if there
-    are too many."""
+    """Visit every reachable state.
+
+    Raises ViolationFoundError at the first violation, or if there are more than ``states_max``
+    states.
+    """
     world = make_world(shape)
     first = State(world.producer.first, world.consumer.first)
     origin: dict[State, tuple[State, str] | None] = {first: None}
@@ -225,13 +232,13 @@ def explore(
 
 
 def freeze(side: Side) -> bytes:
-    """Return a side as bytes; equal states give equal bytes nearly always."""
+    """Return a side as bytes. Equal states nearly always give equal bytes."""
     side.scrub()
     return pickled(side, REDUCTIONS)
 
 
 def pickled(value: Any, reductions: Mapping[type, Callable[[Any], Any]]) -> bytes:
-    """Pickle a value, types of ``reductions`` as these say."""
+    """Pickle a value with the given reductions."""
     target = io.BytesIO()
     pickler = pickle.Pickler(target, protocol=5)
     pickler.dispatch_table = reductions
@@ -240,7 +247,7 @@ def pickled(value: Any, reductions: Mapping[type, Callable[[Any], Any]]) -> byte
 
 
 def _numbered(value: Any) -> tuple[Callable[[int], Any], tuple[int]]:
-    """What never changes is only referred to, which saves a fifth of the time."""
+    """Refer to a constant by its number, which saves a fifth of the time."""
     number = _NUMBERS.setdefault((type(value), value), len(_CONSTANTS))
     if number == len(_CONSTANTS):
         _CONSTANTS.append(value)
@@ -253,7 +260,7 @@ def _constant(number: int) -> Any:
 
 _CONSTANTS: list[Any] = []
 _NUMBERS: dict[tuple[type, Any], int] = {}
-"""Of each constant, where it stands in the list."""
+"""The index of each constant in the list."""
 
 
 def _filled(content: bytes, size: int) -> memoryview:
@@ -261,7 +268,8 @@ def _filled(content: bytes, size: int) -> memoryview:
 
 
 def _memoryview(view: memoryview) -> tuple[Callable[[bytes, int], memoryview], tuple[bytes, int]]:
-    """Between steps the only views are receive buffers, nearly always empty."""
+    """Reduce a view without its zeros: between steps, views are receive buffers, nearly always
+    empty."""
     return _filled, (bytes(view).rstrip(b"\0"), len(view))
 
 
@@ -271,18 +279,18 @@ REDUCTIONS: dict[type, Callable[[Any], Any]] = {
     **dict.fromkeys((Shape, NetworkConfig, WireLimits, BufferDebloatConfig), _numbered),
     **dict.fromkeys((*Enum.__subclasses__(), *IntEnum.__subclasses__()), _numbered),
 }
-"""How each type is turned into bytes, where that is not as ever."""
+"""Reductions of the types that are not pickled in the usual way."""
 
 
 @cache
 def data_and_credit(chunk: bytes) -> Counter[int]:
-    """Count data frames and credit of each channel in a chunk, read with a plain unpacker."""
+    """Count data frames and credit of each channel in a chunk, decoded with a stock unpacker."""
     unpacker = msgpack.Unpacker()
     unpacker.feed(chunk)
     count: Counter[int] = Counter()
     for message in unpacker:
         if not isinstance(message, list):
-            continue  # the body of the buffer whose header came before
+            continue  # a buffer's body, which follows its header
         if message[0] == MessageType.ADD_CREDIT:
             count[message[1]] += message[2]
         elif message[0] == MessageType.BUFFER_RESPONSE and message[4] in DATA_TYPES:
@@ -293,7 +301,7 @@ def data_and_credit(chunk: bytes) -> Counter[int]:
 def _told(
     origin: dict[State, tuple[State, str] | None], state: State, label: str, violation: Exception
 ) -> ViolationFoundError:
-    """Make the error that tells how it came to the violation."""
+    """Return an error that tells the steps to a violation."""
     path = [label]
     while (arrival := origin[state]) is not None:
         state, label = arrival

@@ -1,7 +1,7 @@
 """Bugs to plant: each breaks one rule of the exchange, and the exploration must find it.
 
-A fault replaces one method of one real class. If a fault survives, the exploration has lost its
-teeth: a shape or an invariant is missing.
+A fault replaces one method of one real class. A fault that survives shows that a shape or an
+invariant is missing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.model.shape import Shape
 
 @dataclass(frozen=True)
 class Fault:
-    """A planted bug, the shape that must reveal it, and what it does."""
+    """A planted bug, the shape that must reveal it, and the method that it replaces."""
 
     name: str
     shape: Shape
@@ -326,7 +326,8 @@ def _acknowledges_itself(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _lets(state: ChannelEnd, *data_types: DataType) -> Callable[..., Callable[..., Any]]:
-    """A consumer that lets buffers pass in a state in which they must not come."""
+    """Return a fault with which a consumer accepts types of buffers in a state that forbids
+    them."""
 
     def replace(original: Callable[..., Any]) -> Callable[..., Any]:
         def after(self: RemoteInputChannel, data_type: DataType) -> Any:
@@ -343,7 +344,7 @@ def _lets(state: ChannelEnd, *data_types: DataType) -> Callable[..., Callable[..
 DATA_TYPES = (DataType.DATA_BUFFER, DataType.DATA_BUFFER_WITH_CLEAR_END)
 
 FAULTS = (
-    # Events, of which a consumer holds only so many.
+    # Events, of which a consumer holds only a limited number.
     Fault(
         "events are sent without event credit",
         FEW_EVENTS,
@@ -365,7 +366,7 @@ FAULTS = (
         "add_event_credit",
         _does_not_go_on_with_event_credit,
     ),
-    # The end: what the producer may do wrong.
+    # The end of a channel: the producer's rules.
     Fault(
         "a partition ends without the end of its data",
         ENDING,
@@ -388,7 +389,7 @@ FAULTS = (
         "poll",
         _acknowledges_itself,
     ),
-    # The end: what the consumer may let pass.
+    # The end of a channel: the consumer's checks.
     Fault(
         "a consumer takes a partition for whole whose data has not ended",
         CUT_SHORT,
@@ -431,7 +432,7 @@ FAULTS = (
         "_after",
         _lets(ChannelEnd.END_OF_DATA, DataType.END_OF_PARTITION),
     ),
-    # What holds a channel without exclusive buffers together.
+    # Channels without exclusive buffers.
     Fault(
         "the backlog is not announced at zero credit",
         FLOATING_ONLY,

@@ -1,4 +1,4 @@
-"""The producer's side of a world: a result partition whose channels are written by scripts."""
+"""The producer's side of a world: a result partition, with a script for each channel."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ LEGAL_IN = {
     END_OF_DATA: ChannelEnd.DATA,
     END: ChannelEnd.ACKNOWLEDGED,
 }
-"""The state in which the table lets an operation pass."""
+"""The state in which the table permits an operation; other operations are permitted in each."""
 
 DATA_OPERATIONS = (DATA, OPEN_DATA, MORE_DATA)
 
 
 def filled_with_a_large_record() -> BufferBuilder:
-    """A builder that says of what follows it that its records are large."""
+    """Return a builder of a large record, so that the pool gives extra buffers to its successor."""
     builder = BufferBuilder(MemorySegment(1), Recycler())
     builder.append(memoryview(b"r"))
     builder.seal()
@@ -49,7 +49,7 @@ LARGE = filled_with_a_large_record()
 
 
 class ProducerSide(Side):
-    """A result partition whose channels are written by scripts."""
+    """A result partition, and the scripts that write its channels."""
 
     name = "producer"
 
@@ -62,7 +62,7 @@ class ProducerSide(Side):
         self.begun: list[list[int]] = [[] for _ in range(shape.channels)]
 
     def own_steps(self) -> list[Step]:
-        """The next operation of each script; a failure."""
+        """Return the steps that write the next operation of each script, and the failure."""
         if self.partition.kept_failure is not None:
             return []
         steps = [
@@ -76,8 +76,11 @@ class ProducerSide(Side):
         return [*steps, FAIL] if self.shape.fails and unfinished else steps
 
     def can_write(self, index: int, operation: str) -> bool:
-        """Data that begins a buffer needs one at the producer, an event room in the queue, and the
-        end of a partition the acknowledgement of its data, or that its reader has gone."""
+        """Return whether an operation need not wait.
+
+        Data that begins a buffer needs a buffer, and an event needs room in the queue. The end of a
+        partition waits for the acknowledgement of its data, or the cancellation by its reader.
+        """
         if operation == END and not self.shape.lawless:
             subpartition = self.partition.subpartitions[index]
             return subpartition.acknowledged or subpartition.released
@@ -89,10 +92,10 @@ class ProducerSide(Side):
         return not begins or self.partition.availability.available
 
     def mirrors_another(self, index: int) -> bool:
-        """Whether to begin this channel is the mirror image of beginning one before it.
+        """Whether beginning this channel mirrors beginning an earlier one.
 
-        Channels with the same script that are untouched differ in nothing but their number, so it
-        is enough that the first of them goes first.
+        Untouched channels with the same script differ only in their number, so it is enough that
+        the first of them begins first.
         """
         scripts, cancel = self.shape.scripts, self.shape.cancel
         return self.written[index] == 0 and any(
@@ -120,10 +123,10 @@ class ProducerSide(Side):
             subpartition.add_event(Buffer.event(EVENT_TYPES[operation], payload))
         self.written[index] += 1
         if self.shape.lawless:
-            subpartition.end = ChannelEnd.END_OF_DATA  # whatever may come is taken
+            subpartition.end = ChannelEnd.END_OF_DATA  # accept any message
 
     def take(self, step: Step, chunk: bytes = b"") -> bytes:
-        """Do one step; a lawless producer sends and takes whatever comes, in any state."""
+        """Do one step; a lawless producer sends and accepts any message in any state."""
         if self.shape.lawless:
             for reader in self.session.readers:
                 view = reader._view
@@ -134,7 +137,7 @@ class ProducerSide(Side):
         return super().take(step, chunk)
 
     def write_data(self, index: int, operation: str) -> None:
-        """Write the operation's number to a new builder, or behind what stands in the open one."""
+        """Write the operation's number to a new builder, or append it to the open one."""
         subpartition = self.partition.subpartitions[index]
         builder = self.builders[index]
         if operation != MORE_DATA or builder.sealed:
@@ -151,7 +154,8 @@ class ProducerSide(Side):
                 subpartition.seal_open()
 
     def check(self) -> None:
-        """Told backlog is the data that can be polled, counted here from what was written (C10)."""
+        """Check that the backlog is the number of pollable data buffers, counted from the scripts
+        (C10)."""
         if self.shape.lawless:
             return
         self.partition.check_invariants()
@@ -167,8 +171,11 @@ class ProducerSide(Side):
                 )
 
     def promised(self, index: int, taken: int) -> int:
-        """Return how many buffers hold data that can be polled: each operation is one byte, and
-        those in the open buffer can be once there was a flush behind one of them."""
+        """Return how many buffers hold data that can be polled.
+
+        Each operation is one byte. Data in the open buffer can be polled once a flush follows some
+        of it.
+        """
         script = self.shape.scripts[index][: self.written[index]]
         numbers = [number for number, operation in enumerate(script) if operation != FLUSH]
         left = [number for number in numbers[taken:] if script[number] in DATA_OPERATIONS]
@@ -182,7 +189,7 @@ class ProducerSide(Side):
         return len(buffers)
 
     def account(self) -> Account:
-        """Credit at the readers; without exclusive buffers a blocked one has nothing to say."""
+        """Return the credit of the readers; None for a blocked reader without exclusive buffers."""
         credit: list[int | None] = [None] * self.shape.channels
         readers = self.link.statistics().readers
         for reader in readers if self.shape.credit else ():
@@ -193,7 +200,7 @@ class ProducerSide(Side):
         return Account(tuple(credit), "\n".join(map(str, [self.written, *parts, *readers])))
 
     def ended(self) -> dict[int, str]:
-        """Channels that are written to their end, or all after a failure."""
+        """Return the channels with a completely written script, or all after a failure."""
         failed = self.partition.kept_failure is not None
         return {
             index: "failed" if failed else "written"
@@ -202,9 +209,9 @@ class ProducerSide(Side):
         }
 
     def release(self) -> None:
-        """Drop the partition."""
+        """Release the partition."""
         self.partition.release()
 
     def free_segments(self) -> list[MemorySegment]:
-        """What is idle in the partition's pool."""
+        """Return the idle segments of the partition's pool."""
         return list(self.partition._pool._idle)

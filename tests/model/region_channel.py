@@ -1,10 +1,10 @@
-"""The channel between a source and its sink on one worker, of real objects.
+"""The channel between a source and its sink on one worker, made of real objects.
 
-A partition and a gate in the worker's network memory, and a barrier handler: what the source emits
-is written to the one, and the sink reads the other. A record is the byte of its number. Barriers
-are unaligned or not; what one overtakes, and what had come to the gate, is the state of the
-channel, and must be the records between what the sink has processed and what the source had emitted
-by then, in order.
+The source writes to a partition in the worker's network memory, and the sink reads a gate through a
+barrier handler. A record is the byte of its number. Barriers are aligned or unaligned. The
+channel's state in a checkpoint is the data that the barrier overtook, and the data that had arrived
+at the gate. It must be exactly the records, in order, that the source had emitted and the sink had
+not processed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.model.shape import SEGMENT_BYTES, BrokenInvariantError
 
 HERE = "here"
 SEGMENTS = 8
-"""Enough for what two numbers of both regions hold of one record each."""
+"""Enough for one record each of two attempts of both regions."""
 
 CONFIG = NetworkConfig(
     segment_bytes=SEGMENT_BYTES,
@@ -46,21 +46,21 @@ CONFIG = NetworkConfig(
 
 
 class NetworkMemory:
-    """What the channels of a worker share."""
+    """Pool and registry that the channels of a worker share."""
 
     def __init__(self) -> None:
         self.pool = NetworkBufferPool(SEGMENTS, SEGMENT_BYTES)
         self.registry = PartitionRegistry(10.0)
 
     def scrub(self) -> None:
-        """Blank what nothing depends on."""
+        """Blank free segments, because their content must not distinguish states."""
         for segment in self.pool._free:
             segment.writer()(bytes(SEGMENT_BYTES))
             segment.writer()
 
     @property
     def is_unused(self) -> bool:
-        """Whether all of it has come back."""
+        """Whether every segment and partition has been released."""
         statistics = self.pool.statistics()
         return (
             statistics.free == statistics.total
@@ -70,7 +70,7 @@ class NetworkMemory:
 
 
 class RegionChannel:
-    """A channel whose sink continues behind ``position`` records."""
+    """A channel with a sink that continues behind ``position`` records."""
 
     def __init__(self, name: str, memory: NetworkMemory, position: int, *, unaligned: bool) -> None:
         self.written = self.read_up_to = position
@@ -94,7 +94,7 @@ class RegionChannel:
     # -- the source's end
 
     def write_record(self) -> None:
-        """Emit the next one, in a buffer of its own, or drop it if the sink is gone."""
+        """Emit the next record in a buffer of its own, or drop it if the sink is gone."""
         self.written += 1
         if self._partition.subpartitions[0].released:
             return
@@ -105,7 +105,7 @@ class RegionChannel:
         self._partition.subpartitions[0].seal_open()
 
     def write_barrier(self, checkpoint_id: int) -> None:
-        """Emit a barrier, which may overtake what is in front of it."""
+        """Emit a barrier; an unaligned one overtakes the data in front of it."""
         self._emitted[checkpoint_id] = self.written
         options = CheckpointOptions(alignment=self._alignment)
         self._partition.broadcast_barrier(
@@ -120,11 +120,11 @@ class RegionChannel:
             buffer.recycle()
 
     def write_end(self) -> None:
-        """Emit that nothing follows."""
+        """Emit the end of the data."""
         self._partition.notify_end_of_data()
 
     def close_source(self) -> None:
-        """The source is gone, before its time unless all has been read."""
+        """Close the source's end, which fails the channel unless the sink has read everything."""
         self._partition.fail(ClosedResourceError("the source is gone"))
         self._partition.release()
 
@@ -136,8 +136,10 @@ class RegionChannel:
         return self._gate.availability.available and not self._gate.finished
 
     def read(self) -> list[str | int]:
-        """Read what comes next, and say what has come of it: a record, the number of a checkpoint
-        of which all barriers have come, or the end."""
+        """Read one buffer, and return its results.
+
+        A result is a record, the number of a completed checkpoint, or the end of the channel.
+        """
         polled = self._gate.poll()
         if polled is None:
             return []
@@ -160,11 +162,11 @@ class RegionChannel:
         self.read_up_to += 1
 
     def has_taken(self, checkpoint_id: int) -> bool:
-        """Whether its barrier has come, and not the end in its place."""
+        """Return whether the barrier has come, and not the end of the channel in its place."""
         return checkpoint_id in self._taken and checkpoint_id in self._emitted
 
     def stored(self, checkpoint_id: int) -> int:
-        """How far a checkpoint is that has the sink's state, and the channel's."""
+        """Return the position of a checkpoint: the sink's records plus those in flight."""
         taken = self._taken.pop(checkpoint_id)
         in_flight = self._arrived.pop(checkpoint_id) + self._overtaken.pop(checkpoint_id, b"")
         emitted = self._emitted.pop(checkpoint_id)
@@ -175,25 +177,25 @@ class RegionChannel:
         return taken + len(in_flight)
 
     def close_sink(self) -> None:
-        """The sink is gone."""
+        """Close the sink's end."""
         self._gate.release()
 
-    # -- what the barrier handler says
+    # -- the calls of the barrier handler
 
     def trigger(self, barrier: CheckpointBarrier) -> None:
-        """The state is what was processed."""
+        """Note the sink's position as the state of a checkpoint."""
         self._taken[barrier.checkpoint_id] = self.read_up_to
         self._arrived[barrier.checkpoint_id] = b""
 
     def persist(self, checkpoint_id: int, channel: int, buffer: Buffer) -> None:
-        """It is in flight."""
+        """Note a buffer as in flight."""
         self._arrived[checkpoint_id] += bytes(buffer.view())
         buffer.recycle()
 
     def complete(self, checkpoint_id: int, metrics: AlignmentMetrics) -> None:
-        """To be told with what was read."""
+        """Keep the number for the result of ``read``."""
         self._complete.append(checkpoint_id)
 
     def abort(self, checkpoint_id: int, reason: AbortReason) -> None:
-        """Nothing here aborts one."""
+        """Fail: this world aborts no checkpoint."""
         raise BrokenInvariantError(f"checkpoint {checkpoint_id} is aborted: {reason}")

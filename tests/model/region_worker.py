@@ -1,10 +1,10 @@
-"""A worker of a world with regions: what its subtasks do, and what it says of them.
+"""A worker of a world with regions: its subtasks, and its messages about them.
 
-Each region is a source and a sink with a channel between them, or a source alone. A subtask is no
-more than how many records it has emitted or processed; a barrier in the channel is the number of
-its checkpoint. The other end of a channel may be on another worker, and gone: what is emitted then
-is lost. What a worker says over its control connection arrives in order; results are uploaded
-beside that, and may arrive after whatever it says later.
+Each region is a source and a sink with a channel between them, or a source alone. The state of a
+subtask is the number of records that it has emitted or processed. A barrier in the channel is the
+number of its checkpoint. The other end of a channel may be on another worker and gone: then emitted
+records are lost. A worker's messages on its control connection arrive in order. Results are
+uploaded beside that connection, and may arrive after later messages.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ OPEN, RUNNING, AWAITING, FINISHED, GONE = "open", "running", "awaiting", "finish
 
 @dataclass
 class Subtask:
-    """One source or sink, under one number."""
+    """One source or sink of one attempt."""
 
     key: SubtaskKey
     number: int
     position: int
-    """Records emitted, or processed."""
+    """Records emitted or processed."""
     state: str = OPEN
     taken: int = -1
-    """The last checkpoint that it has captured its state for."""
+    """The last checkpoint for which it captured its state."""
     channel: list[str | int] = field(default_factory=list)
-    """What its source has emitted and it has not read: of a sink."""
+    """Of a sink: items that its source has emitted and it has not read."""
     triggered: list[int] = field(default_factory=list)
-    """What a sink is to begin itself, once it has read everything."""
+    """Of a sink: checkpoints to capture without a barrier, once it has read everything."""
     last: int = -1
-    """The checkpoint with which a sink that awaits its last one ends, once it has captured it."""
+    """The checkpoint with which a sink in state AWAITING ends."""
 
     @property
     def is_source(self) -> bool:
-        """Whether it reads from nobody; vertices alternate."""
+        """Whether it reads no channel; sources and sinks alternate in the numbers of vertices."""
         return self.key[0] % 2 == 0
 
 
 class Emitted(NamedTuple):
-    """What a source has emitted, on its way to its sink, which may be on another worker."""
+    """An item from a source to its sink, which may be on another worker."""
 
     number: int
     sink: SubtaskKey
@@ -72,7 +72,7 @@ class Emitted(NamedTuple):
 
 @dataclass(frozen=True)
 class Upload:
-    """A result on its way, beside the control connection."""
+    """A result in transit, beside the control connection."""
 
     number: int
     key: SubtaskKey
@@ -80,7 +80,7 @@ class Upload:
 
 
 class RegionWorker:
-    """One worker, and its ends of the control connection."""
+    """A worker, and its end of the control connection."""
 
     def __init__(
         self,
@@ -93,9 +93,12 @@ class RegionWorker:
         unaligned: bool = False,
         awaits: bool = False,
     ) -> None:
-        """Sinks of the vertices in ``prompt`` read what is emitted at once: there are fewer worlds
-        then. Channels may be ``real``, and their barriers ``unaligned``. A sink that ``awaits`` its
-        last checkpoint ends when that is complete."""
+        """Create a worker without subtasks.
+
+        Sinks of the vertices in ``prompt`` read an item when it is emitted, which reduces the
+        number of worlds. Channels may be ``real``, and their barriers ``unaligned``. With
+        ``awaits``, a sink waits at its end for a last checkpoint to complete.
+        """
         self.worker_id = worker_id
         self._prompt = prompt
         self.job_id = job_id
@@ -106,15 +109,15 @@ class RegionWorker:
         self.emitted: list[Emitted] = []
         self.memory = NetworkMemory() if real else None
         self.channels: dict[tuple[int, SubtaskKey], RegionChannel] = {}
-        """Real ones, by their sinks."""
+        """Real channels, by attempt and sink."""
         self._unaligned = unaligned
         self._awaits = awaits
         self.subtasks: dict[tuple[int, SubtaskKey], Subtask] = {}
 
-    # -- what its subtasks do
+    # -- steps of its subtasks
 
     def steps(self) -> list[tuple[str, int, SubtaskKey]]:
-        """What they can do next."""
+        """Return the subtasks that can take a step."""
         return [
             ("goes on", number, key)
             for (number, key), subtask in self.subtasks.items()
@@ -123,7 +126,7 @@ class RegionWorker:
         ]
 
     def failing(self) -> list[tuple[str, int, SubtaskKey]]:
-        """Those that can fail."""
+        """Return the subtasks that can fail."""
         return [
             ("fails", number, key)
             for (number, key), subtask in self.subtasks.items()
@@ -135,7 +138,7 @@ class RegionWorker:
         return bool(sink.channel) if channel is None else channel.has_input
 
     def go_on(self, number: int, key: SubtaskKey) -> None:
-        """Emit the next record, or read what comes next in the channel."""
+        """Emit the next record of a source, or let a sink read its channel."""
         subtask = self.subtasks[number, key]
         if subtask.is_source:
             self._emit(subtask)
@@ -146,8 +149,11 @@ class RegionWorker:
             self.fail(number, key, Gravity.SYMPTOM)
 
     def fail(self, number: int, key: SubtaskKey, gravity: Gravity = Gravity.CAUSE) -> None:
-        """A subtask fails, and says so; the one that reads it from a real channel does so, too,
-        when it comes to that."""
+        """Let a subtask fail, and report it.
+
+        A sink that reads a failed source through a real channel fails itself when it reads that
+        far.
+        """
         self.subtasks[number, key].state = GONE
         self._close(number, key)
         cause = FailureCause(gravity, self.worker_id, 100, "ValueError", "boom", "one")
@@ -167,15 +173,15 @@ class RegionWorker:
 
     @property
     def running(self) -> set[SubtaskKey]:
-        """Which subtasks run here, under any number."""
+        """The subtasks that run here, in any attempt."""
         return {one.key for one in self.subtasks.values() if one.state in (RUNNING, AWAITING)}
 
     def has(self, number: int, key: SubtaskKey) -> bool:
-        """Whether a subtask is here."""
+        """Return whether a subtask is here."""
         return (number, key) in self.subtasks
 
     def arrive(self, emitted: Emitted) -> None:
-        """A sink of this worker gets something into its channel."""
+        """Append an item to the channel of a sink of this worker."""
         sink = self.subtasks[emitted.number, emitted.sink]
         channel = self.channels.get((sink.number, sink.key))
         if channel is None:
@@ -238,7 +244,7 @@ class RegionWorker:
         subtask.state = FINISHED
         self.uploads.append(Upload(subtask.number, subtask.key, subtask.taken))
 
-    # -- what it is told
+    # -- messages of the coordinator
 
     def deploy(self, number: int, positions: Mapping[SubtaskKey, int]) -> None:
         """Open subtasks that continue from these positions."""
@@ -255,7 +261,7 @@ class RegionWorker:
         self.outbox.append(Opened(self.job_id, number))
 
     def receive(self, message: Message) -> None:
-        """Do what the coordinator wants, but to deploy."""
+        """Handle any message of the coordinator but ``Deploy``."""
         match message:
             case Run(attempt=number):
                 for subtask in self._of(number):
@@ -314,10 +320,10 @@ class RegionWorker:
         self._capture(subtask, checkpoint_id)
         self._send(subtask, checkpoint_id)
 
-    # -- how it lets go
+    # -- the end of an attempt
 
     def done(self) -> list[int]:
-        """Numbers of which everything has finished, and its results have arrived."""
+        """Return the attempts in which all subtasks have finished and all results have arrived."""
         numbers = {number for number, _ in self.subtasks}
         return sorted(
             number
@@ -327,7 +333,7 @@ class RegionWorker:
         )
 
     def release(self, number: int) -> None:
-        """Say that nothing is left of it."""
+        """Report that nothing is left of an attempt."""
         for subtask in self._of(number):
             self._drop(subtask)
         self.outbox.append(Released(self.job_id, number))

@@ -1,24 +1,24 @@
-"""A world of regions, of which some fail while checkpoints of the whole job are taken.
+"""A world of regions, some of which fail during checkpoints of the whole job.
 
 The dispatcher is the real one, with its job record, execution, regions and checkpoint coordinator.
-What is added are the workers (``region_worker.py``), the connections to them, a store that keeps
-what a checkpoint has, and the clock, which goes only as far as the dispatcher asks for, and not
-beyond the last checkpoint that is to be triggered. Records, barriers and the refusal of results
-under an old number are the world's own, unless channels are *real* (``region_channel.py``): a
-partition, a gate and a barrier handler for each sink, in the network memory of the worker, all of
-which must come back. How several channels carry barriers ``test_checkpoints.py`` has.
-The words of one worker arrive in order. Regions are on one worker, on one each, or *spread*: all
-sources on one, all sinks on another one, and each channel from there to here.
+The world adds the workers (``region_worker.py``), their connections, a store of checkpoints, and a
+clock. The clock advances only to the dispatcher's deadlines, and not beyond the last checkpoint
+that is to be triggered. Records, barriers and the refusal of results of an old attempt are the
+world's own, unless channels are *real* (``region_channel.py``): then every sink uses a partition, a
+gate and a barrier handler in the worker's network memory, all of which must be released.
+``test_checkpoints.py`` covers barriers over several channels. Messages of one worker arrive in
+order. Regions share one worker, have one each, or are *spread*: all sources on one worker, all
+sinks on another.
 
-What fails is a subtask of the region on the right; or the worker is lost that has the sinks of two
-spread regions, while a third one, a source alone, goes on elsewhere, and a fourth worker is free;
-or *both* regions fail, once each, beside a third one that has finished. Then sinks await their last
-checkpoint, as those that commit do: without one that is complete the job never ends.
+There are three kinds of failure. A subtask of the right region fails. Or the worker with the sinks
+of two spread regions is lost, while a third region, a source alone, continues elsewhere, and a
+fourth worker is free. Or *both* regions fail, once each, beside a third one that has finished; then
+sinks await their last checkpoint, as committing sinks do, and the job never ends without one.
 
-Each checkpoint that is completed must be a consistent cut, of every region: what its source has
-emitted is what its sink has processed. What a region continues from must be there; nothing runs
-twice at a time; and when nothing can happen any more, the job has finished, each record having been
-processed once, and no checkpoint is under way. A region that does not fail never begins again.
+Each completed checkpoint must be a consistent cut of every region: its source has emitted the
+records that its sink has processed. A restored checkpoint must exist. No subtask runs twice at a
+time. In a final state the job has finished, each record was processed once, and no checkpoint is
+under way. A region that does not fail never restarts.
 """
 
 from __future__ import annotations
@@ -79,33 +79,34 @@ LEFT, RIGHT, ALONE = (0, 1), (2, 3), (4,)
 """The vertices of each region."""
 
 SOURCES, SINKS, OTHER, SPARE = "a", "b", "c", "d"
-"""The workers where regions are spread: slots are filled in the order of their names."""
+"""The workers of a spread world; slots are filled in the order of their names."""
 
 
 @dataclass(frozen=True)
 class RegionShape:
-    """How large the world is."""
+    """The size of a world, and the failures in it."""
 
     records: int = 1
-    """Of each region."""
+    """Records of each region."""
     checkpoints: int = 1
-    """That can be triggered while nothing fails."""
+    """Checkpoints that can be triggered without a failure."""
     failures: int = 1
-    """Of subtasks of the region on the right."""
+    """Failures of the subtasks or the worker that can fail."""
     apart: bool = False
     """Whether each region has a worker of its own."""
     spread: bool = False
-    """Whether all sources are on one worker, and all sinks on another one."""
+    """Whether all sources are on one worker, and all sinks on another."""
     loses: bool = False
-    """Whether what fails is the worker with the sinks of regions that are spread."""
+    """Whether the worker with the sinks of spread regions is lost, in place of a failing
+    subtask."""
     real: bool = False
     """Whether channels are real objects; then no region is spread."""
     unaligned: bool = False
-    """Whether barriers overtake what is in real ones."""
+    """Whether barriers of real channels are unaligned."""
     concurrent: int = 1
     """Checkpoints that may be under way at a time."""
     ended: bool = False
-    """Whether the region on the left has finished before; if not, it does so after the other."""
+    """Whether the left region has finished before; if not, it finishes after the right one."""
     both: bool = False
     """Whether each of two regions fails once, and their sinks await their last checkpoint."""
 
@@ -121,7 +122,7 @@ class RegionShape:
 
     @property
     def workers(self) -> tuple[str, ...]:
-        """Those that there are at first, each with one slot; the spare one has two."""
+        """The first workers, with one slot each; the spare worker has two."""
         if self.spread:
             return (SOURCES, SINKS, OTHER, SPARE) if self.loses else (SOURCES, SINKS)
         return ("left", "right") if self.apart else ("both",)
@@ -133,23 +134,22 @@ class RegionShape:
 
     @property
     def has_third(self) -> bool:
-        """Whether there is a region beside two that fail."""
+        """Whether there is a region beside the two that fail."""
         return self.loses or self.both
 
     @property
     def ends_first(self) -> tuple[int, ...]:
-        """The vertices of the region that has finished before anything is explored."""
+        """The vertices of the region that finishes before the exploration begins."""
         return LEFT if self.ended else ALONE if self.both else ()
 
     @property
     def fails(self) -> tuple[int, ...]:
-        """The vertices of which a subtask can fail: of two regions that do, the sinks, which run
-        from the beginning to the end."""
+        """The vertices of subtasks that can fail; with ``both``, the sinks, which run to the end."""
         return (LEFT[1], RIGHT[1]) if self.both else RIGHT
 
 
 class RegionStep(NamedTuple):
-    """One thing that can happen next."""
+    """A step that is possible next."""
 
     name: str
     worker: str = ""
@@ -162,7 +162,7 @@ class RegionStep(NamedTuple):
 
 
 def regions(shape: RegionShape) -> JobGraph:
-    """Two pipelines that never meet; and a third one, if there is to be one that goes on."""
+    """Return a job of two independent pipelines, and a third one if a shape has it."""
     environment = StreamExecutionEnvironment().set_parallelism(1)
     for side in ("left", "right"):
         stream = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))
@@ -200,23 +200,23 @@ CONFIG = ClusterConfig(
 
 
 class RegionWorld:
-    """All of it; a step changes it, and it is remembered as bytes."""
+    """All parts of the world. A step changes it, and states are kept as bytes."""
 
     def __init__(self, shape: RegionShape) -> None:
         self.shape = shape
         self.now = 0.0
         self.failures = 0
         self.failed: set[int] = set()
-        """The sources of the regions of which a subtask has failed."""
+        """The sources of the regions that have failed."""
         self.keeping: list[tuple[int, str]] = []
-        """Checkpoints whose metadata is being written, or that are being removed."""
+        """Checkpoints that are being stored or removed."""
         self.seeks = False
         self.stored: dict[str, dict[SubtaskKey, int]] = {}
-        """Of each checkpoint that is kept, how far every subtask was."""
+        """For each stored checkpoint, the position of every subtask."""
         self.newest = ""
-        """The checkpoint that was completed last."""
+        """The directory of the checkpoint that was completed last."""
         self.seen: set[str] = set()
-        """What has become of this world on its way here."""
+        """Outcomes on the path to this state."""
         self.dispatcher = Dispatcher(
             CONFIG, now=0.0, send=self.send, keep=self.keep, seek=self.seek, wall=WallClock()
         )
@@ -240,7 +240,7 @@ class RegionWorld:
         submission = Submission.from_bytes(Submission.of_graph(regions(shape)).to_bytes())
         self.dispatcher.submit(submission.without_graph(), 0.0, job_id=JOB)
         while not self.record.execution.all_run or any(map(_was_told, self.workers.values())):
-            # It runs, of which nothing is to be explored.
+            # Let the job reach RUNNING before the exploration begins.
             step = next(step for step in self._steps() if step.name == "is told")
             self.take(step)
         while early := [step for step in self._steps() if self._ends_first(step)]:
@@ -248,7 +248,7 @@ class RegionWorld:
 
     @property
     def record(self) -> JobRecord:
-        """The one job. Where it is an attribute, each state has to be looked through twice."""
+        """The only job. As an attribute it would be serialised a second time in each state."""
         record = self.dispatcher.job(JOB)
         assert record is not None
         return record
@@ -256,10 +256,10 @@ class RegionWorld:
     def _ends_first(self, step: RegionStep) -> bool:
         return step.key[0] in self.shape.ends_first and step.name != "fails"
 
-    # -- what the dispatcher wants
+    # -- requests of the dispatcher
 
     def send(self, worker_id: str, message: Message) -> None:
-        """A message goes out to a worker; what it would do nothing about is left out."""
+        """Deliver a message to a worker, unless the worker would ignore it."""
         if isinstance(message, AbortCheckpoint):
             return
         if isinstance(message, CompleteCheckpoint) and not self.shape.both:
@@ -268,22 +268,25 @@ class RegionWorld:
             self.workers[worker_id].inbox.append(message)
 
     def keep(self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard) -> None:
-        """A checkpoint is to be kept, or removed, in this order."""
+        """Queue the storing or the removal of a checkpoint."""
         if isinstance(order, Complete):
             self.keeping.append((order.checkpoint.checkpoint_id, "complete"))
         else:
             self.keeping.append((order.checkpoint_id, "discard"))
 
     def seek(self, record: JobRecord) -> None:
-        """It is to be looked which checkpoint is good."""
+        """Note that the dispatcher asks which checkpoint can be restored."""
         self.seeks = True
 
     # -- steps
 
     def steps(self) -> list[RegionStep]:
-        """Everything that can happen next; where there is a third region, what that does, and that
-        on the left once it may, but for failing, waits for nothing, nor do results; nor, where two
-        regions fail, does the store."""
+        """Return every step that is possible next, or one eager step alone.
+
+        Eager steps exist in shapes with a third region. They reduce the number of states. Eager are
+        the steps of the third region and of the left one, except failures, and uploads of results.
+        With ``both``, the store's steps are eager, too, except the writing of a checkpoint.
+        """
         every = [*self._steps()]
         eager = [step for step in every if self.shape.has_third and self._is_eager(step)]
         return eager[:1] or every
@@ -323,7 +326,7 @@ class RegionWorld:
             yield RegionStep("is lost", name)
 
     def take(self, step: RegionStep) -> None:
-        """Do one step, and check what must hold."""
+        """Do one step, and check the invariants."""
         worker = self.workers.get(step.worker)
         if worker is None:
             self._coordinate(step.name)
@@ -349,8 +352,10 @@ class RegionWorld:
             raise BrokenInvariantError(f"all of the job fails: {self.record.execution.cause}")
 
     def _carry(self) -> None:
-        """Deliver what was emitted, and what was said: that it is on its way for long is the same
-        as that it happened later, or stands in the channel."""
+        """Deliver emitted items and messages at once.
+
+        A delay of an item or a message equals a later step, or a longer stay in the channel.
+        """
         for worker in self.workers.values():
             for emitted in worker.emitted:
                 for other in self.workers.values():
@@ -362,7 +367,7 @@ class RegionWorld:
                 self.dispatcher.receive(worker.worker_id, worker.outbox.pop(0), self.now)
 
     def _lose(self, name: str) -> None:
-        """A worker's process ends, with all that it has not said."""
+        """End a worker's process; its undelivered messages are lost."""
         self.failures += 1
         lost = self.workers.pop(name)
         runs = any(
@@ -394,7 +399,7 @@ class RegionWorld:
         return str(CheckpointDirectory(False, checkpoint_id, self.record.present.number))
 
     def _complete(self, checkpoint_id: int) -> None:
-        """Write what it has, and say so; it must be a consistent cut if it counts."""
+        """Store a checkpoint and report it; check that it is a consistent cut if it completes."""
         pending = [
             one for one in self.record.checkpoints.pending if one.checkpoint_id == checkpoint_id
         ]
@@ -417,8 +422,11 @@ class RegionWorld:
                 raise BrokenInvariantError(f"checkpoint {checkpoint_id} is no cut: {places}")
 
     def _may_go_on(self, key: SubtaskKey) -> bool:
-        """Worlds are fewer if what does not fail ends last, and one of two regions that fail
-        together does so after the other."""
+        """Return whether a subtask may take a step.
+
+        This reduces the number of states: the region that does not fail ends last, and of two
+        regions that are lost together, the left one continues after the right one.
+        """
         states = self.record.execution.subtask_states()
         first: set[int] = set()
         if key[0] in self.shape.goes_on and not self.shape.ends_first:
@@ -435,7 +443,7 @@ class RegionWorld:
         if not isinstance(message, Deploy):
             worker.receive(message)
             return
-        # What a worker asks for when it is to deploy.
+        # A worker asks the coordinator for this data when it deploys.
         attempt, number = self.record.present, message.attempt
         placed = attempt.placement.deployed(worker.worker_id, number)
         if number > 0 and any(one.vertex in self.shape.goes_on for one in placed):
@@ -455,7 +463,8 @@ class RegionWorld:
         )
 
     def _take_result(self, worker: RegionWorker, number: int, key: SubtaskKey) -> None:
-        """What the coordinator's route does: a result under an old number is refused."""
+        """Take a result as the coordinator's route does, which refuses a result of an old
+        attempt."""
         (upload,) = (one for one in worker.uploads if (one.number, one.key) == (number, key))
         worker.uploads.remove(upload)
         present = self.record.present
@@ -466,7 +475,7 @@ class RegionWorld:
         self.dispatcher.take_result(self.record, present, key, result, self.now)
 
     def check_end(self) -> None:
-        """Nothing can happen any more: all is done."""
+        """Check a state without steps: the job has finished, and nothing is left."""
         if self.record.state is not JobState.FINISHED:
             raise BrokenInvariantError(
                 f"deadlock: the job is {self.record.state}, "
@@ -490,7 +499,7 @@ def _was_told(worker: RegionWorker) -> bool:
 
 
 class Explored(NamedTuple):
-    """What was seen."""
+    """The result of a search."""
 
     states: int
     steps: int
@@ -498,8 +507,10 @@ class Explored(NamedTuple):
 
 
 def explore_regions(shape: RegionShape, states_max: int) -> Explored:
-    """Visit every reachable state, breadth first; ViolationFoundError tells the shortest way to
-    one that must not be."""
+    """Visit every reachable state, breadth first.
+
+    Raises ViolationFoundError with the shortest path to the first violation.
+    """
     world = RegionWorld(shape)
     known: dict[bytes, tuple[bytes, RegionStep] | None] = {_digest(world): None}
     waiting = deque([(_digest(world), _freeze(world))])
@@ -540,11 +551,11 @@ def _checked(what: Any, known: dict[bytes, Any], origin: bytes, step: RegionStep
 _CONSTANT = (Submission, ClusterConfig, JobCheckpointingConfig)
 _CONSTANTS: dict[int, Any] = {}
 _LEFT_OUT = (MethodType, CheckpointHistory, NetworkMemory, *_CONSTANT)
-"""What never changes, or what nothing depends on."""
+"""Types of objects that never change, or that affect nothing."""
 
 
 def _referred_to(value: Any) -> tuple[Callable[[int], Any], tuple[int]]:
-    """Only refer to what never changes, which saves half of the time."""
+    """Refer to a constant by its id, which saves half of the time."""
     _CONSTANTS[id(value)] = value
     return _constant, (id(value),)
 
@@ -572,16 +583,18 @@ def _digest(world: RegionWorld) -> bytes:
 
 
 def _contents(values: Iterable[Any]) -> list[Any]:
-    """What there is in objects, most of which are numbers and text, whatever of it is the same
-    object: equal worlds give the same."""
+    """Return the content of objects without their identity, so that equal worlds give equal
+    lists."""
     return [
         value if (kind := type(value)) in _ATOMS else _CONTENT_OF[kind](value) for value in values
     ]
 
 
 class _ContentOf(dict[type, Callable[[Any], Any]]):
-    """How to tell what there is in objects of a class, found once for each: a world has a thousand
-    objects."""
+    """Functions that return the content of objects, one for each class.
+
+    They are cached, because a world has a thousand objects.
+    """
 
     def __missing__(self, kind: type) -> Callable[[Any], Any]:
         self[kind] = content_of = _content_of(kind)
@@ -604,7 +617,7 @@ def _content_of(kind: type) -> Callable[[Any], Any]:
         return lambda value: None
     if issubclass(kind, RegionChannel):
         return _freeze
-    if issubclass(kind, PipelinedRegion):  # which never changes
+    if issubclass(kind, PipelinedRegion):  # regions never change
         return attrgetter("name")
     name = kind.__name__
     if any("__dict__" in vars(base) for base in kind.__mro__):

@@ -1,4 +1,4 @@
-"""A producer of one channel: it writes by a script, and keeps what its barriers overtake."""
+"""A producer of one channel that writes a script, and keeps the data that its barriers overtake."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.model.shape import BODIES, DATA, END, EVENT_TYPES, FLUSH, MORE_DATA, 
 
 
 class ScriptedWriter:
-    """A subtask that does nothing but write to one result partition with one subpartition."""
+    """A subtask that only writes to a result partition with one subpartition."""
 
     def __init__(
         self,
@@ -29,21 +29,24 @@ class ScriptedWriter:
         self.script = shape.scripts[index]
         self.written = 0
         self.waiting: int | None = None
-        """The checkpoint whose barrier waits in the queue, and may time out there."""
+        """The checkpoint of the barrier that waits in the queue, and may time out there."""
         self.output_state: dict[int, tuple[int, ...] | None] = {}
-        """The records that were overtaken here, by checkpoint; None if it was aborted."""
+        """The records that barriers overtook, by checkpoint; None for an aborted one."""
         self.partition = ResultPartition(f"p{index}", 1, pool, network_config(shape))
         self._builder: BufferBuilder = NO_BUILDER
         registry.register(self.partition)
 
     @property
     def done(self) -> bool:
-        """Whether all is written."""
+        """Whether the script is written completely."""
         return self.written == len(self.script)
 
     def can_write(self) -> bool:
-        """Data that begins a buffer needs one, and the end of a partition that its data was
-        acknowledged."""
+        """Return whether the next operation need not wait.
+
+        Data that begins a buffer needs a buffer; the end of the partition waits for the
+        acknowledgement of its data.
+        """
         if self.done:
             return False
         operation = self.script[self.written]
@@ -53,7 +56,7 @@ class ScriptedWriter:
         return not begins or self.partition.availability.available
 
     def write(self) -> None:
-        """Write what comes next."""
+        """Write the next operation of the script."""
         operation, subpartition = self.script[self.written], self.partition.subpartitions[0]
         if operation in DATA_OPERATIONS:
             self._write_data(operation)
@@ -101,6 +104,6 @@ class ScriptedWriter:
             buffer.recycle()
 
     def time_out(self) -> None:
-        """The time of the barrier that waits is over."""
+        """Let the alignment timeout of the waiting barrier pass."""
         assert self.waiting is not None
         self.partition.time_out_barrier(self.waiting)

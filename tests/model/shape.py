@@ -1,4 +1,4 @@
-"""What is explored: the shape of a world, and the steps that change it."""
+"""Shapes of worlds, and the steps that change a world."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ SEGMENT_BYTES = 64
 DATA = "d"
 OPEN_DATA = "o"
 MORE_DATA = "a"
-"""Data begins a buffer, which is sealed at once or left open; more data goes on in an open one, if
-there is any, behind what the reader may have taken."""
+"""Data begins a buffer, which is sealed at once or left open.
+
+More data is appended to an open buffer, if there is one, behind data that the reader may have
+taken.
+"""
 FLUSH = "f"
 EVENT = "e"
 BARRIER = "B"
@@ -35,18 +38,21 @@ KINDS = {
     DataType.END_OF_DATA: END_OF_DATA,
     DataType.END_OF_PARTITION: END,
 }
-"""What a type on the wire is in a script; any other is an event."""
+"""The operation of a script for each type on the wire; any other type is an event."""
 
 BODIES = {END_OF_DATA: b"\x91\x01", END: b"\x90"}
-"""Of the events that have one; other events and data have their number in the script."""
+"""Bodies of these events; the body of other events and of data is their number in the script."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A script per channel, buffers, which channel the consumer may cancel at any moment, whether
-    the producer may fail at any moment, whether there is credit, whether the producer is lawless:
-    it ends its channels as the script says, whatever its own table, whether its records count
-    as large, so that pools widen, and how many events a consumer may hold unread."""
+    """Scripts, buffers and possible disturbances of a world.
+
+    ``scripts`` has one script for each channel. The consumer may cancel channel ``cancel`` at any
+    moment. With ``fails`` the producer may fail at any moment. A ``lawless`` producer ends its
+    channels as the script says, in spite of its own table. With ``widens`` records count as large,
+    so that pools grow. ``events`` is the number of events that a consumer may hold unread.
+    """
 
     scripts: tuple[str, ...]
     exclusive: int
@@ -74,7 +80,7 @@ class Shape:
 
 
 class Step(NamedTuple):
-    """One thing that can happen next."""
+    """A step that is possible next."""
 
     name: str
     channel: int = -1
@@ -84,7 +90,7 @@ class Step(NamedTuple):
 
 
 class BrokenInvariantError(AssertionError):
-    """The world did what must never happen."""
+    """An invariant of the world is broken."""
 
 
 @lru_cache

@@ -1,12 +1,12 @@
 """The two sides of a world: real objects, and every step that each can take.
 
 Nothing here imitates flinknet. The producer's side holds a result partition and a connection, the
-consumer's side a connection and an input gate; a *step* is one call into them. What is added is a
-scripted writer per channel, and an operator that processes one buffer at a time, aligns barriers
-and is the oracle: what was written on a channel must come out of it once and in order.
+consumer's side a connection and an input gate. A *step* is one call into them. The model adds a
+scripted writer per channel, and an operator that processes one buffer at a time and aligns
+barriers. The operator is the oracle: a channel must deliver its script once and in order.
 
-Between the sides there is nothing but chunks of bytes, so each side is a machine of its own: a
-step depends on its state and on the chunk it receives. That is what the explorer builds on.
+The sides share nothing but chunks of bytes. A step depends on the side's state and on the chunk
+that it receives, which the explorer relies on.
 """
 
 from __future__ import annotations
@@ -44,23 +44,26 @@ HISTORY = {
     "bytes_out",
     "credit_messages_out",
 }
-"""Counters of connection and outbox that nothing depends on: worlds that differ only there are the
-same."""
+"""Counters of the connection and outbox that affect nothing.
+
+Worlds that differ only in these counters are equal.
+"""
 
 
 class Account(NamedTuple):
-    """What one side knows of the credit of each channel; None where nothing can be said."""
+    """A side's view of the credit of each channel, and its description; None for an unknown
+    credit."""
 
     credit: tuple[int | None, ...]
     described: str
 
 
 def no_output() -> None:
-    """The explorer looks at ``has_output`` itself."""
+    """Ignore the call: the explorer looks at ``has_output`` itself."""
 
 
 class Side(ABC):
-    """One worker: it sends, receives, and does what its task wants."""
+    """One worker: it sends, receives, and takes the steps of its task."""
 
     name: str
 
@@ -74,12 +77,14 @@ class Side(ABC):
 
     @property
     def reads(self) -> bool:
-        """Whether this side takes a chunk that waits for it; without credit it may have to wait,
-        and one whose connection is lost never will."""
+        """Whether this side receives a waiting chunk.
+
+        Without credit a connection may be stalled; a lost connection never receives.
+        """
         return not self.link.stalled and self.session.failure is None
 
     def steps(self) -> list[Step]:
-        """Return every step that is possible now, but to receive."""
+        """Return every step that is possible now, without receiving."""
         steps = self.own_steps()
         if self.link.has_output:
             steps.append(SEND)
@@ -88,7 +93,7 @@ class Side(ABC):
         return steps
 
     def take(self, step: Step, chunk: bytes = b"") -> bytes:
-        """Do one step, check every invariant, and return what is sent."""
+        """Do one step, check every invariant, and return the bytes sent."""
         sent = b""
         if step == SEND:
             sent = b"".join(self.link.next_frames(1))
@@ -105,8 +110,11 @@ class Side(ABC):
         return sent
 
     def receive(self, chunk: bytes) -> bytes:
-        """Let a chunk arrive. A peer that is lawless may break the rules: the connection is lost
-        then, and its last message returned."""
+        """Receive a chunk.
+
+        A lawless peer may break the rules. Then the connection is lost, and its last message
+        returned.
+        """
         memory = self.link.get_buffer()
         memory[: len(chunk)] = chunk
         try:
@@ -120,14 +128,14 @@ class Side(ABC):
         return b""
 
     def check_all_back(self) -> None:
-        """After the end every segment must be free."""
+        """Release this side, and check that every segment is free."""
         self.release()
         statistics = self.pool.statistics()
         if statistics.free != statistics.total or statistics.exclusive:
             raise BrokenInvariantError(f"the {self.name} lost buffers: {statistics}")
 
     def scrub(self) -> None:
-        """Blank what nothing depends on, so that states that differ only there are the same."""
+        """Blank values that affect nothing, so that states that differ only in them are equal."""
         link = self.link
         for owner in (link, self.session.outbox, self.session.channels):
             for counter in HISTORY:
@@ -141,11 +149,11 @@ class Side(ABC):
 
     @abstractmethod
     def own_steps(self) -> list[Step]:
-        """What the task of this side can do."""
+        """Return the steps of this side's task."""
 
     @abstractmethod
     def act(self, step: Step) -> None:
-        """Do one of the own steps."""
+        """Do one of these steps."""
 
     @abstractmethod
     def check(self) -> None:
@@ -153,16 +161,16 @@ class Side(ABC):
 
     @abstractmethod
     def account(self) -> Account:
-        """What this side adds to the balance of credit, and how it looks to an engineer."""
+        """Return this side's part of the balance of credit, and a description for reports."""
 
     @abstractmethod
     def ended(self) -> dict[int, str]:
-        """Channels that this side has ended, and how."""
+        """Return the channels that this side has ended, and how."""
 
     @abstractmethod
     def release(self) -> None:
-        """The job is over."""
+        """Release everything at the end of the job."""
 
     @abstractmethod
     def free_segments(self) -> list[MemorySegment]:
-        """Segments that hold no data, beside those of the network pool."""
+        """Return the segments that hold no data, without those of the network pool."""

@@ -1,4 +1,4 @@
-"""Every checkpoint that completes is a consistent cut, however steps interleave; bugs are found."""
+"""In every interleaving, completed checkpoints are consistent cuts; planted bugs are found."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ SHAPES = {
     CheckpointShape(("dT", "U"), times=True): {*TAKEN, "1 with input"},
     CheckpointShape(("dT", "F"), times=True): {*TAKEN, "1 with input"},
 }
-"""What becomes of checkpoints in each, at one end at least."""
+"""Shapes and the outcomes of their checkpoints, each of which some final state must have."""
 
 DEEP_SHAPES = (
     CheckpointShape(("dTd", "Td"), times=True),
@@ -93,7 +93,7 @@ DEEP_SHAPES = (
 
 
 def explored(shape: CheckpointShape, tell: Tell) -> set[str]:
-    """Explore a world, and say what became of its checkpoints."""
+    """Explore a world, and return the outcomes of its checkpoints."""
     began = perf_counter()
     seen = explore(shape, STATES_MAX, make_world=CheckpointWorld)
     tell(seen.states, seen.steps, perf_counter() - began, shape)
@@ -104,9 +104,9 @@ def explored(shape: CheckpointShape, tell: Tell) -> set[str]:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_checkpoint_is_a_consistent_cut(shape: CheckpointShape, tell: Tell) -> None:
-    """J3, J8, J9, J12, K1 to K6, K12, K16 to K18, K20, K22: each record of a complete checkpoint is
-    counted once, before it or as in flight, and none from behind it; nobody stays blocked; buffers
-    and credit add up. What can become of a checkpoint does somewhere."""
+    """J3, J8, J9, J12, K1 to K6, K12, K16 to K18, K20, K22: each record of a completed checkpoint
+    counts once, as processed or in flight, and none from behind a barrier counts. No channel stays
+    blocked, buffers and credit add up, and each expected outcome occurs."""
     assert SHAPES[shape] <= explored(shape, tell)
 
 
@@ -114,13 +114,14 @@ def test_every_checkpoint_is_a_consistent_cut(shape: CheckpointShape, tell: Tell
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("shape", DEEP_SHAPES, ids=str)
 def test_every_checkpoint_of_a_larger_world_is_one(shape: CheckpointShape, tell: Tell) -> None:
-    """The same with more data, more channels, and time-outs at both ends of all of them."""
+    """The same for more data, more channels, and alignment timeouts on both sides of all of
+    them."""
     assert "1 complete" in explored(shape, tell)
 
 
 @pytest.mark.parametrize("shape", [ABORTED, CANCELLED, UNALIGNED_CANCELLED], ids=str)
 def test_the_reduction_loses_nothing(shape: CheckpointShape) -> None:
-    """Fewer interleavings, but each side does all that it does in the full search."""
+    """The reduced search has fewer interleavings, but each side takes the same steps."""
     reduced = explore(shape, STATES_MAX, make_world=CheckpointWorld)
     full = explore(shape, STATES_MAX, make_world=CheckpointWorld, reduced=False)
     assert reduced.states < full.states
@@ -131,7 +132,7 @@ def test_the_reduction_loses_nothing(shape: CheckpointShape) -> None:
 @pytest.mark.skipif(COMPILED, reason="a compiled class takes no bug: it is planted in plain Python")
 @pytest.mark.parametrize("fault", CHECKPOINT_FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_bug_is_found(fault: Fault, monkeypatch: pytest.MonkeyPatch, tell: Tell) -> None:
-    """A shape that is clean without the fault reveals it."""
+    """The shape that is clean without the fault reveals it."""
     assert fault.shape in SHAPES
     original = getattr(fault.owner, fault.method)
     monkeypatch.setattr(fault.owner, fault.method, fault.replace(original))
@@ -145,7 +146,7 @@ def test_a_planted_bug_is_found(fault: Fault, monkeypatch: pytest.MonkeyPatch, t
 
 @pytest.mark.skipif(not COMPILED, reason="plain Python is what runs")
 def test_every_planted_bug_is_found_in_plain_python() -> None:
-    """Where classes are compiled, the bugs are planted in another process, where they are not."""
+    """Where classes are compiled, the bugs are planted in a process that runs plain Python."""
     here = "tests/model/test_checkpoints.py::test_a_planted_bug_is_found"
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", here],

@@ -1,4 +1,4 @@
-"""Every interleaving at tiny sizes is right, and every planted bug is found."""
+"""Every interleaving of tiny worlds is right, and every planted bug is found."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATES_MAX = 20_000_000
 SCRIPTS = (("dedBdDE",), ("dBDE", "dBDE"))
 THREE = ("dBDE", "BDE", "DE")
 BUFFERS = [(exclusive, floating) for exclusive in range(3) for floating in range(4)][1:]
-"""Exclusive and floating; a channel without either is refused by the configuration."""
+"""Exclusive and floating buffers; the configuration refuses a channel without either."""
 
 SHAPES = (
     *(Shape(scripts, *buffers) for scripts in SCRIPTS for buffers in BUFFERS),
@@ -92,10 +92,13 @@ DEEP_SHAPES = (
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_interleaving_is_right(shape: Shape, tell: Tell) -> None:
-    """C10, C11, E3, E4, E11, F6, G6 to G10: no deadlock, no data without a buffer, credit and
-    buffers conserved, what is told of the backlog is there, all records in order; and whatever a
-    writer that waits for room writes, and however long the reader is held up, no more events come
-    than may, or the consumer would refuse one."""
+    """C10, C11, E3, E4, E11, F6, G6 to G10: there is no deadlock and no data without a buffer;
+    credit and buffers are conserved, the announced backlog can be polled, and records arrive in
+    order.
+
+    The consumer never has to refuse an event, however long its reader is held up: the writer sends
+    no more events than permitted.
+    """
     began = perf_counter()
     seen = explore(shape, STATES_MAX)
     tell(seen.states, seen.steps, perf_counter() - began, shape)
@@ -106,7 +109,7 @@ def test_every_interleaving_is_right(shape: Shape, tell: Tell) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("shape", DEEP_SHAPES, ids=str)
 def test_every_interleaving_of_a_larger_world_is_right(shape: Shape, tell: Tell) -> None:
-    """The same with more data, and with three channels that all compete for buffers."""
+    """The same for more data, and for three channels that compete for buffers."""
     test_every_interleaving_is_right(shape, tell)
 
 
@@ -121,7 +124,7 @@ def test_every_interleaving_of_a_larger_world_is_right(shape: Shape, tell: Tell)
     ids=str,
 )
 def test_the_reduction_loses_nothing(shape: Shape) -> None:
-    """Fewer interleavings, but each side does all that it does in the full search."""
+    """The reduced search has fewer interleavings, but each side takes the same steps."""
     reduced = explore(shape, STATES_MAX)
     full = explore(shape, STATES_MAX, reduced=False)
     assert reduced.states < full.states
@@ -151,7 +154,7 @@ def test_only_mirror_images_are_left_out(
 @pytest.mark.skipif(COMPILED, reason="a compiled class takes no bug: it is planted in plain Python")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_bug_is_found(fault: Fault, monkeypatch: pytest.MonkeyPatch, tell: Tell) -> None:
-    """A shape that is clean without the fault reveals it."""
+    """The shape that is clean without the fault reveals it."""
     assert fault.shape in SHAPES
     original = getattr(fault.owner, fault.method)
     monkeypatch.setattr(fault.owner, fault.method, fault.replace(original))
@@ -165,7 +168,7 @@ def test_a_planted_bug_is_found(fault: Fault, monkeypatch: pytest.MonkeyPatch, t
 
 @pytest.mark.skipif(not COMPILED, reason="plain Python is what runs")
 def test_every_planted_bug_is_found_in_plain_python() -> None:
-    """Where classes are compiled, the bugs are planted in another process, where they are not."""
+    """Where classes are compiled, the bugs are planted in a process that runs plain Python."""
     here = "tests/model/test_exploration.py::test_a_planted_bug_is_found"
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", here],

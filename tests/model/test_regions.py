@@ -1,4 +1,4 @@
-"""Regions fail while another goes on: every checkpoint is a consistent cut; bugs are found."""
+"""Regions fail while others continue: checkpoints are consistent cuts; planted bugs are found."""
 
 from __future__ import annotations
 
@@ -53,19 +53,23 @@ SEEN = {
     UNALIGNED: RESTARTED,
     BOTH: {*RESTARTED, "failed together"},
 }
-"""What happens in each, on the way to one end at least. Where one region has ended, the other one
-waits for its slot, and so for whatever is on its way."""
+"""Shapes and the outcomes that must occur on a path to some final state.
+
+Where one region has ended, the other one waits for its slot, and so for all messages in transit.
+"""
 
 Original = Callable[..., Any]
 
 
-@pytest.mark.timeout(400)  # minutes on a busy machine
+@pytest.mark.timeout(400)  # this takes minutes on a busy machine
 @pytest.mark.parametrize("shape", SEEN, ids=str)
 def test_what_goes_on_and_what_begins_again_make_one_cut(shape: RegionShape, tell: Tell) -> None:
-    """A subtask of one region fails at any moment of a checkpoint of the job, or a worker is lost
-    that has parts of two: only these are restarted, from the last checkpoint that was completed;
-    nothing of them runs twice, or counts under the number before; no sink waits for its last
-    checkpoint for ever, also if the second of two regions fails while the first one begins again.
+    """Only failed regions restart, from the last completed checkpoint, at any moment of a
+    checkpoint.
+
+    A subtask fails, or a worker with parts of two regions is lost. No subtask of a region runs
+    twice, and no result of an old attempt counts. No sink waits for its last checkpoint for ever,
+    also if the second of two regions fails while the first one restarts.
     """
     began = perf_counter()
     explored = explore_regions(shape, STATES_MAX)
@@ -76,7 +80,7 @@ def test_what_goes_on_and_what_begins_again_make_one_cut(shape: RegionShape, tel
 @pytest.mark.deep
 @pytest.mark.timeout(3600)
 def test_so_they_do_where_each_has_a_worker(tell: Tell) -> None:
-    """The same with words of two workers, in any order."""
+    """The same with messages of two workers in any order."""
     began = perf_counter()
     explored = explore_regions(APART, STATES_MAX)
     tell(explored.states, explored.steps, perf_counter() - began, APART)
@@ -143,7 +147,7 @@ def _does_nothing(original: Original) -> Original:
     def nothing(*arguments: Any) -> None:
         pass
 
-    nothing.__name__ = original.__name__  # by which a method that is remembered is found again
+    nothing.__name__ = original.__name__  # a pickled method is found by its name
     return nothing
 
 
@@ -214,7 +218,7 @@ def test_a_planted_bug_is_found(
     monkeypatch: pytest.MonkeyPatch,
     tell: Tell,
 ) -> None:
-    """The world that is clean without it reveals it."""
+    """The world that is clean without the fault reveals it."""
     monkeypatch.setattr(owner, method, plant(getattr(owner, method)))
     began = perf_counter()
     with pytest.raises(ViolationFoundError) as found:
