@@ -1,7 +1,7 @@
-"""A browser, a job whose page it opens, and a watch on what the page complains of.
+"""A browser, the page of a running job, and a check for errors on its console.
 
-All tests are in one module and share its browser: a session's would leave its event loop running in
-the thread of other tests.
+All tests are in one module and share its browser. A browser of session scope would leave its event
+loop running in the thread of other tests.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ SLOW_JOB = Path(__file__).with_name("slow_job.py")
 PAGE = re.compile(r"^page: (http://\S+)", re.MULTILINE)
 TOKEN = "a-secret-of-the-browser-tests"
 PATIENCE_MS = 30_000.0
-"""Only so that what never comes fails its test: machines are shared."""
+"""Ends a test that waits for ever; long, because machines are shared."""
 
 WIDE = {"width": 1380, "height": 900}
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In whatever order the tests are: what ends the job that the others look at comes last."""
+    """Run the test that cancels the shared job last, in every order of tests."""
     places = [place for place, item in enumerate(items) if item.path.parent == SLOW_JOB.parent]
     mine = [items[place] for place in places]
     mine.sort(key=lambda item: (str(item.path), "cancels" in item.name))
@@ -44,7 +44,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip("there is no chromium (Debian: apt-get install chromium)")
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
-        # Root may start it without its sandbox only; what it opens is the project's own page.
+        # Root can start it only without its sandbox; it opens only the project's own page.
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
         with playwright.chromium.launch(executable_path=program, args=sandbox) as browser:
             yield browser
@@ -52,7 +52,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the page of a running job is, as ``flinknet run`` prints it on a terminal."""
+    """Yield the address of a running job's page, as ``flinknet run`` prints it on a terminal."""
     folder = tmp_path_factory.mktemp("job")
     environment = {
         **os.environ,
@@ -87,7 +87,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A tab in which nothing goes wrong unseen."""
+    """Yield a tab; its errors and warnings fail the test."""
     complaints: list[str] = []
     with browser.new_context(viewport=WIDE) as context:  # type: ignore[arg-type]
         page = context.new_page()

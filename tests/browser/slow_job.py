@@ -1,4 +1,4 @@
-"""A job file: what its source makes, one keyed operator holds up."""
+"""A job file with one slow keyed operator, which holds up the source."""
 
 import asyncio
 
@@ -8,12 +8,12 @@ SLOW_S = 0.002
 
 
 def parse(number: int) -> tuple[int, int]:
-    """Each number with its key."""
+    """Return a number with its key."""
     return number % 1_000, number
 
 
 async def slow(record: tuple[int, int]) -> tuple[int, int]:
-    """As one that asks something far away for each record."""
+    """Return the record after a wait, as a function with a remote lookup does."""
     await asyncio.sleep(SLOW_S)
     return record
 

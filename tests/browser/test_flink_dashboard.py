@@ -1,7 +1,7 @@
-"""Flink's own dashboard, out of its distribution, opens a running job of flinknet's.
+"""Flink's own dashboard, from its distribution, shows a running job of flinknet.
 
-Its files are served by the test, its questions go on to the coordinator: with the token, which it
-does not know, and under ``/v1``, which Flink answers beside the paths that it asks for.
+The test serves the dashboard's files, and forwards its requests to the coordinator. It adds the
+token, which the dashboard does not know, and the prefix ``/v1``, which Flink accepts, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def dashboard() -> Iterator[zipfile.ZipFile]:
-    """The jar that has the files."""
+    """Yield the jar with the dashboard's files."""
     places = install().class_path.split(os.pathsep)
     jars = [jar for place in places for jar in Path(place).parent.glob("flink-dist-*.jar")]
     with zipfile.ZipFile(jars[0]) as jar:
@@ -35,11 +35,11 @@ def dashboard() -> Iterator[zipfile.ZipFile]:
 
 
 class Front:
-    """Between the dashboard and the coordinator."""
+    """A proxy between the dashboard and the coordinator."""
 
     def __init__(self, dashboard: zipfile.ZipFile, token: str) -> None:
         self.refused: list[str] = []
-        """What the coordinator has no answer to."""
+        """Requests that the coordinator answered with an error."""
         self._dashboard = dashboard
         self._files = set(dashboard.namelist())
         self._token = token
@@ -77,6 +77,6 @@ def test_flinks_dashboard_shows_the_job(
     assert picture.stat().st_size > 10_000
     page.get_by_role("tab", name="Checkpoints").click()
     expect(page.get_by_text("Checkpoint Counts").first).to_be_visible()
-    page.goto("about:blank")  # Before the way is free: its next questions would have no token.
+    page.goto("about:blank")  # before unrouting: later requests would lack the token
     page.unroute_all(behavior="ignoreErrors")
     assert front.refused == []

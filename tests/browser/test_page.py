@@ -19,12 +19,12 @@ from tests.browser.wide_job import PARALLELISM
 pytestmark = pytest.mark.xdist_group("browser")
 
 ROWS_IN_SIGHT = 60
-"""Far more than fit into a table's frame, and far fewer than there are."""
+"""Far more rows than fit into a table's frame, and far fewer than the table has."""
 
 
 @pytest.fixture
 def job(page: Page, address: str) -> Page:
-    """The page of the slow job."""
+    """Return the tab with the page of the slow job."""
     page.goto(address)
     page.get_by_role("link", name="orders").click()
     expect(page.get_by_role("heading", name="orders")).to_be_visible()
@@ -32,14 +32,14 @@ def job(page: Page, address: str) -> Page:
 
 
 class WideJob:
-    """A job of 2,000 subtasks, in a process of its own."""
+    """A job of 2,000 subtasks in a process of its own."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self.address = self._line().removeprefix("page: ").strip()
 
     def report(self) -> None:
-        """Have all of its workers report."""
+        """Let all of its workers send a report."""
         assert self._process.stdin is not None
         self._process.stdin.write("report\n")
         self._process.stdin.flush()
@@ -263,7 +263,7 @@ async (job) => {
 
 
 def drawn(sizes: Random) -> dict[str, Any]:
-    """A job of any shape, with names and numbers of any length."""
+    """Return a random job graph with names and numbers of any length."""
     count = sizes.randint(2, 12)
     names = ["map", "W" * 80, "a name of many words " * 5, "解析" * 30]
     many = [0, 7, 65_535, 123_456_789_012]
@@ -307,7 +307,7 @@ def drawn(sizes: Random) -> dict[str, Any]:
 
 
 def test_nothing_in_a_graph_lies_on_anything_else(page: Page, address: str) -> None:
-    """Whatever the job's shape: no edge crosses a vertex or a label, and no text leaves its box."""
+    """In any graph, no edge crosses a vertex or a label, and no text leaves its box."""
     page.goto(address)
     expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
     for seed in range(40):
@@ -318,7 +318,7 @@ def test_nothing_in_a_graph_lies_on_anything_else(page: Page, address: str) -> N
 
 @pytest.mark.parametrize("width", [390, 768])
 def test_a_narrow_window_scrolls_nothing_but_tables_and_graphs(job: Page, width: int) -> None:
-    """In each of the page's views; a wide table has a frame of its own, which scrolls."""
+    """This holds for each view; a wide table scrolls in its own frame."""
     base = job.url
     job.set_viewport_size({"width": width, "height": 800})
     expect(job.get_by_text("Time lost in the last")).to_be_visible()
@@ -343,7 +343,7 @@ def test_dark_and_light_differ(job: Page) -> None:
 
 
 def test_who_is_sure_cancels_the_job(job: Page) -> None:
-    """The last one, as the job that others look at ends with it; then nobody is left to ask."""
+    """This test runs last, because it ends the job of the other tests."""
     job.get_by_label("Refresh").select_option("paused")
     job.get_by_role("button", name="Cancel").click()
     dialog = job.get_by_role("dialog", name="Cancel")

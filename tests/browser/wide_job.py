@@ -1,7 +1,7 @@
-"""A program: a coordinator with a job of 2,000 subtasks, whose workers are played.
+"""A program: a coordinator with a job of 2,000 subtasks, on workers that only send reports.
 
-It prints the address of its page. For each line that it reads all workers report, a second after
-their last report, and it prints a line.
+It prints the address of its page. For each line of input it makes all workers report, one second of
+the job later, and prints a line.
 """
 
 from __future__ import annotations

@@ -326,8 +326,7 @@ def _acknowledges_itself(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _lets(state: ChannelEnd, *data_types: DataType) -> Callable[..., Callable[..., Any]]:
-    """Return a fault with which a consumer accepts types of buffers in a state that forbids
-    them."""
+    """Return a replacement that accepts types of buffers in a state that forbids them."""
 
     def replace(original: Callable[..., Any]) -> Callable[..., Any]:
         def after(self: RemoteInputChannel, data_type: DataType) -> Any:

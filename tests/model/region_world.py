@@ -97,8 +97,7 @@ class RegionShape:
     spread: bool = False
     """Whether all sources are on one worker, and all sinks on another."""
     loses: bool = False
-    """Whether the worker with the sinks of spread regions is lost, in place of a failing
-    subtask."""
+    """Whether the worker with the sinks of spread regions is lost; then no subtask fails."""
     real: bool = False
     """Whether channels are real objects; then no region is spread."""
     unaligned: bool = False
@@ -144,7 +143,7 @@ class RegionShape:
 
     @property
     def fails(self) -> tuple[int, ...]:
-        """The vertices of subtasks that can fail; with ``both``, the sinks, which run to the end."""
+        """The vertices of subtasks that can fail; with ``both``, the sinks: they run to the end."""
         return (LEFT[1], RIGHT[1]) if self.both else RIGHT
 
 

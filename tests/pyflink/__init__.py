@@ -1,1 +1,1 @@
-"""PyFlink's DataStream API as it is, and programs that were written for it."""
+"""The signatures of PyFlink's DataStream API, and programs written for PyFlink."""

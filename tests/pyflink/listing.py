@@ -1,11 +1,11 @@
-"""What PyFlink's DataStream API has: its classes, their methods, and what these take.
+"""The API of PyFlink's DataStream packages: classes, methods and parameters.
 
     python -m pip download --no-deps --only-binary :all: apache-flink==2.3.0
     python -m tests.pyflink.listing apache_flink-2.3.0-*.whl
 
-reads it from PyFlink's distribution, without running any of it, and writes ``api.json``, which the
-tests compare with flinknet and with ``docs/reference/pyflink.md``. A wheel and a source
-distribution have the same files; nothing of PyFlink, nor Java, is needed for the tests.
+The command reads PyFlink's distribution without running it, and writes ``api.json``. Tests compare
+that file with flinknet and with ``docs/reference/pyflink.md``. A wheel and a source distribution
+have the same files. The tests need neither PyFlink nor Java.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["LISTING", "Api", "Methods", "Parameter", "read_api", "read_distribut
 LISTING = Path(__file__).with_name("api.json")
 
 MODULES = ("pyflink/datastream/", "pyflink/common/")
-"""Where what the two packages export is defined."""
+"""Folders with the definitions that the two packages export."""
 
 FURTHER = (
     "pyflink/common/watermark_strategy.py",
@@ -35,31 +35,31 @@ FURTHER = (
     "pyflink/datastream/state.py",
     "pyflink/datastream/window.py",
 )
-"""Modules that programs import from themselves, too."""
+"""Other modules that programs import from."""
 
 Parameter = tuple[str, bool]
-"""A name, and whether there is a default."""
+"""A name, and whether the parameter has a default."""
 
 
 Methods = dict[str, list[Parameter]]
-"""What each takes behind ``self``, by its name."""
+"""Parameters behind ``self`` by method."""
 
 
 class Api(TypedDict):
-    """By module of PyFlink and class the methods; functions that stand alone are methods of ""."""
+    """Methods by PyFlink module and class; the functions of a module have the class name ""."""
 
     version: str
     modules: dict[str, dict[str, Methods]]
 
 
 def read_api() -> Api:
-    """Return the listing."""
+    """Return the stored listing."""
     api: Api = json.loads(LISTING.read_text(encoding="utf-8"))
     return api
 
 
 def read_distribution(path: Path) -> Api:
-    """Read PyFlink's wheel, or its source distribution."""
+    """Read PyFlink's wheel or its source distribution."""
     files = _files_of(path)
     exported: set[str] = set()
     for package in MODULES:
@@ -99,7 +99,7 @@ def _files_of(path: Path) -> dict[str, str]:
 
 
 def _exports(tree: ast.Module) -> set[str]:
-    """Return what the module says that it exports; if it does not, all that is public in it."""
+    """Return the names in ``__all__``, or else all public names of the module."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
             return set(ast.literal_eval(node.value))
@@ -108,7 +108,7 @@ def _exports(tree: ast.Module) -> set[str]:
 
 
 def _classes_of(class_: ast.ClassDef, name: str) -> dict[str, Methods]:
-    """Return a class, and those that stand in it."""
+    """Return a class and the classes inside it."""
     classes = {name: _methods_of(class_)}
     for node in class_.body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
@@ -140,7 +140,7 @@ def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[Parameter]
 
 
 def main(arguments: list[str]) -> Any:
-    """Write the listing of the distribution that is named."""
+    """Write the listing of the distribution that the argument names."""
     if len(arguments) != 1:
         return "usage: python -m tests.pyflink.listing FILE, of a wheel or an sdist of apache-flink"
     api = read_distribution(Path(arguments[0]))

@@ -1,8 +1,8 @@
-"""The stubs of modules that have PyFlink's names alone, for type checkers.
+"""Stubs for type checkers of the modules under PyFlink's names.
 
     python -m tests.pyflink.stubs
 
-writes them beside the packages whose modules they are; a test says when that is to be done.
+writes them beside the packages; a test fails when they are out of date.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ __all__ = ["stubs"]
 
 _PACKAGE = Path(__file__).parents[2] / "flinknet"
 _LINE_CHARS_MAX = 100
-"""As the linter has it."""
+"""The line length of the linter."""
 
 
 def stubs() -> dict[Path, str]:
-    """Return the text of each stub."""
+    """Return the text of each stub by path."""
     return {
         _PACKAGE.joinpath(*module.split(".")).with_suffix(".pyi"): _stub(module, names.split())
         for module, names in NAMES.items()
@@ -31,7 +31,8 @@ def _stub(module: str, names: list[str]) -> str:
 
 
 def _line(package: str, name: str) -> str:
-    """Return the import of a name that the module hands on: it is imported as itself."""
+    """Return the import of a re-exported name, which is imported under its own name for type
+    checkers."""
     line = f"from {package} import {name} as {name}\n"
     if len(line) <= _LINE_CHARS_MAX:
         return line

@@ -2,7 +2,7 @@
 
     python -m tests.pyflink.table
 
-writes ``docs/reference/pyflink.md``; a test says when that is to be done.
+writes ``docs/reference/pyflink.md``; a test fails when it is out of date.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ compares it with flinknet: `tests/pyflink`.
 
 
 def page(api: Api) -> str:
-    """Return the page."""
+    """Return the text of the page."""
     lines = [_HEAD.format(version=api["version"])]
     lines += ["## Modules that are left out", "", "| | |", "|---|---|"]
     lines += [f"| `{module}` | {why} |" for module, why in sorted(MODULES.items())]

@@ -1,9 +1,9 @@
-"""A whole cluster in one process: the real coordinator and workers, joined in memory.
+"""A whole cluster in one process: the real coordinator and workers, connected in memory.
 
-Theory of operation. Both sides of the control plane are the real ones, up to the bytes of each
-message and request; ``MemoryTransport`` carries them, with a delay. The data plane is the real
-network environment on the connections of the simulated loop. Each message is noted with its virtual
-time, but for how the process hashes texts, and what it reports of itself.
+Both sides of the control plane are real, up to the bytes of each message and request.
+``MemoryTransport`` carries these, with a delay. The data plane is the real network environment on
+the connections of the simulated loop. The trace notes each message with its virtual time, without
+the process's hash of texts and without measurements, which differ between runs.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tests.sim.loop import Line
 __all__ = ["MemoryConversation", "MemoryTransport", "SimCluster", "Trace", "running_cluster"]
 
 LATENCY_S = 0.002
-"""Of a control message."""
+"""Latency of a control message."""
 
 
 class Trace:
-    """What was said in a cluster, with virtual times."""
+    """The messages of a cluster, with virtual times."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -52,7 +52,7 @@ class Trace:
 
 
 class MemoryConversation:
-    """One end of a conversation; ``None`` in its inbox is the end."""
+    """One end of a control connection; ``None`` in its inbox is the end."""
 
     vouched: Sequence[str] | None = None
     other: MemoryConversation
@@ -92,7 +92,7 @@ class MemoryConversation:
 
 
 class MemoryTransport:
-    """A worker's way to a coordinator of the same process."""
+    """A worker's connection to a coordinator in the same process."""
 
     address = "the simulated coordinator"
 
@@ -105,7 +105,7 @@ class MemoryTransport:
         self.accepted: list[MemoryConversation] = []
 
     async def open(self) -> None:
-        """There is nothing to prepare."""
+        """Do nothing: there is nothing to open."""
 
     async def close(self) -> None:
         if self._served:
@@ -169,7 +169,7 @@ class SimCluster:
             assert statistics.network_pool.free == statistics.network_pool.total
 
     def collected(self, record: JobRecord) -> dict[str, list[Any]]:
-        """Return what the sinks of a job that has finished have collected."""
+        """Return the collected records of a finished job by sink."""
         results = record.present.results
         return merge_by_sink(results[subtask]["collected"] for subtask in sorted(results))
 
@@ -178,7 +178,7 @@ class SimCluster:
 async def running_cluster(
     config: ClusterConfig, checkpointing: CheckpointingConfig
 ) -> AsyncIterator[SimCluster]:
-    """Run a coordinator and as many workers as it expects."""
+    """Run a coordinator and the workers that its configuration expects."""
     cluster = SimCluster(config, checkpointing)
     async with asyncio.TaskGroup() as group:
         for number in range(config.workers):

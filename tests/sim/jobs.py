@@ -1,4 +1,4 @@
-"""Jobs that run in a simulation."""
+"""Jobs for simulations."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ MAPS = {"fails once": _fail_once, "asks the clock": _ask_the_clock}
 
 
 def sums(job: str) -> JobGraph:
-    """Running sums by key, over an exchange between two workers, for ten seconds."""
+    """Return a job that sums by key for ten seconds, over an exchange between two workers."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     source: Any = CollectionSource([(number % KEYS, number) for number in range(RECORDS)])
     numbers = environment.from_source(RateLimitedSource(source, RECORDS_PER_S))

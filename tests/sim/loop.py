@@ -1,12 +1,12 @@
-"""An event loop on virtual time, whose connections are in memory.
+"""An event loop on virtual time, with connections in memory.
 
-Theory of operation. The loop never sleeps: when nothing is ready it advances its clock to the next
-timer, by hand. If there is none, the simulation is stuck. Blocking calls, which a real loop hands
-to its executor, run in a turn of the loop.
+The loop never sleeps: when nothing is ready it sets its clock to the next timer. Without a timer,
+the simulation is stuck. Blocking calls, which a real loop hands to its executor, run in a turn of
+the loop.
 
-A connection is two transports, joined by a delay in each direction. Each takes ``PIPE_BYTES`` while
-its peer does not read. Tasks and futures have a hash of their own, their number, so that a set of
-them has the same order in each run.
+A connection is two transports with a delay in each direction. A transport takes ``PIPE_BYTES``
+while its peer does not read. The hash of a task or future is its number, so that a set of them has
+the same order in each run.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tests.sim.machine import StuckError
 __all__ = ["LATENCY_S", "Line", "SimLoop"]
 
 LATENCY_S = 0.001
-"""From one end of a connection to the other."""
+"""Latency from one end of a connection to the other."""
 
 PIPE_BYTES = 64 * 1024
 READ_BYTES = 16 * 1024
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """The loop of one simulation."""
+    """The event loop of one simulation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return self.now
 
     def select(self, timeout: float | None) -> list[Any]:
-        """Advance the clock to the next timer; what a selector would wait for is never there."""
+        """Advance the clock to the next timer, in place of waiting for descriptors."""
         if timeout is None:
             raise StuckError("nothing is ready, and no timer is set")
         if timeout > 0:
@@ -55,12 +55,12 @@ class SimLoop(asyncio.BaseEventLoop):
         return []
 
     def _process_events(self, events: list[Any]) -> None:
-        """There are none."""
+        """Do nothing: there are no descriptors."""
 
     def _write_to_self(self) -> None:
-        """One thread runs at a time, and the loop does not sleep."""
+        """Do nothing: the loop never sleeps, so no other thread has to wake it."""
 
-    # -- what is made here
+    # -- tasks, futures and executors
 
     def create_future(self) -> asyncio.Future[Any]:
         return _Future(next(self._numbers), self)
@@ -111,12 +111,12 @@ class SimLoop(asyncio.BaseEventLoop):
         return near, protocol
 
     def forget(self, server: SimServer) -> None:
-        """A server listens no longer."""
+        """Stop listening on the server's address."""
         self._servers.pop(server.address, None)
 
 
 class SimServer:
-    """A server, and its socket."""
+    """A server, which is also its own listening socket."""
 
     def __init__(self, loop: SimLoop, factory: Callable[[], Any], address: tuple[str, int]) -> None:
         self._loop = loop
@@ -128,28 +128,28 @@ class SimServer:
         return self.address
 
     async def start_serving(self) -> None:
-        """It does already."""
+        """Do nothing: the server accepts from its creation."""
 
     def listen(self, backlog: int) -> None:
-        """All are accepted at once."""
+        """Do nothing: every connection is accepted at once."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """The socket stays."""
+        """Do nothing: the address stays in use."""
 
     def close(self) -> None:
         self._loop.forget(self)
 
     async def wait_closed(self) -> None:
-        """Connections end by themselves."""
+        """Return at once: connections end independently of the server."""
 
 
 class Line:
-    """One direction of a connection: everything arrives after the latency, in order.
+    """One direction of a connection: data arrives after the latency, in order.
 
-    Timers that are due at one time come in any order, so each takes what was sent first.
+    Timers that are due at the same time fire in any order, so each delivers the oldest data.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, latency_s: float = LATENCY_S) -> None:
@@ -175,9 +175,9 @@ class SimTransport(asyncio.Transport):
         self._loop = loop
         self._protocol: Any = None
         self._written = bytearray()
-        """What the peer's pipe had no room for."""
+        """Data for which the peer's pipe has no room."""
         self._arrived = bytearray()
-        """What the protocol has not read."""
+        """Data that the protocol has not read."""
         self._in_flight = 0
         self._line = Line(loop)
         self._reads = True
@@ -315,7 +315,8 @@ class SimTransport(asyncio.Transport):
         self._line.send(self.peer._reset if self._arrived else self.peer._take_eof)
 
     def _reset(self) -> None:
-        """The peer has closed with unread bytes: what has arrived here is gone, too."""
+        """Lose the connection because the peer closed it with unread data; drop unread data here,
+        too."""
         self._arrived.clear()
         self._is_closing = True
         self._lose(ConnectionResetError(104, "Connection reset by peer"))

@@ -1,14 +1,14 @@
-"""The machine of a simulation: it stands in for ``flinknet.machine``, with the same names.
+"""The machine of a simulation: it replaces ``flinknet.machine``, under the same names.
 
-Theory of operation. ``run.py`` puts this module into ``sys.modules`` before the package is
-imported. All clocks are that of the simulated loop. Random numbers, tokens and identifiers come
-from one generator with a seed. What cannot be simulated raises.
+``run.py`` puts this module into ``sys.modules`` before the package is imported. All clocks show the
+time of the simulated loop. Random numbers, tokens and identifiers come from one seeded generator.
+Calls that cannot be simulated raise.
 
-A thread is one of the system's, but only one thread runs at a time, and which one is determined. A
-thread runs until it waits, in ``SimpleQueue.get``, ``Event.wait`` or ``Thread.join``; then the
-thread goes on that had let it run. What it waits for makes it *ready*, and the loop lets it run in
-a callback of its own. If the loop's own thread waits, it lets ready threads run meanwhile, in the
-order in which they have become ready. If none is, the simulation is stuck, and says so.
+A thread is a real one, but only one thread runs at a time, in a determined order. A thread runs
+until it waits in ``SimpleQueue.get``, ``Event.wait`` or ``Thread.join``; then the thread that had
+let it run continues. When its condition holds, a thread is *ready*, and the loop lets it run in a
+callback. If the loop's own thread waits, it lets ready threads run meanwhile, in the order in which
+they became ready. If no thread is ready, the simulation is stuck and raises StuckError.
 """
 
 from __future__ import annotations
@@ -68,14 +68,15 @@ _NS = 1_000_000_000
 
 
 class StuckError(Exception):
-    """Nothing is left that could go on."""
+    """Nothing in the simulation can continue."""
 
 
 class OutsideError(BaseException):
-    """The simulation was left: something asked the real machine."""
+    """Code in the simulation called the real machine."""
 
     first: OutsideError | None = None
-    """Kept, because a task or a job may take it for an error of its own, and go on."""
+    """The first error, kept because a task or a job may treat it as its own failure and
+    continue."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -83,7 +84,7 @@ class OutsideError(BaseException):
 
 
 class _World:
-    """The simulation of this process."""
+    """The state of the simulation in this process."""
 
     def __init__(self) -> None:
         self.loop: SimLoop
@@ -93,14 +94,14 @@ class _World:
         self.threads: dict[Thread, None] = {}
 
     def let_run(self) -> bool:
-        """Let the first ready thread run until it waits; False if there is none."""
+        """Let the first ready thread run until it waits; return False if no thread is ready."""
         if not self.ready:
             return False
         self.ready.popleft().run_on()
         return True
 
     def wait_until(self, is_over: Callable[[], bool], waiters: list[Thread]) -> None:
-        """Let others run until a condition holds, of which ``waiters`` hear."""
+        """Let others run until a condition holds; ``waiters`` are woken when it may hold."""
         thread = _here.thread
         while not is_over():
             if thread is not None:
@@ -119,7 +120,7 @@ world = _World()
 
 
 def begin(loop: SimLoop, seed: int) -> None:
-    """Begin the simulation of this process, whose time is that of ``loop``."""
+    """Begin the simulation of this process on ``loop``."""
     world.loop = loop
     world.random.seed(seed)
 
@@ -147,7 +148,7 @@ def wall_time_ns() -> int:
 
 
 def process_time_ns() -> int:
-    """Computing takes no time."""
+    """Return 0: computing takes no virtual time."""
     return 0
 
 
@@ -194,7 +195,7 @@ def choice(values: Any) -> Any:
 
 
 class Random(random.Random):
-    """A generator that is seeded by the simulation."""
+    """A generator that takes its seed from the simulation."""
 
     def __init__(self, seed: Any = None) -> None:
         super().__init__(world.random.random() if seed is None else seed)
@@ -207,7 +208,7 @@ def process_id() -> int:
 # -- threads ---------------------------------------------------------------------------------------
 
 ThreadLocal = threading.local
-# Only one thread runs at a time, and none waits while it holds one of these.
+# Real locks are safe: one thread runs at a time, and no thread waits while it holds one.
 Lock = threading.Lock
 RLock = threading.RLock
 thread_id = threading.get_ident
@@ -253,20 +254,20 @@ class Thread:
         return not self._is_over
 
     def get_ready(self) -> None:
-        """Have the thread run soon."""
+        """Schedule the thread."""
         world.ready.append(self)
         world.loop.call_soon(world.let_run)
 
     def run_on(self) -> None:
-        """Run until the thread waits or ends, and raise what it has raised; in the thread of the
-        loop."""
+        """Run until the thread waits or ends, and raise its error. Called in the loop's thread."""
         self._turn.release()
         self._paused.acquire()
         if self._error is not None:
             raise self._error
 
     def pause(self) -> None:
-        """Wait until it is this thread's turn; in this thread."""
+        """Let the loop's thread continue, and wait for this thread's turn. Called in this
+        thread."""
         self._paused.release()
         self._turn.acquire()
 
@@ -299,7 +300,7 @@ def active_threads() -> int:
 
 
 class SimpleQueue:
-    """As that of ``queue``."""
+    """``queue.SimpleQueue`` on simulated threads."""
 
     def __init__(self) -> None:
         self._items: deque[Any] = deque()
@@ -318,7 +319,7 @@ class SimpleQueue:
 
 
 class Event:
-    """As that of ``threading``."""
+    """``threading.Event`` on simulated threads."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -348,7 +349,7 @@ class Event:
 
 
 class Condition:
-    """Nothing that is simulated has one."""
+    """Refuses to be made, because simulated code waits for no condition."""
 
     def __init__(self) -> None:
         raise OutsideError("a condition is waited for")
@@ -358,7 +359,7 @@ class Condition:
 
 
 class Socket:
-    """There are none but those of the loop's connections."""
+    """Refuses to be made: only the loop has connections."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         raise OutsideError("a socket is opened")
@@ -373,7 +374,7 @@ def listen(host: str, port: int) -> NoReturn:
 
 
 def open_again(opened: Any) -> Any:
-    """Return a socket of the simulated loop itself."""
+    """Return the socket itself, because a simulated one needs no copy."""
     return opened
 
 
@@ -385,11 +386,11 @@ _CLOCKS = (
     "clock_gettime_ns",
 )
 _MAY_ASK = ("asyncio", "faulthandler", "logging", "threading")
-"""Modules of the standard library that ask for the time, and do nothing that depends on it."""
+"""Modules of the standard library that read clocks without any effect on their behaviour."""
 
 
 def forbid_the_real_machine() -> None:
-    """Have real clocks, sleeps and sockets raise, whoever asks, for the rest of this process."""
+    """Make real clocks, sleeps and sockets raise for the rest of this process."""
     import socket
 
     for name in _CLOCKS:

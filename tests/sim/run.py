@@ -1,6 +1,6 @@
-"""``python -m tests.sim.run JOB DIRECTORY SEED``: one simulation, told on standard output.
+"""Run ``python -m tests.sim.run JOB DIRECTORY SEED``: one simulation, reported on standard output.
 
-It runs in a process of its own, because the machine is replaced before the package is imported.
+It needs a process of its own, because the machine is replaced before the package is imported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ sys.modules["flinknet.machine"] = machine
 
 
 async def simulate(job: str, directory: str) -> dict[str, Any]:
-    """Run a job to its end, and tell of it."""
+    """Run a job to its end, and return its result with the trace."""
     from flinknet.cluster.control.submission import Submission
     from flinknet.config import CheckpointingConfig, ClusterConfig
     from tests.sim import jobs
@@ -39,9 +39,9 @@ async def simulate(job: str, directory: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the simulation that the arguments name."""
+    """Run the simulation that the arguments name, and print its result as JSON."""
     job, directory, seed = sys.argv[1:]
-    gc.disable()  # What is finalized when must not depend on how much was allocated before.
+    gc.disable()  # the time of a finalizer must not depend on earlier allocations
     loop = SimLoop()
     machine.begin(loop, int(seed))
     try:

@@ -1,4 +1,4 @@
-"""A whole cluster on virtual time: it does the same in each run, and what it should."""
+"""A whole cluster on virtual time gives the same trace in each run, and the right result."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def simulate(job: str, directory: Path, seed: int, hash_seed: str) -> dict[str, 
 
 
 def expected() -> Counter[tuple[int, int]]:
-    """Every running sum, once."""
+    """Return every running sum, once."""
     return Counter(
         (key, total) for key in range(KEYS) for total in accumulate(range(key, RECORDS, KEYS))
     )
@@ -52,7 +52,8 @@ def completed(trace: list[str]) -> int:
 
 @pytest.mark.parametrize(("job", "attempts"), [("succeeds", 1), ("fails once", 2)])
 def test_a_cluster_does_the_same_in_each_run(tmp_path: Path, job: str, attempts: int) -> None:
-    """Each record counts once, also after a failure, and every message has the same time."""
+    """Each record counts once, also after a failure, and every message has the same time, with any
+    hash seed."""
     first, again, other = (
         simulate(job, tmp_path / hash_seed, 1, hash_seed) for hash_seed in ("1", "2", "3")
     )

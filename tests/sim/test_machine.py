@@ -1,4 +1,4 @@
-"""The machine of the simulation: the same door, and threads that take turns."""
+"""The simulated machine has the names of the real one, and its threads take turns."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_wait_that_nothing_can_end_is_an_error(loop: SimLoop) -> None:
 
 
 def test_what_is_sent_at_one_time_arrives_in_order(loop: SimLoop) -> None:
-    """Timers of one time are not in order by themselves."""
+    """Timers that are due at the same time are not in order by themselves."""
     line, arrived = Line(loop), list[int]()
     for number in range(20):
         line.send(arrived.append, number)

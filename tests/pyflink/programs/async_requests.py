@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Asks a slow service for each record; one that has failed is asked again, one late is left out."""
+"""Asks a slow service for each record, retries failed requests, and gives late ones the result None."""
 
 import asyncio
 import functools

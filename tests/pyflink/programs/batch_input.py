@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Reads what is there and ends: named rows, a number sequence, sums by key."""
+"""Reads bounded inputs and ends: named rows, a number sequence, sums by key."""
 
 import json
 

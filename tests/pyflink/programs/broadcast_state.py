@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Looks up in each record what another stream has told all subtasks."""
+"""Looks up the rules of a broadcast stream for each record."""
 
 from pyflink.common import Types
 from pyflink.datastream import StreamExecutionEnvironment
@@ -32,6 +32,6 @@ matched = (
     .connect(rules.broadcast(RULES))
     .process(Match(), output_type=Types.TUPLE([Types.STRING(), Types.INT(), Types.STRING()]))
 )
-# Which of the two streams comes first is not known: only what is so in any order is printed.
+# The order of the two streams is not determined, so print only fields that do not depend on it.
 matched.map(lambda seen: (seen[0], seen[2])).print()
 env.execute("broadcast state")

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Counts the words of files, and writes what it has counted to files."""
+"""Counts the words of files, and writes the counts to files."""
 
 import tempfile
 from pathlib import Path

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Sends records to subtasks in all of the ways that there are, and unites what comes of it."""
+"""Partitions a stream in all ways, and unites the results."""
 
 from pyflink.datastream import (
     Partitioner,

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Keeps state of a key in functions that are no process functions, and joins two streams by key."""
+"""Keeps keyed state in functions other than process functions, and joins two streams by key."""
 
 from pyflink.common import Time, Types
 from pyflink.datastream import (

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Keeps a sum of each key in state that expires, and one of all that timers have said."""
+"""Keeps a sum for each key in state that expires, and emits it from timers."""
 
 from pyflink.common import Duration, Time, WatermarkStrategy
 from pyflink.common.typeinfo import Types

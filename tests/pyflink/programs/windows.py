@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Cuts streams into windows: by count, by time, and by gaps that records say."""
+"""Divides streams into windows: by count, by time, and by gaps between records."""
 
 from collections.abc import Iterable
 

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Counts words, and says each count once, when all have been read."""
+"""Counts words, and prints each count once at the end."""
 
 from pyflink.common import Types
 from pyflink.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
