@@ -1,7 +1,7 @@
-"""Bytes that no peer should send: one typed error, nothing held, nothing else touched.
+"""Spoiled byte streams: each causes one typed error, holds no memory, and affects nothing else.
 
-The streams are real ones, captured from an exchange between two joined workers, and then spoiled;
-hypothesis says how, so that what fails is made small and is kept.
+The streams are captured from an exchange between two joined workers, and then spoiled by
+hypothesis, which shrinks a failing example and keeps it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONFIG = make_config(receive_buffer_bytes=4096)
 
 
 def captured() -> tuple[bytes, bytes]:
-    """Exchange some records; return what the producer got, and what the consumer got."""
+    """Exchange some records, and return the bytes to the producer and to the consumer."""
     joined = Joined()
     partition = joined.producer.make_partition()
     gate = joined.consumer.make_gate(joined.produced())
@@ -57,7 +57,7 @@ TO_PRODUCER, TO_CONSUMER = captured()
 
 @st.composite
 def spoiled(draw: st.DrawFn, stream: bytes) -> bytes:
-    """A stream with a few bytes changed, removed, inserted or repeated."""
+    """Return a stream with a few bytes changed, removed, inserted or repeated."""
     data = bytearray(stream)
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(data)))
@@ -70,8 +70,10 @@ def spoiled(draw: st.DrawFn, stream: bytes) -> bytes:
 
 
 def feed(worker: Worker, data: bytes, piece: int, task: Callable[[], None] = lambda: None) -> None:
-    """Let bytes arrive, with the task at work between; only a protocol error may come of it, and
-    everything must come back."""
+    """Feed bytes in pieces, with a step of the task after each.
+
+    Only a protocol error may be raised, and everything must be released.
+    """
     try:
         for start in range(0, len(data), piece):
             worker.receive(data[start : start + piece])
@@ -132,8 +134,10 @@ def test_noise_is_refused(data: bytes, consumes: bool) -> None:
 @settings(max_examples=600)
 @given(st.data())
 def test_a_handshake_is_understood_or_refused(data: st.DataObject) -> None:
-    """And the decision never needs more bytes than a message may have; whoever changes a message
-    on its way to the accepting side is not welcome."""
+    """The decision never needs more bytes than a message may have.
+
+    The accepting side refuses every message that was changed in transit.
+    """
     limits = WireLimits()
     dialler = WorkerIdentity("worker-1", "127.0.0.1:7001", "job", 0, 1024)
     accepter = WorkerIdentity("worker-2", "127.0.0.1:7002", "job", 0, 1024)

@@ -1,5 +1,4 @@
-"""Bodies of events that nobody should send: whatever stands there, it is refused as such or is an
-event that says the same when it is said again."""
+"""Malformed bodies of events: each is refused, or is an event that encodes to the same bytes."""
 
 from __future__ import annotations
 
@@ -73,7 +72,7 @@ bodies = (
 
 
 def judge(event: Event) -> None:
-    """Refused, to be skipped, or what its bytes say and nothing else."""
+    """Check that an event is refused, is skipped, or encodes to its own bytes."""
     try:
         said = decode_event(event)
         check_received(*event)

@@ -1,9 +1,9 @@
-"""Random files, clean and dirty, against DuckDB and pyarrow.
+"""Random files, clean and damaged, compared with DuckDB and pyarrow.
 
-A source gives the records that the file was made of. It gives the records that DuckDB or pyarrow
-reads of a file that is damaged or ambiguous, or refuses the file by name. DuckDB, pyarrow and the
-source read back what a sink was given, or the sink has refused it with the column. ``make test``
-runs a fixed number of seeds, ``make fuzz SEEDS=5000`` as many as asked.
+A source returns the records that a clean file was made of. For a damaged or ambiguous file it
+returns the records that DuckDB or pyarrow reads, or refuses the file by name. DuckDB, pyarrow and
+the source read the records that a sink has written, or the sink has refused them with the column.
+``make test`` runs a fixed number of seeds, ``make fuzz SEEDS=5000`` a chosen one.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from flinknet.operators.sink import SinkOperator, TwoPhaseSink
 from tests.unit.operators.harness import Harness, context
 
 SEEDS = 40
-"""Of each test here, in ``make test``."""
+"""Seeds of each test in ``make test``."""
 
 BLOCK = 100
-"""Seeds of one test: it ends well before its time-out."""
+"""Seeds of one test, which then ends well before its timeout."""
 
 UTC = datetime.UTC
 PIECES = [*"ab,;'\"\t #\\", "", "\n", "\r", "\r\n", '""', "é東🎈", "\ufeff", "NULL", "1"]
@@ -55,7 +55,7 @@ PIECES += ["b'", "\u2028"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Cut the seeds that are asked for into blocks."""
+    """Divide the requested seeds into blocks."""
     if "seeds" in metafunc.fixturenames:
         number = metafunc.config.getoption("--seeds") or SEEDS
         first = metafunc.config.getoption("--first-seed")
@@ -76,7 +76,7 @@ def records_of(source: Any) -> list[Any]:
 
 
 def read_or_refused(source: Any, file: Path) -> list[Any] | None:
-    """Return the records, or None if the source has refused the file by name."""
+    """Return the records, or None if the source refuses the file by name."""
     try:
         return records_of(source)
     except ValueError as error:
@@ -103,7 +103,7 @@ def write(sink: TwoPhaseSink, records: list[Any], random: Random) -> None:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two values are the same, of the same kind; not a number is itself."""
+    """Return whether two values are equal and of one type; NaN equals itself."""
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(is_same, one, other))
     if isinstance(one, dict):
@@ -225,8 +225,8 @@ def in_members(content: bytes, compress: Callable[[bytes], bytes], random: Rando
 
 
 def test_csv_that_others_have_written(tmp_path: Path, seeds: range) -> None:
-    """In any encoding, compression and way of quoting, with empty lines, in files whose columns
-    stand in any order."""
+    """Files may have any encoding, compression and quoting, empty lines, and columns in any
+    order."""
     for seed in seeds:
         random = Random(seed)
         names = [f"c{place}" for place in range(random.randint(2, 4))]
@@ -260,8 +260,7 @@ def test_csv_that_others_have_written(tmp_path: Path, seeds: range) -> None:
 
 
 def test_dirty_csv(tmp_path: Path, seeds: range, database: duckdb.DuckDBPyConnection) -> None:
-    """Ragged rows, quotes that are not closed, bytes that are no text: refused, or read as another
-    reader does."""
+    """Ragged rows, unclosed quotes and invalid text are refused, or read as another reader does."""
     accepted = 0
     for seed in seeds:
         random = Random(seed)
@@ -319,7 +318,7 @@ def json_value(random: Random, depth: int = 2) -> Any:
 
 
 def test_json_lines(tmp_path: Path, seeds: range, database: duckdb.DuckDBPyConnection) -> None:
-    """What the sink has written, and what others have: marks, blanks, escapes, several members."""
+    """Lines come from the sink, or from others with marks, blanks, escapes and several members."""
     for seed in seeds:
         random = Random(seed)
         values = [json_value(random) for _ in range(random.randint(1, 20))]
@@ -353,7 +352,7 @@ def test_json_lines(tmp_path: Path, seeds: range, database: duckdb.DuckDBPyConne
 
 
 def test_a_compressed_file_that_is_cut_off(tmp_path: Path, seeds: range) -> None:
-    """Is refused by name, wherever it is cut, but between two members."""
+    """The source refuses such a file by name, unless it is cut between two members."""
     for seed in seeds:
         random = Random(seed)
         suffix = random.choice([suffix for suffix in COMPRESSIONS if suffix])
@@ -441,7 +440,7 @@ def test_parquet_that_a_sink_has_written(
 def test_parquet_that_others_have_written(
     tmp_path: Path, seeds: range, database: duckdb.DuckDBPyConnection
 ) -> None:
-    """By pyarrow and by DuckDB, with columns in another order in each file."""
+    """Pyarrow and DuckDB wrote the files, each with another order of columns."""
     for seed in seeds:
         random = Random(seed)
         kinds, rows = columns(random)
@@ -462,7 +461,10 @@ def test_parquet_that_others_have_written(
 
 
 def test_parquet_that_is_damaged(tmp_path: Path, seeds: range) -> None:
-    """Is refused by name, or read as pyarrow does: there is no checksum of everything."""
+    """The source refuses the file by name, or reads it as pyarrow does.
+
+    Parquet has no checksum over all of the file.
+    """
     refused = 0
     for seed in seeds:
         random = Random(seed)
@@ -485,7 +487,7 @@ def test_parquet_that_is_damaged(tmp_path: Path, seeds: range) -> None:
 
 
 def test_values_that_a_type_may_not_hold(tmp_path: Path, seeds: range) -> None:
-    """Values of any kind in a column of any type: read back as they were, or refused by name."""
+    """Values of any kind in a column of any type are read back unchanged, or refused by name."""
     refused = 0
     for seed in seeds:
         random = Random(seed)

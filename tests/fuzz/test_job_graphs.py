@@ -1,7 +1,7 @@
-"""Random jobs on real clusters, against a plain interpreter of the same jobs.
+"""Random jobs on real clusters, compared with a plain interpreter of the same jobs.
 
-``make test`` runs a fixed number of seeds, ``make fuzz SEEDS=5000`` as many as asked. A seed that
-fails is printed as a program, cut down to what still fails, with the command that repeats it.
+``make test`` runs a fixed number of seeds, ``make fuzz SEEDS=5000`` a chosen one. A failing seed is
+printed as a shrunk program, with the command that repeats it.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ from tests.fuzz.jobs.program import Program
 from tests.fuzz.jobs.shrinker import kind_of, shrunk
 
 SEEDS = 200
-"""What ``make test`` runs."""
+"""Seeds in ``make test``."""
 
 BLOCK = 20
-"""Seeds of one test: few enough that a test ends well before its time-out."""
+"""Seeds of one test, few enough that it ends well before its timeout."""
 
 LANES = 2
-"""Processes that run seeds side by side, when more than the fixed number are asked for: a process
-starts its clusters first, which costs as much as ten seeds."""
+"""Processes that run seeds side by side if more than the fixed number are requested.
+
+A process starts its clusters first, which costs as much as ten seeds.
+"""
 
 pytestmark = pytest.mark.xdist_group("random jobs")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Cut the seeds that are asked for into blocks."""
+    """Divide the requested seeds into blocks."""
     if "block" not in metafunc.fixturenames:
         return
     number = metafunc.config.getoption("--seeds") or SEEDS
@@ -65,12 +67,12 @@ def test_a_job_gives_out_what_its_program_means(block: range, running: Lanes) ->
 
 
 def seed_of(failure: str) -> str:
-    """Return the seed that a failure's program begins with."""
+    """Return the seed from the head of a failure's program."""
     return failure.split(maxsplit=2)[1].rstrip(",")
 
 
 def test_every_feature_is_drawn(request: pytest.FixtureRequest) -> None:
-    """A feature that the fixed seeds never have would not be tested."""
+    """Otherwise a feature would remain untested."""
     number = request.config.getoption("--seeds") or SEEDS
     first = request.config.getoption("--first-seed")
     counts: Counter[str] = Counter()
@@ -90,8 +92,10 @@ def test_a_program_and_its_outputs_follow_from_its_seed() -> None:
 
 
 async def test_a_smaller_program_fails_in_the_same_way() -> None:
-    """Program 3773 takes the minimum of field 1, which only the tuples of a map before it have:
-    without the map it fails, too, but that says nothing of the first failure."""
+    """Program 3773 takes the minimum of field 1, which only the tuples of an earlier map have.
+
+    Without the map it fails, too, but that failure has another cause.
+    """
     program = generate(3773)
 
     async def failure_of(smaller: Program) -> str:

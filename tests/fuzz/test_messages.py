@@ -1,4 +1,4 @@
-"""Messages of the right form in the wrong place, and the golden conversation with wrong bytes."""
+"""Well-formed messages in the wrong state, and the golden conversation with wrong bytes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PAIRS = (MessageType.ADD_CREDIT, MessageType.BACKLOG_ANNOUNCEMENT, MessageType.N
 
 
 def any_message(chance: random.Random) -> bytes:
-    """A message that a decoder takes; whether it is legal now is another matter."""
+    """Return a message that a decoder accepts, whether or not it is legal in the present state."""
     channel = chance.choice(CHANNELS)
     match chance.randrange(10):
         case 0:
@@ -61,7 +61,7 @@ def any_message(chance: random.Random) -> bytes:
 
 
 def stir(joined: Joined, chance: random.Random) -> None:
-    """Let both sides go on with what they would do anyway."""
+    """Let both sides take steps of their own."""
     for partition in joined.producer.registry.partitions():
         index = chance.randrange(len(partition.subpartitions))
         if partition.subpartitions[index].released:
@@ -82,7 +82,7 @@ def stir(joined: Joined, chance: random.Random) -> None:
 
 
 def receive(worker: Worker, data: bytes) -> bool:
-    """Whether the connection survives; nothing but a protocol error may end it."""
+    """Return whether the connection survives; only a protocol error may end it."""
     try:
         worker.receive(data)
     except RemoteProtocolError:
@@ -93,7 +93,7 @@ def receive(worker: Worker, data: bytes) -> bool:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("exclusive", [0, 2])
 def test_messages_in_any_order_are_taken_or_refused(seed: int, exclusive: int) -> None:
-    """E12, E15, F4-F6: one kind of error, and everything comes back."""
+    """E12, E15, F4-F6: only a protocol error is raised, and everything is released."""
     chance = random.Random(seed)
     for _ in range(60):
         joined = Joined(buffers_per_channel=exclusive, floating_buffers_per_gate=2)
@@ -120,7 +120,7 @@ def test_messages_in_any_order_are_taken_or_refused(seed: int, exclusive: int) -
 
 @pytest.mark.parametrize("side", ["producer", "consumer"])
 def test_the_golden_conversation_with_wrong_bytes(side: str) -> None:
-    """What one side says, spoiled, is heard by the other: a seeded change of one to three bytes."""
+    """One to three bytes of one side's messages are changed, by a seed."""
     stream = golden_messages(side)
     chance = random.Random(side)
     for _ in range(400):

@@ -1,7 +1,7 @@
-"""Buffers that no writer makes: any content, marks and order, on channels that share an account.
+"""Buffers that no writer makes: any content, marks and order, on channels with a shared account.
 
-Each buffer is consistent in itself, because the codec lets nothing else pass; hypothesis chooses
-the rest, partly from real records so that the deeper states are reached.
+Each buffer is consistent in itself, because the codec accepts no other. Hypothesis chooses the
+rest, in part from real records, so that deeper states are reached.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ VALUES = (
 
 
 def extension(code: int, content: bytes) -> bytes:
-    """What stands for one; 127 is the code of an Arrow record batch."""
+    """Return a packed extension; 127 is the code of an Arrow record batch."""
     packed: bytes = msgpack.packb(msgpack.ExtType(code, content))
     return packed
 
@@ -45,14 +45,14 @@ def extension(code: int, content: bytes) -> bytes:
 PACKED = VALUES.map(RecordPacker().pack) | st.builds(
     extension, st.integers(0, 127) | st.just(127), st.binary(max_size=90)
 )
-"""Values, and extensions of any type that are none."""
+"""Valid values, and extensions of any code with arbitrary content."""
 
 CONTENTS = [content_of_batch(batch_of(*names)) for names in (("integers",), ("dictionary",), ())]
 
 
 @st.composite
 def any_buffers(draw: st.DrawFn) -> Cut:
-    """A buffer of noise or of records, with any marks that the codec lets pass."""
+    """Draw a buffer of noise or records, with any marks that the codec accepts."""
     content = draw(st.binary(max_size=60) | st.lists(PACKED, max_size=4).map(b"".join))
     size = len(content)
     continued = draw(st.sampled_from([0, size]) | st.integers(0, size))
@@ -64,7 +64,7 @@ def any_buffers(draw: st.DrawFn) -> Cut:
 
 @st.composite
 def real_buffers(draw: st.DrawFn) -> list[Cut]:
-    """Records cut as a writer does it, one buffer of which may be missing."""
+    """Draw records cut by a writer, with one buffer missing in some cases."""
     buffers = cut_packed(draw(st.lists(PACKED, max_size=5)), draw(st.integers(1, 60)))
     lost: bool = draw(st.booleans())
     if buffers and lost:
@@ -87,8 +87,11 @@ STREAMS = st.lists(st.lists(any_buffers(), max_size=4) | real_buffers(), max_siz
 def test_any_buffers_are_records_or_an_error(
     streams: list[list[Cut]], order: list[int], record_spill_bytes: int, memory_bytes: int
 ) -> None:
-    """A5, A6: a channel that is refused disturbs no other; the account holds after every buffer, it
-    is empty in the end, and no file is left open (that would be a warning)."""
+    """A5, A6: a refused channel disturbs no other.
+
+    The account is consistent after every buffer and empty at the end. No file is left open, which
+    would raise a warning.
+    """
     memory = make_memory(
         reassembly_memory_bytes=memory_bytes,
         record_spill_bytes=record_spill_bytes,
@@ -119,7 +122,7 @@ def test_any_buffers_are_records_or_an_error(
 
 
 def outcomes(stream: list[Cut]) -> list[object]:
-    """What comes out of a channel that has everything to itself, and no disk."""
+    """Return the records and the error of a channel that is alone and uses no disk."""
     deserializer = RecordDeserializer(
         make_unpacker(record_elements_max=50), make_memory(record_bytes_max=100)
     )
@@ -142,7 +145,10 @@ def outcomes(stream: list[Cut]) -> list[object]:
 def test_any_changed_batch_is_a_batch_or_an_error(
     content: bytes, changes: list[tuple[int, bytes]], cut_off: int | None, segment_bytes: int
 ) -> None:
-    """In one buffer or over many; what comes out can be written again, and the next one comes."""
+    """The batch fills one or many buffers.
+
+    A batch that is accepted can be written again, and the record behind it is intact.
+    """
     changed = bytearray(content)
     for place, octets in changes:
         place %= len(content)
@@ -157,7 +163,7 @@ def test_any_changed_batch_is_a_batch_or_an_error(
     try:
         came = [record for buffer in buffers for record in read(deserializer, buffer)]
     except ValueError:
-        pass  # any other of UNPACK_ERRORS would be a surprise
+        pass  # any other member of UNPACK_ERRORS fails the test
     else:
         assert (came[0], came[2]) == ("before", "behind")
         RecordPacker().pack(came[1])
@@ -171,7 +177,7 @@ def test_any_changed_batch_is_a_batch_or_an_error(
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 60), st.booleans()), max_size=30))
 def test_a_disk_that_refuses_at_any_time(steps: list[tuple[int, int, bool]]) -> None:
-    """It is one documented error, of the record that needed it; the account stays right."""
+    """The record that needs the disk gets one documented error, and the account stays right."""
     memory = make_memory(
         reassembly_memory_bytes=100, record_spill_bytes=50, spill_directory=Path("/dev/null")
     )

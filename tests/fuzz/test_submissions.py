@@ -1,5 +1,5 @@
-"""Submissions with wrong bytes and wrong values: a coordinator takes them as a job, or refuses them
-with one kind of error."""
+"""Submissions with wrong bytes and values: a coordinator accepts them, or refuses them with one
+error."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Change = Callable[[random.Random], bytes]
 
 
 def changed_bytes(chance: random.Random, data: bytes, size: int) -> bytes:
-    """Change, remove or add some of the first bytes."""
+    """Return the data with some of its first bytes changed, removed or added."""
     raw = bytearray(data[:size])
     for _ in range(chance.choice((1, 1, 1, 2, 5))):
         at = chance.randrange(len(raw))
@@ -60,7 +60,7 @@ def changed_bytes(chance: random.Random, data: bytes, size: int) -> bytes:
 
 
 def places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the ways to all values below one."""
+    """Yield the paths to all values inside a value."""
     inside = enumerate(node) if isinstance(node, list) else ()
     for key, value in node.items() if isinstance(node, dict) else inside:
         yield (*at, key)
@@ -68,7 +68,7 @@ def places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed_shape(chance: random.Random) -> bytes:
-    """Put another value somewhere into a shape, or take one away."""
+    """Return a submission with values of its shape replaced, inserted or removed."""
     shape = copy.deepcopy(SHAPE)
     for _ in range(chance.choice((1, 1, 1, 2))):
         *way, last = chance.choice(list(places(shape)))
@@ -134,7 +134,7 @@ async def test_the_client_hears_what_is_wrong_and_the_log_does_not_fill(
             for change in list(CHANGES.values()) * 60:
                 async with session.post(url, data=change(chance)) as response:
                     answer = await response.json()
-                # Without workers no job fits, which is another refusal.
+                # Without workers no job fits, so an accepted body is refused, too.
                 assert response.status in (400, 413), answer
                 assert answer["error"]["message"]
     loud = [record for record in caplog.records if record.levelno > logging.INFO or record.exc_info]

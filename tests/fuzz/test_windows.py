@@ -1,4 +1,4 @@
-"""Random windows, through random histories, against a model that looks at everything."""
+"""Random windows through random histories, compared with a model that checks every timer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.fuzz.windows.model import Model
 from tests.fuzz.windows.operator import RealWindows
 
 SEEDS = 600
-"""What ``make test`` runs: each takes a few milliseconds."""
+"""Seeds in ``make test``; each takes a few milliseconds."""
 
 FEATURES = {
     *(f"{name}, event time" for name in ("tumbling", "sliding", "session", "dynamic session")),
@@ -45,7 +45,7 @@ async def test_windows_say_what_the_model_says(request: pytest.FixtureRequest) -
 
 
 async def difference(case: Case) -> str:
-    """Return how the operator differs from the model; empty if it does not."""
+    """Return the difference between the operator and the model, or ""."""
     model = Model(case)
     async with RealWindows(case) as windows:
         for number, action in enumerate(case.actions):

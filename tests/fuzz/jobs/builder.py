@@ -1,4 +1,4 @@
-"""Makes the job of a program, by the API as its users write it."""
+"""The builder: it makes a program's job with the public API."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Places:
         self.directory = directory
 
     def flag(self, step: Step) -> str:
-        """Return the path of the file that is there once a step has made its trouble."""
+        """Return the path of the file that marks that a step has made its trouble."""
         return str(self.directory / f"trouble-{step.number}")
 
     @property
@@ -111,28 +111,30 @@ class Places:
         return self.directory / "go-on"
 
     def output(self, step: Step) -> Path:
-        """Return where a sink writes."""
+        """Return the output path of a sink."""
         return self.directory / f"output-{step.number}"
 
     @property
     def checkpoints(self) -> str:
-        """Where checkpoints and savepoints are."""
+        """The directory of checkpoints and savepoints."""
         return str(self.directory / "checkpoints")
 
 
 def sink_name(step: Step) -> str:
-    """Return the name of a sink that collects."""
+    """Return the name of a collecting sink."""
     return f"sink {step.number}"
 
 
 def build(program: Program, places: Places) -> tuple[StreamExecutionEnvironment, DataStream | None]:
-    """Return the environment with the program in it, and the stream whose records the program
-    itself is to iterate over, if there is one."""
+    """Return the environment with the program in it.
+
+    The second value is the stream that the program itself iterates over, if there is one.
+    """
     return _Builder(program, places).built()
 
 
 class _LazyBatch:
-    """Makes its records when they are asked for, so that they may be one object."""
+    """Makes its records during the iteration, so that all of them may be one object."""
 
     def __init__(self, make_record: Callable[[int], Any], numbers: range) -> None:
         self._make, self._numbers = make_record, numbers
@@ -145,7 +147,8 @@ class _LazyBatch:
 
 
 class HeldSource(Source):
-    """Batches of many sizes, some empty; each subtask waits at a place until a file is there."""
+    """Emits batches of many sizes, some empty; each subtask waits at a position until a file
+    exists."""
 
     replayable = True
     deals_out_records = True
@@ -191,7 +194,7 @@ class HeldSource(Source):
 
 
 class _Generated:
-    """Makes a source's records; rude, in one object."""
+    """Makes a source's records; a rude one reuses one object."""
 
     def __init__(self, meaning: Meaning, step: Step) -> None:
         self._meaning, self._shape = meaning, step.options["shape"]
@@ -211,7 +214,7 @@ class _Generated:
 
 
 class _Stamps:
-    """Gives records the times of ``time_of``, by their number, which their ``n`` still is."""
+    """Assigns the timestamps of ``time_of`` by a record's number, which is still its ``n``."""
 
     def __init__(self, jitter_ms: int) -> None:
         self._jitter_ms = jitter_ms
@@ -229,7 +232,7 @@ class _Builder:
         self._collected: DataStream | None = None
 
     def built(self) -> tuple[StreamExecutionEnvironment, DataStream | None]:
-        """Build all of it."""
+        """Build the settings and every step."""
         self._set()
         for step in self._program.steps:
             build: Callable[[Step], Any] = getattr(self, f"_{step.kind.replace(' ', '_')}")
@@ -664,7 +667,7 @@ class _Keeping:
 
 
 def _result_of_key(result: tuple[Any, Any]) -> Any:
-    """Return the result of an aggregate, which comes with its key."""
+    """Return the result of an aggregate, which arrives with its key."""
     key, record = result
     assert text_of_key(key) == text_of_key(parts(record)[0])
     return record
@@ -696,11 +699,11 @@ class _Whole:
         return [make(self._options["shape"], fresh(key), total, tuple(window))]
 
     def applied(self, key: Any, window: Any, elements: list[Any]) -> list[Any]:
-        """The window function for ``apply``."""
+        """Return the result of a window, as ``apply`` calls its function."""
         return self.said(key, window, elements)
 
     def applied_to_all(self, window: Any, elements: list[Any]) -> list[Any]:
-        """The same on a stream without keys."""
+        """Return the result of a window on a stream without keys."""
         return self.said("all", window, elements)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The clusters that programs run on, by kind; each is kept for many programs."""
+"""Clusters for programs, one of each kind, kept for many programs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ CLUSTERS: dict[str, NetworkConfig] = {
     ),
     "two workers": NetworkConfig(network_memory_bytes=16 * MIB, segment_bytes=4096),
 }
-"""What records of each travel in: through memory and buffers that most records span, or mostly
-through sockets."""
+"""The network configuration of each kind of cluster.
+
+In one kind records travel in memory, and most span buffers; in the other, mostly over sockets.
+"""
 
 SLOTS = 24
-"""Of each cluster: more than the operators of any program need, in two sharing groups."""
+"""Slots of each cluster: more than any program's operators need, in two slot sharing groups."""
 
 
 def cluster_of(kind: str, heard: list[str]) -> LocalCluster:
-    """Return a cluster of a kind, to be entered; what its processes say is appended to
+    """Return a cluster of a kind, not yet entered; lines of its processes are appended to
     ``heard``."""
     workers = 1 if kind.startswith("one") else 2
     config = FlinknetConfig(

@@ -1,4 +1,4 @@
-"""What a job gave out, against what its program means."""
+"""Comparison of a job's output with the meaning of its program."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tests.fuzz.jobs.values import parts, text_of_key, text_of_record
 __all__ = ["difference"]
 
 SHOWN = 4
-"""Records of each kind of difference that are shown."""
+"""Records shown for each kind of difference."""
 
 
 def difference(step: Step, expected: Sequence[Any], given: Sequence[str], program: Program) -> str:
-    """Return how the records of a sink, as texts, differ from those expected; empty if they do not.
+    """Return the difference between expected records and the texts of a sink's records, or "".
 
-    They are compared as a multiset, and where their order is determined, in order: all of them, or
-    those of each key.
+    Records are compared as multisets. Where their order is determined, they are also compared in
+    order, all of them or by key.
     """
     texts = [text_of_record(record) for record in expected]
     missing, extra = Counter(texts), Counter(given)

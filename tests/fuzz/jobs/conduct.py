@@ -1,12 +1,12 @@
-"""How rude functions treat what they get and what they give away.
+"""Rude treatment of arguments and results by the functions of random jobs.
 
-Theory of operation. A record is what it was when a function gave it away, and what a function gets
-is its own: so says the API unless objects are reused. A ``Conduct`` stands between what a function
-means and what it does to objects. It changes arguments, gives away one object again and again with
-other contents, keeps what it got and what it gave away, and spoils that in its next call. None of
-this may be seen in any output.
+Unless objects are reused, the API promises that a record does not change after a function has
+emitted it, and that a function owns its arguments. A ``Conduct`` stands between the meaning of a
+function and its treatment of objects. It changes arguments, emits one object again and again with
+other contents, keeps arguments and results, and spoils them in its next call. None of this may be
+visible in any output.
 
-It also makes trouble: it raises, kills its worker or sleeps, once in a job, at a certain call.
+It also makes trouble once in a job, at a certain call: it raises, kills its worker or sleeps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.fuzz.jobs.values import CHANGEABLE_SHAPES, parts, refill, shape_of, s
 __all__ = ["ARGUMENT_MANNERS", "MANNERS", "Conduct", "InjectedError"]
 
 ARGUMENT_MANNERS = ("changes arguments", "changes arguments later")
-"""What a function does to what it got alone."""
+"""Manners that treat arguments only."""
 
 MANNERS = (
     *ARGUMENT_MANNERS,
@@ -32,21 +32,21 @@ MANNERS = (
     "reuses one object",
     "gives its argument away",
 )
-"""How a function is rude; all of them keep what they can, and spoil it later."""
+"""Kinds of rude treatment; all of them keep objects where they can, and spoil them later."""
 
 SLEEP_S = 0.002
-"""How long a function blocks its worker: it is seen by others, and costs a run little."""
+"""How long a function blocks its worker: long enough to affect other subtasks, and cheap."""
 
 
 class InjectedError(Exception):
-    """What a function raises once."""
+    """The error that a function raises once."""
 
 
 class Conduct:
-    """The manner of one function in one subtask, and the trouble that it makes."""
+    """The manner and the trouble of one function in one subtask."""
 
     def __init__(self, manner: str, trouble: Trouble | None, flag: str) -> None:
-        """``flag`` is the path of a file that is there once the trouble was made."""
+        """Create a conduct; the file ``flag`` exists once the trouble was made."""
         self._manner = manner
         self._trouble = trouble
         self._flag = flag
@@ -55,7 +55,7 @@ class Conduct:
         self._reused: list[Any] = []
 
     def begin(self) -> None:
-        """Make trouble if it is time for that, and spoil what was kept in the last call."""
+        """Begin a call: make the trouble if it is due, and spoil the objects of the last call."""
         self._calls += 1
         if self._trouble is not None and self._calls == self._trouble.call:
             self._make_trouble(self._trouble)
@@ -64,25 +64,25 @@ class Conduct:
             spoil(value)
 
     def end(self) -> None:
-        """The function is closed, or has had its last record."""
+        """Spoil all kept objects after the last record."""
         for value in [*self._kept, *self._reused]:
             spoil(value)
         self._kept.clear()
         self._reused.clear()
 
     def one(self, argument: Any, result: Any) -> Any:
-        """Return what stands for the only result of a call."""
+        """Return the treated result of a call with one result."""
         (given,) = self.many(argument, (result,))
         return given
 
     def many(self, argument: Any, results: Iterable[Any]) -> list[Any]:
-        """Return what stands for the results of a call, all at once."""
+        """Return the treated results of a call."""
         given = [self._given(index, argument, result) for index, result in enumerate(results)]
         self._after(argument, given)
         return given
 
     def each(self, argument: Any, results: Iterable[Any]) -> Iterator[Any]:
-        """Generate what stands for the results of a call, in one object wherever that can be."""
+        """Yield the treated results of a call, in one object where possible."""
         last: list[Any] = []
         for result in results:
             last = [self._given(0, argument, result)]
@@ -92,7 +92,7 @@ class Conduct:
         self._after(argument, last)
 
     def kept_argument(self, argument: Any) -> Any:
-        """Treat an argument that is given away as it is, as by a filter."""
+        """Return an argument that a filter passes on, and keep it if the manner is rude."""
         if self._manner != "polite":
             self._kept.append(argument)
         return argument

@@ -1,6 +1,6 @@
-"""Which features a program has, by name, and all names that programs must have in sum.
+"""The features of a program, and the features that the programs of a run must have.
 
-They are read from the program itself, so that each feature that is counted was run.
+A feature is read from the program itself, so that each counted feature has run.
 """
 
 from __future__ import annotations
@@ -116,11 +116,11 @@ def _names() -> Iterator[str]:
 
 
 FEATURES = tuple(_names())
-"""Every feature that must be drawn."""
+"""All features that must be drawn."""
 
 
 def features(program: Program) -> set[str]:
-    """Return the names of what a program has."""
+    """Return the features of a program."""
     found = {f"cluster: {program.cluster}", f"keys: {program.keys}"}
     found |= {f"setting {name}" for name in program.settings}
     if program.stop:

@@ -1,11 +1,11 @@
-"""Draws random jobs, each from its seed alone.
+"""The generator: it draws a random job from a seed alone.
 
-Theory of operation. Steps are added one by one to the open ends of the graph. The generator knows
-how far the order of each stream is determined (``Order``), and whether its records have timestamps.
-It draws only functions whose results do not depend on the rest: on a stream in any order
-a keyed function counts, on one in order it makes a number that depends on all records before.
-Event time comes with bounds that no record exceeds, so that none is late. Where it is left to
-chance which record has which number, so are the timestamps: such a stream is not timed.
+It adds steps one by one to the open ends of the graph. It knows how far the order of each stream is
+determined (``Order``), and whether its records have timestamps. It draws only functions with a
+determined result: on a stream in any order a keyed function counts, and on an ordered one it
+computes a number that depends on all records before. No record exceeds the bound of event time, so
+that none is late. If chance decides which record has which number, its timestamps are random, too,
+and such a stream counts as not timed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 STEPS_MAX = 5
 RECORDS_MAX = 60
 STOP_SHARE, KILL_SHARE, RAISE_SHARE = 0.05, 0.02, 0.15
-"""Of all programs. Kills and stops take seconds, the others a tenth of one."""
+"""Shares of all programs. Kills and stops take seconds, other programs a tenth of a second."""
 
 SPREADING = ("rebalance", "rescale", "shuffle", "adaptive rebalance", "adaptive rescale")
 
@@ -42,8 +42,10 @@ class End:
 
 
 def order_behind(order: Order, exchange: str, before: int, after: int) -> Order:
-    """Return how far a stream's order is determined behind an exchange from ``before`` subtasks to
-    ``after``."""
+    """Return how far the order is determined behind an exchange.
+
+    The exchange is from ``before`` subtasks to ``after`` subtasks.
+    """
     if exchange in ("key_by", "partition_custom", "global_"):
         return "key" if order == "total" and after > 1 else order
     if after == 1 or exchange == "forward" or (exchange == "default" and before == after):
@@ -52,7 +54,7 @@ def order_behind(order: Order, exchange: str, before: int, after: int) -> Order:
 
 
 class Generator:
-    """One program under construction."""
+    """The construction of one program."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(f"job {seed}")
@@ -61,7 +63,7 @@ class Generator:
         self._ends: list[End] = []
         self._trouble_left: list[Trouble] = []
 
-    # -- the whole --------------------------------------------------------------------------------
+    # -- the program ------------------------------------------------------------------------------
 
     def program(self) -> Program:
         """Draw a program."""
@@ -130,7 +132,7 @@ class Generator:
         return settings
 
     def _with_trouble(self) -> list[Step]:
-        """Return the steps, of which some get the trouble that was drawn."""
+        """Return the steps, some with the trouble that was drawn."""
         able = [step.number for step in self._steps if step.kind in TROUBLED]
         troubles = {}
         for trouble in self._trouble_left:
@@ -188,7 +190,7 @@ class Generator:
         getattr(self, f"_add_{name}")(end)
 
     def _take_end(self) -> End | None:
-        """Return a stream to be read; it may be read by others, too."""
+        """Return a stream to read, which other steps may read, too."""
         if not self._ends:
             return None
         end = self._one_of(self._ends)
@@ -227,7 +229,7 @@ class Generator:
         self._add_plain(end, "map_batch", options, ("list", "generator"), timed=False)
 
     def _add_identity(self, end: End) -> None:
-        """A map function that returns what it got, or an exchange with nothing else."""
+        """Add a map function that returns its argument."""
         self._add_plain(end, "map", {"change": Change()}, ("function",))
 
     def _add_project(self, end: End) -> None:
@@ -261,7 +263,7 @@ class Generator:
     # -- on keyed streams -------------------------------------------------------------------------
 
     def _add_count(self, end: End) -> None:
-        """A keyed function with state."""
+        """Add a keyed function with state."""
         order, parallelism, read = self._keyed(end)
         ordered = order != "none"
         form = self._one_of(
@@ -286,7 +288,8 @@ class Generator:
         )
 
     def _add_reduce(self, end: End) -> None:
-        """Reduce, on records that may come in any order only where that does not matter."""
+        """Add a reduce function; on a stream in any order, one whose result does not depend on
+        order."""
         at_end = self._chance(0.4)
         order = self._order_of_keyed(end)
         mode = "chain"
@@ -324,7 +327,7 @@ class Generator:
         )
 
     def _add_extreme(self, end: End) -> None:
-        """sum, min, max, min_by or max_by."""
+        """Add sum, min, max, min_by or max_by."""
         method = self._one_of(("sum", "min", "max", "min_by", "max_by"))
         shape = self._one_of(("tuple", "list", "row", "dict", "point"))
         if self._order_of_keyed(end) == "none":
@@ -412,9 +415,9 @@ class Generator:
     def _like(self, end: End) -> End:
         """Return another stream that agrees with this one about event time, or the same stream.
 
-        A stream without timestamps holds back nothing but the end of event time, and so does one
-        whose records come when its input has ended. Beside a stream of the other kind it would be
-        left to chance which timers fire before its records.
+        A stream without timestamps holds back only the end of event time, as does a stream that
+        emits its records when its input ends. Beside a stream of the other kind, chance would
+        decide which timers fire before its records.
         """
         step = self._steps[end.step]
         fitting = [one for one in self._ends if self._steps[one.step].agrees_with(step)]
@@ -510,7 +513,7 @@ class Generator:
         manner = self._manner_of_functions() if kind == "function" else "polite"
         self._add(kind, (read,), parallelism, {}, manner=manner, order=order, is_end=False)
 
-    # -- what steps have in common ----------------------------------------------------------------
+    # -- parts of steps ---------------------------------------------------------------------------
 
     def _add_plain(
         self,
@@ -523,7 +526,7 @@ class Generator:
         order: Order | None = None,
         sides: bool = False,
     ) -> None:
-        """Add an operator of one input without a key."""
+        """Add an operator that has one input and no key."""
         (read,), parallelism = self._spread((end,))
         step = self._steps[end.step]
         behind = order_behind(step.order, read.exchange, step.parallelism, parallelism)
@@ -595,7 +598,7 @@ class Generator:
         return self._steps[end.step].order
 
     def _spread(self, ends: Sequence[End]) -> tuple[tuple[Input, ...], int]:
-        """Return how streams are read by an operator without a key, and its parallelism."""
+        """Return the inputs of an operator without a key, and its parallelism."""
         parallelism = self._parallelism()
         if self._chance(0.6):
             parallelism = self._steps[ends[0].step].parallelism
@@ -613,7 +616,7 @@ class Generator:
         return tuple(reads), parallelism
 
     def _bare(self, end: End, *, ones: bool = False, shape: str | None = None) -> End:
-        """Return a stream without payloads, and with ones for numbers."""
+        """Return a stream without payloads; with ``ones``, every number is 1."""
         times, plus = (0, 1) if ones else (1, 0)
         change = Change(times, plus, bare=True, shape=shape or self._one_of(SHAPES))
         return self._changed(end, change)
@@ -657,7 +660,7 @@ class Generator:
         }
 
     def _key_form(self, *, sees_key: bool = True) -> str:
-        """Draw what the key selector is; only functions that do not see the key get a hash."""
+        """Draw the form of the key selector; a hash only where functions do not see the key."""
         forms = ["function", "class"]
         if self._keys == "texts" and not sees_key:
             forms += ["hash"] * 2
@@ -726,7 +729,7 @@ TROUBLED = (
     "broadcast_state",
     "rule_count",
 )
-"""Kinds of steps whose functions may fail."""
+"""Kinds of steps with functions that may fail."""
 
 
 def _in_shape(change: Change, shape: str) -> Change:

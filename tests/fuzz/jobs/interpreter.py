@@ -1,8 +1,8 @@
-"""A plain interpreter of programs: each step turns lists of records into a list.
+"""A plain interpreter of programs: each step maps lists of records to a list.
 
-A stream is a list of pairs of a timestamp, or None, and a record. Its order is one of those that
-the job may have: exactly the job's where the step says so (``Order``). Nothing here knows of
-subtasks, but that a broadcast exchange multiplies records.
+A stream is a list of pairs of a timestamp, or None, and a record. Its order is one of the possible
+orders of the job, and the job's own where the step determines it (``Order``). The interpreter has
+no subtasks; it only knows that a broadcast exchange multiplies records.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Stamped = tuple[int | None, Any]
 Stream = list[Stamped]
 
 SINKS = ("collect", "iterator", "text files", "json files", "function")
-"""Kinds of steps at which records leave the job."""
+"""Kinds of steps that are sinks."""
 
 STEP_MS = 10
 """Event time between two records of a source."""
@@ -35,7 +35,7 @@ def time_of(number: int, jitter_ms: int) -> int:
 
 
 def interpret(program: Program) -> dict[int, list[Any]]:
-    """Return what each sink gets, by the sink's step."""
+    """Return the records of each sink, by number of step."""
     run = _Interpreter(program)
     for step in program.steps:
         run.take(step)
@@ -50,7 +50,7 @@ class _Interpreter:
         self.outputs: dict[int, list[Any]] = {}
 
     def take(self, step: Step) -> None:
-        """Interpret a step, whose inputs have been."""
+        """Interpret a step after its inputs."""
         inputs = [self._read(one, step.parallelism) for one in step.inputs]
         if step.kind in SINKS:
             self.outputs[step.number] = [
@@ -278,8 +278,7 @@ _TWO = ("co_map", "co_flat_map", "co_process", "co_count", "rule_count", "broadc
 
 
 def window_result(options: dict[str, Any], k: Any, numbers: Iterable[int]) -> Any:
-    """Return what a count window says of its records: how many there are, and, where their order
-    is determined, a number that depends on it."""
+    """Return the result of a count window: its count, and a fold if the order is determined."""
     fold = count = 0
     for n in numbers:
         fold = following("chain", fold, n)
@@ -318,7 +317,7 @@ def _sessions(gap: int, records: list[tuple[int, Any]]) -> Iterable[tuple[int, i
 
 
 def windowed(options: dict[str, Any], k: Any, window: tuple[int, int], records: list[Any]) -> Any:
-    """Return what a window of event time says."""
+    """Return the result of an event-time window."""
     total = 0
     for record in records:
         total = following("sum", total, parts(record)[1])

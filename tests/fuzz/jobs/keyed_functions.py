@@ -1,8 +1,8 @@
-"""The functions of random jobs that keep state of a key, of every type, and in rude ways.
+"""Keyed functions of random jobs, with every type of state, polite and rude.
 
-Whatever the state, all of them count the records of a key, or chain their numbers where the order
-is determined (``Meaning.next``). The state keeps the very record that the function emits. A rude
-function gives that object away, and changes it in place at the next record of its key.
+Each counts the records of a key, or chains their numbers where the order is determined
+(``Meaning.next``). The state keeps the same object that a rude function emits. The function changes
+that object in place at the next record of its key.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ __all__ = [
 ]
 
 LAST_MS = 2**50
-"""A timer for this time fires at the end of the input, and not before."""
+"""A timer for this time fires only at the end of the input."""
 
 TTL = StateTtlConfig.new_builder(Time.days(1)).build()
-"""No run takes so long."""
+"""A time to live longer than any run."""
 
 
 class Reduce(ReduceFunction):
-    """Puts the next number into the record that was reduced so far; rude, in place."""
+    """Folds a record into the reduced one; a rude one does so in place."""
 
     def __init__(self, mode: Mode, conduct: Conduct, *, is_rude: bool) -> None:
         self._mode, self._conduct, self._is_rude = mode, conduct, is_rude
@@ -74,7 +74,7 @@ class Reduce(ReduceFunction):
 
 
 class Accumulate(AggregateFunction):
-    """Folds records into a record of a shape; rude, the accumulator itself is the result."""
+    """Folds records into a record of a shape; a rude one returns the accumulator itself."""
 
     def __init__(self, mode: Mode, shape: str, conduct: Conduct, *, is_rude: bool) -> None:
         self._mode, self._shape, self._conduct = mode, shape, conduct
@@ -105,27 +105,27 @@ class Accumulate(AggregateFunction):
 
 
 class KeptRecord:
-    """The record of each key that the state keeps, and that says what came so far."""
+    """The record that the state keeps for each key."""
 
     def __init__(self, mode: Mode, shape: str, conduct: Conduct, *, has_ttl: bool) -> None:
         self.mode, self.shape, self.conduct, self.has_ttl = mode, shape, conduct, has_ttl
 
     def open(self, context: RuntimeContext, name: str) -> None:
-        """Get the state."""
+        """Open the state."""
         raise NotImplementedError
 
     def add(self, k: Any, n: int) -> Any:
-        """Count a record; return the record that the state keeps now."""
+        """Count a record, and return the record that the state keeps now."""
         raise NotImplementedError
 
     def descriptor(self, descriptor: Any) -> Any:
-        """Return the descriptor with the time to live that was asked for."""
+        """Return the descriptor, with a time to live if the function has one."""
         if self.has_ttl:
             descriptor.enable_time_to_live(TTL)
         return descriptor
 
     def next(self, k: Any, n: int, before: Any) -> Any:
-        """Return the record behind ``before``, the same object if that can be changed."""
+        """Return the successor of ``before``, the same object if it can be changed."""
         n = following(self.mode, 0 if before is None else parts(before)[1], n)
         if before is not None and shape_of(before) in CHANGEABLE_SHAPES:
             refill(before, k, n, None)
@@ -144,7 +144,7 @@ class _InValue(KeptRecord):
 
 
 class _InList(KeptRecord):
-    """All records of the key, of which the last one counts; the others are changed."""
+    """Keeps all records of the key in a list; the last one counts, and the others are changed."""
 
     def open(self, context: RuntimeContext, name: str) -> None:
         self._state = context.get_list_state(self.descriptor(ListStateDescriptor(name)))
@@ -166,7 +166,7 @@ class _InList(KeptRecord):
 
 
 class _InMap(KeptRecord):
-    """The last two records of the key, by their number."""
+    """Keeps the last two records of the key in a map, by their number."""
 
     def open(self, context: RuntimeContext, name: str) -> None:
         self._state = context.get_map_state(self.descriptor(MapStateDescriptor(name)))
@@ -187,7 +187,7 @@ class _InMap(KeptRecord):
 
 
 class _InMapUnderNaN(KeptRecord):
-    """The record of the key in a map, under a NaN that is another object each time."""
+    """Keeps the record of the key in a map under a NaN, another object each time."""
 
     def open(self, context: RuntimeContext, name: str) -> None:
         self._state = context.get_map_state(self.descriptor(MapStateDescriptor(name)))
@@ -232,11 +232,11 @@ STATES: dict[str, Callable[..., KeptRecord]] = {
     "reducing": _InReducing,
     "aggregating": _InAggregating,
 }
-"""Where the record of a key is kept."""
+"""All ways to keep the record of a key."""
 
 
 class _Counting:
-    """What the keyed functions have in common; a rude one gives the state's record away."""
+    """The common part of keyed functions; a rude one emits the state's record itself."""
 
     def __init__(self, kept: KeptRecord, conduct: Conduct, *, is_rude: bool) -> None:
         self.kept, self.conduct, self.is_rude = kept, conduct, is_rude
@@ -255,7 +255,7 @@ class _Counting:
 
 
 class Count(_Counting, KeyedProcessFunction):
-    """Emits what the state says after each record."""
+    """Emits the state's record after each record."""
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         yield self.count(value)
@@ -276,7 +276,7 @@ class CountFlatMap(_Counting, FlatMapFunction):
 
 
 class CountFilter(_Counting, FilterFunction):
-    """Drops a record if the number that it leads to is a multiple of three."""
+    """Drops a record if the new number of its key is a multiple of three."""
 
     def filter(self, value: Any) -> bool:
         return bool(parts(self.count(value))[1] % 3)
@@ -291,7 +291,7 @@ class CountBatches(_Counting, ProcessBatchFunction):
 
 
 class Timers(KeyedProcessFunction):
-    """Counts the records of a key in each span of event time, and says so at its end."""
+    """Counts the records of a key in each span of event time, and emits the count at its end."""
 
     def __init__(self, shape: str, span_ms: int, conduct: Conduct) -> None:
         self._shape, self._span_ms, self._conduct = shape, span_ms, conduct
@@ -314,7 +314,7 @@ class Timers(KeyedProcessFunction):
 
 
 class CoCount(KeyedCoProcessFunction):
-    """Counts the records of a key from each of two streams, and both at the end."""
+    """Counts the records of a key in each of two streams, and the sum at the end."""
 
     def __init__(
         self,
@@ -360,8 +360,8 @@ class CoCount(KeyedCoProcessFunction):
 
 
 class RuleCount(KeyedBroadcastProcessFunction):
-    """Counts the records of each key; at the end it says, of each key, how many different numbers
-    the broadcast stream has sent."""
+    """Counts the records of each key; at the end it emits the number of broadcast rules for each
+    key."""
 
     def __init__(
         self, kept: KeptRecord, rules: MapStateDescriptor, conduct: Conduct, *, is_rude: bool

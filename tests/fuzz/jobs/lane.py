@@ -1,9 +1,9 @@
-"""A process that runs seeds, one after the other, on clusters that it keeps.
+"""A process that runs seeds one after the other, on clusters that it keeps.
 
-It reads requests as lines of JSON, ``{"seed": 7, "shrink": true}``, and answers each with a line:
-the seed, and its failure, which is empty if the outputs are right. The clusters are its child
-processes, and end with it, at the end of its input. Tests have lanes so that a cluster may replace
-a worker, or hang, without a trace of that in the test's own process.
+Each request is a line of JSON, ``{"seed": 7, "shrink": true}``. The answer is a line with the seed
+and its failure, which is empty if the outputs are right. The clusters are child processes, and end
+with the lane, at the end of its input. A lane isolates the test's process from a cluster that
+replaces a worker or hangs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Lane:
         self._heard: list[str] = []
 
     async def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run the program of a seed; if it fails, make it smaller."""
+        """Run the program of a seed, and shrink it if it fails."""
         program = generate(request["seed"])
         failure = await self._failure_of(program)
         if not failure:
@@ -47,12 +47,12 @@ class Lane:
         return {"seed": program.seed, "failure": text}
 
     async def close(self) -> None:
-        """End all clusters."""
+        """Stop all clusters."""
         for kind in list(self._clusters):
             await self._forget(kind)
 
     async def _failure_of(self, program: Program) -> str:
-        """Run a program; a cluster on which one has failed is not used again."""
+        """Run a program, and discard its cluster if the program fails."""
         kind = program.cluster
         self._heard.clear()
         if kind not in self._clusters:

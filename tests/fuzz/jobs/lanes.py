@@ -1,4 +1,4 @@
-"""Lanes as a test uses them: processes that run seeds side by side (``lane.py``)."""
+"""Lanes for tests: processes that run seeds side by side (``lane.py``)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 
 class Lanes:
-    """Some processes, each of which runs one seed at a time."""
+    """Several processes, each of which runs one seed at a time."""
 
     def __init__(self, number: int) -> None:
         self._free: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
@@ -29,7 +29,7 @@ class Lanes:
             self._free.put(process)
 
     def run(self, seeds: Iterable[int], done: Callable[[int], Any]) -> list[str]:
-        """Run seeds, and return the texts of their failures; ``done`` is called after each seed."""
+        """Run seeds and return the texts of their failures; call ``done`` after each seed."""
         failures: list[str] = []
         lock = threading.Lock()
 
@@ -82,7 +82,7 @@ class Lanes:
 
 @contextmanager
 def lanes(number: int) -> Iterator[Lanes]:
-    """Start lanes, and end them."""
+    """Start lanes, and end them on exit."""
     started = Lanes(number)
     try:
         yield started

@@ -1,7 +1,7 @@
-"""What the functions of random jobs mean: plain functions of one record, which change nothing.
+"""The meaning of functions of random jobs: plain functions of one record, without side effects.
 
-The jobs' own functions (``conduct.py``, ``user_functions.py``) work by these, too, and then do to
-their arguments and results whatever their manner is. The interpreter works by these alone.
+The jobs' own functions (``conduct.py``, ``user_functions.py``) call these, and then treat arguments
+and results according to their manner. The interpreter calls these alone.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from tests.fuzz.jobs.values import KEY_POOLS, PAYLOADS, fresh, make, parts, shap
 __all__ = ["MODULUS", "Meaning", "Mode", "following", "merged"]
 
 MODULUS = 10_007
-"""Numbers stay below it, so that no result outgrows 64 bits."""
+"""An upper bound of numbers, so that no result exceeds 64 bits."""
 
 
 Mode = Literal["chain", "count", "sum"]
-"""How numbers are folded: only a chain depends on their order."""
+"""The kind of fold; only a chain depends on the order."""
 
 
 def following(mode: Mode, before: int, n: int) -> int:
-    """Return the fold of what came before, 0 for nothing, and one more number."""
+    """Return the fold of ``before``, which begins at 0, and one more number."""
     if mode == "chain":
         return (before * 31 + n) % MODULUS
     return before + 1 if mode == "count" else (before + n) % MODULUS
@@ -35,7 +35,7 @@ def merged(mode: Mode, one: int, other: int) -> int:
 
 
 class Meaning:
-    """The functions of one program, whose keys are from one pool."""
+    """The functions of one program, with keys from one pool."""
 
     def __init__(self, pool: str) -> None:
         self._keys = KEY_POOLS[pool]
@@ -45,12 +45,12 @@ class Meaning:
         return fresh(self._keys[index % len(self._keys)])
 
     def source_record(self, number: int, shape: str, payloads: bool) -> Any:
-        """Return a source's record with this number."""
+        """Return the source's record of a number."""
         x = fresh(PAYLOADS[number * 7 % len(PAYLOADS)]) if payloads else None
         return make(shape, self.key(number * 5 // 3), number % MODULUS, x)
 
     def changed(self, change: Change, record: Any) -> Any:
-        """Return the record that replaces one."""
+        """Return the changed record."""
         k, n, x = parts(record)
         shape = change.shape or shape_of(record)
         if change.bare:
@@ -62,7 +62,7 @@ class Meaning:
         return make(shape, fresh(k), (n * change.times + change.plus) % MODULUS, fresh(x))
 
     def expanded(self, change: Change, most: int, record: Any) -> Iterator[Any]:
-        """Generate the records that replace one: none, or up to ``most``."""
+        """Yield the records that replace one: up to ``most``, or none."""
         k, n, x = parts(record)
         for index in range(n % (most + 1)):
             one = make(shape_of(record), k, (n + index) % MODULUS, x)
@@ -73,5 +73,5 @@ class Meaning:
         return parts(record)[1] % modulus != 0
 
     def custom_channel(self, key: Any, channels: int) -> int:
-        """Return where a custom partitioner sends a key, the same for keys that are one."""
+        """Return the channel of a key from a custom partitioner; equal keys have one channel."""
         return len(text_of_key(key)) % channels

@@ -1,7 +1,7 @@
-"""A random job as data: its settings and its steps, which print as a program that can be read.
+"""A random job as data: settings and steps, which print as a readable program.
 
-The builder makes a job of a program, the interpreter makes the job's output of it, and the shrinker
-cuts steps out of it. All three see nothing but this.
+The builder, the interpreter and the shrinker depend on this data alone. The builder makes a job of
+it, the interpreter computes the job's output, and the shrinker cuts steps from it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ Order = Literal["total", "key", "none"]
 
 @dataclass(frozen=True)
 class Change:
-    """What a function makes of one record: ``n * times + plus``, and new fields where they are
-    given."""
+    """The change of one record: ``n * times + plus``, and new values of the given fields."""
 
     times: int = 1
     plus: int = 0
@@ -29,12 +28,12 @@ class Change:
     keys: int | None = None
     """``n`` modulo this is the index of the new key; None keeps the old one."""
     shape: str | None = None
-    """None keeps the shape."""
+    """The new shape; None keeps the old one."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """What a step reads: the output of another one, or its side output, through an exchange."""
+    """An input of a step: the output or side output of another step, through an exchange."""
 
     step: int
     exchange: str = "default"
@@ -48,7 +47,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Trouble:
-    """What a function does, once in the whole job, when it is called for the ``call``-th time."""
+    """The trouble of a function, made once in the whole job, at the ``call``-th call."""
 
     kind: Literal["raise", "kill", "sleep"]
     call: int
@@ -63,22 +62,22 @@ class Step:
     inputs: tuple[Input, ...] = ()
     parallelism: int = 1
     options: dict[str, Any] = field(default_factory=dict)
-    """What the step's kind needs."""
+    """Options of the step's kind."""
     manner: str = "polite"
-    """How the function treats what it gets and what it gives away (``conduct.py``)."""
+    """The treatment of arguments and results (``conduct.py``)."""
     form: str = "class"
-    """What the function is: a class, a plain function, a coroutine, a generator ..."""
+    """The form of the function: a class, a plain function, a coroutine, a generator ..."""
     trouble: Trouble | None = None
     settings: dict[str, Any] = field(default_factory=dict)
-    """Chaining, slot sharing group, buffer timeout: nothing that changes the result."""
+    """Chaining, slot sharing group, buffer timeout: settings that do not change the result."""
     order: Order = "none"
     timed: bool = False
     """Whether its records have timestamps, none of which is late."""
     stamped: bool = False
-    """Whether its records may have timestamps, whatever these are."""
+    """Whether its records may have timestamps, in any order."""
 
     def agrees_with(self, other: Step) -> bool:
-        """Whether the records of both steps have the same to do with event time."""
+        """Return whether both steps agree about event time."""
         return (self.timed, self.stamped) == (other.timed, other.stamped)
 
     def with_trouble(self, trouble: Trouble) -> Step:
@@ -107,19 +106,19 @@ class Program:
     seed: int
     steps: tuple[Step, ...]
     settings: dict[str, Any]
-    """Of the environment and its checkpoints."""
+    """Settings of the environment and its checkpoints."""
     cluster: str
     """The kind of cluster that it runs on (``clusters.py``)."""
     keys: str
-    """The pool that its keys are from."""
+    """The pool of its keys."""
     stop: bool = False
-    """Whether it is stopped with a savepoint, and goes on from that."""
+    """Whether it is stopped with a savepoint and continued from that."""
     rescale: bool = False
-    """Whether it goes on at another parallelism."""
+    """Whether it continues at another parallelism."""
 
     @property
     def fails(self) -> bool:
-        """Whether a function fails, or kills its worker."""
+        """Whether a function fails or kills its worker."""
         return any(step.trouble and step.trouble.kind != "sleep" for step in self.steps)
 
     @property

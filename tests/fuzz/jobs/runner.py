@@ -1,4 +1,5 @@
-"""Runs a program on a local cluster, once, or stopped and continued, and compares its outputs."""
+"""Runs a program on a local cluster, in one go or with a savepoint between, and compares
+outputs."""
 
 from __future__ import annotations
 
@@ -28,12 +29,14 @@ from tests.fuzz.jobs.values import text_of_record
 __all__ = ["PATIENCE_S", "failure_of"]
 
 PATIENCE_S = 30.0
-"""Only so that a job that hangs is a failure, and the others go on: most take a tenth of a second,
-and those with a replaced worker two."""
+"""Ends a job that hangs, so that others can run.
+
+Most jobs take a tenth of a second, and jobs with a replaced worker take two seconds.
+"""
 
 
 async def failure_of(program: Program, cluster: LocalCluster) -> str:
-    """Run a program; return how its outputs differ, or how it failed; empty if all is well."""
+    """Run a program; return its failure or the difference of its outputs, or ""."""
     directory = Path(tempfile.mkdtemp(prefix="flinknet-fuzz-"))
     run = _Run(program, cluster, Places(directory))
     try:
@@ -62,7 +65,7 @@ class _Run:
         self._running = asyncio.Event()
 
     def state(self) -> str:
-        """Return in words how the job stood when it was last heard of."""
+        """Describe the last known state of the job."""
         load = f"the load of the machine is {os.getloadavg()[0]:.1f}"
         if (progress := self._progress) is None:
             return f"nothing was heard of its job; {load}"
@@ -81,7 +84,7 @@ class _Run:
             self._running.set()
 
     async def outputs(self) -> dict[Any, list[str]]:
-        """Run it to its end; return the texts of what each sink got."""
+        """Run the program to its end, and return the texts of each sink's records."""
         if self._program.stop:
             result = await self._stopped_and_continued()
         else:
@@ -97,7 +100,7 @@ class _Run:
         return given
 
     async def _executed(self) -> JobResult:
-        # A program that is made smaller may have lost its stop, for which its sources wait.
+        # A shrunk program may have lost its stop, but its sources still wait for this file.
         self._places.go_on.touch()
         environment, stream = build(self._program, self._places)
         if stream is None:
@@ -159,7 +162,7 @@ class _Run:
 
     @staticmethod
     def _lines(directory: Path) -> list[str]:
-        """Return the lines of the files that readers see."""
+        """Return the lines of the committed files."""
         return [
             line
             for path in sorted(directory.rglob("*"))

@@ -1,10 +1,10 @@
-"""Cuts a program that fails down to a smaller one that fails, too.
+"""Shrinks a failing program to a smaller one that fails in the same way.
 
-Theory of operation. A cut takes one thing away: a setting, a manner, an operator with all that
-reads it, or half of a source's records. A program that still fails in the same way is cut further,
-until nothing more can be taken or time is up. A cut may also make a program that no user could
-write, such as one that takes the minimum of a field that its records do not have: that program
-fails, but in another way. A failure need not come each time, so each cut is tried twice.
+A cut removes one thing: a setting, a manner, an operator with all of its readers, or half of a
+source's records. The shrinker repeats cuts until nothing more can be removed or time is up. A cut
+may make an invalid program, for instance one that takes the minimum of a field that its records
+lack. Such a program fails in another way, so the cut is rejected. A failure may be intermittent, so
+each cut is tried twice.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def shrunk(
 
 
 def kind_of(failure: str) -> tuple[str, ...]:
-    """Return how a failure came about: it hangs, it raises these errors, or outputs differ."""
+    """Return the kind of a failure: the job hangs, raises these errors, or has other outputs."""
     line = failure.partition("\n")[0]
     if line.startswith("FAILS:"):
         return ("FAILS", *sorted(set(re.findall(r"\b\w*(?:Error|Exception|Exit)\b", line))))
@@ -49,14 +49,14 @@ def kind_of(failure: str) -> tuple[str, ...]:
 
 
 def _cuts(program: Program) -> Iterator[Program]:
-    """Generate programs with less in them; the largest cuts first."""
+    """Yield smaller programs, the largest cuts first."""
     for step in program.steps:
         if step.kind in SINKS:
             yield from _without(program, step.number)
     for step in reversed(program.steps):
         if len(step.inputs) != 1 or step.kind in SINKS:
             continue
-        # A reader may want records with timestamps, or two streams that agree about event time.
+        # A reader may need records with timestamps, or two streams that agree about event time.
         (before,) = (one for one in program.steps if one.number == step.inputs[0].step)
         if before.agrees_with(step):
             yield from _bypassing(program, step)
@@ -72,7 +72,7 @@ def _cuts(program: Program) -> Iterator[Program]:
 
 
 def _without(program: Program, sink: int) -> Iterator[Program]:
-    """Generate the program without a sink, and without the steps that nothing else reads."""
+    """Yield the program without a sink, and without steps that only it reads."""
     steps = [step for step in program.steps if step.number != sink]
     while True:
         read = {one.step for step in steps for one in step.inputs}
@@ -85,7 +85,7 @@ def _without(program: Program, sink: int) -> Iterator[Program]:
 
 
 def _bypassing(program: Program, step: Step) -> Iterator[Program]:
-    """Generate the program in which the readers of a step read its input."""
+    """Yield the program in which the readers of a step read the step's input."""
     (before,) = step.inputs
 
     def other(one: Input) -> Input:

@@ -1,7 +1,7 @@
-"""The functions of random jobs that have no state: every kind of callable that the API takes.
+"""Stateless functions of random jobs: every kind of callable that the API takes.
 
-Each maker returns a function whose meaning is in ``meaning.py``, in the form that the step asks
-for, and with the step's conduct.
+Each factory returns a function with a meaning of ``meaning.py``, in the form and with the conduct
+of the step.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ __all__ = [
 
 SIDE = OutputTag("side")
 SIDE_MODULUS = 3
-"""Results whose ``n`` is a multiple of it go to the side output."""
+"""Results go to the side output if their ``n`` is a multiple of this."""
 
 Replace = Callable[[Any], Any]
 Expand = Callable[[Any], Iterable[Any]]
 
 
 def key_of(record: Any) -> Any:
-    """Return a record's key, as a plain function does."""
+    """Return a record's key, as a plain function."""
     return parts(record)[0]
 
 
 class KeyOf(KeySelector):
-    """Returns a record's key."""
+    """Return a record's key, as a class."""
 
     def get_key(self, value: Any) -> Any:
         return parts(value)[0]
 
 
 class CustomPartitioner(Partitioner):
-    """Sends keys that are one to one subtask."""
+    """Sends equal keys to one subtask."""
 
     def __init__(self, meaning: Meaning) -> None:
         self._meaning = meaning
@@ -222,7 +222,7 @@ def filtering(form: str, keeps: Replace, conduct: Conduct) -> Any:
 
 
 class ChangeBatches(MapBatchFunction):
-    """Replaces the records of a batch; a batch itself is not to be changed."""
+    """Replaces the records of a batch; the batch itself must not be changed."""
 
     def __init__(self, form: str, replace: Replace, conduct: Conduct) -> None:
         self._replace, self._conduct = replace, conduct
@@ -240,7 +240,7 @@ class ChangeBatches(MapBatchFunction):
 
 
 class AsyncChange(AsyncFunction):
-    """Requests that take as long as their record says, and fail once for some of them."""
+    """Requests that take a time that depends on the record, and fail once for some records."""
 
     def __init__(self, expand: Expand, conduct: Conduct, *, fails: bool) -> None:
         self._expand, self._conduct, self._fails = expand, conduct, fails
@@ -290,7 +290,7 @@ class CoReplace(CoMapFunction):
 
 
 class CoExpand(CoFlatMapFunction):
-    """Replaces the records of two streams by some each."""
+    """Replaces each record of two streams by several."""
 
     def __init__(self, first: Expand, second: Expand, conduct: Conduct) -> None:
         self._first, self._second, self._conduct = first, second, conduct
@@ -329,8 +329,7 @@ class CoProcess(CoProcessFunction):
 
 
 class BroadcastChange(BroadcastProcessFunction):
-    """Replaces the records of one stream, and keeps those of the other one, which every subtask
-    gets."""
+    """Replaces the records of one stream, and keeps the records of the broadcast stream."""
 
     def __init__(self, replace: Replace, descriptor: MapStateDescriptor, conduct: Conduct) -> None:
         self._replace, self._descriptor, self._conduct = replace, descriptor, conduct
@@ -348,7 +347,7 @@ class BroadcastChange(BroadcastProcessFunction):
 
 
 class WriteLines(SinkFunction):
-    """Appends a line per record to a file, each with one write."""
+    """Appends a line for each record to a file, with one write."""
 
     def __init__(self, path: str, conduct: Conduct) -> None:
         self._path, self._conduct = path, conduct

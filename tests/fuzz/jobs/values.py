@@ -1,8 +1,8 @@
-"""The records that random jobs carry: their shapes, their fields, and one text form of each.
+"""Records of random jobs: their shapes and fields, and a canonical text of each.
 
 A record has three fields in one of several shapes: ``k`` is any key, ``n`` an int that functions
-compute with, and ``x`` a payload of any kind. ``text_of_record`` returns the same text for records
-that a job may not tell apart: a list arrives as a tuple, and equal keys are one key.
+compute with, and ``x`` a payload of any kind. ``text_of_record`` returns equal texts for records
+that a job need not distinguish: a list arrives as a tuple, and equal keys are one key.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 @dataclass
 class Box:
-    """A record that can be changed."""
+    """A mutable record."""
 
     k: Any
     n: int
@@ -53,7 +53,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Seal:
-    """A record that cannot be changed, although its payload may be."""
+    """A frozen record, which may have a mutable payload."""
 
     k: Any
     n: int
@@ -84,7 +84,7 @@ class Colour(Enum):
 
 
 REGISTERED: tuple[type, ...] = (Box, Seal, Point, Pair, Colour)
-"""Classes whose objects may be in records and state."""
+"""Registered classes of objects in records and state."""
 
 _MAKERS: dict[str, Callable[[Any, int, Any], Any]] = {
     "tuple": lambda k, n, x: (k, n, x),
@@ -99,7 +99,7 @@ _MAKERS: dict[str, Callable[[Any, int, Any], Any]] = {
 SHAPES = tuple(_MAKERS)
 
 CHANGEABLE_SHAPES = ("list", "dict", "box", "row")
-"""Shapes whose fields can be set. A list arrives as a tuple, behind an exchange."""
+"""Mutable shapes. A list arrives as a tuple behind an exchange."""
 
 _NOON = datetime(2024, 2, 29, 12, 0, 0, 1)
 _ELSEWHERE = timezone(timedelta(hours=5, minutes=30))
@@ -135,7 +135,7 @@ KEY_POOLS: dict[str, tuple[Any, ...]] = {
         (None, (b"x", 2.5)),
     ),
 }
-"""Keys of a program, by the name of the pool."""
+"""Keys of a program, by name of the pool."""
 
 PAYLOADS: tuple[Any, ...] = (
     None,
@@ -172,11 +172,11 @@ PAYLOADS: tuple[Any, ...] = (
     Row(a=1, b=[2]),
     Row(1, "two"),
 )
-"""What ``x`` may be; ``fresh`` makes one that may be changed."""
+"""Values of ``x``; ``fresh`` makes a copy that may be changed."""
 
 
 def fresh(value: Any) -> Any:
-    """Return a copy that shares nothing that can be changed."""
+    """Return a copy that shares no mutable object."""
     return copy.deepcopy(value)
 
 
@@ -186,7 +186,7 @@ def make(shape: str, k: Any, n: int, x: Any) -> Any:
 
 
 def parts(record: Any) -> tuple[Any, int, Any]:
-    """Return the three fields of a record of any shape."""
+    """Return the three fields of a record."""
     if isinstance(record, dict):
         return record["k"], record["n"], record["x"]
     if isinstance(record, Box | Seal):
@@ -196,7 +196,7 @@ def parts(record: Any) -> tuple[Any, int, Any]:
 
 
 def shape_of(record: Any) -> str:
-    """Return the shape of a record; of a list that has arrived it is a tuple's."""
+    """Return the shape of a record; an arrived list has the shape of a tuple."""
     kind = type(record)
     for shape, one in (("list", list), ("dict", dict), ("box", Box), ("seal", Seal)):
         if kind is one:
@@ -205,7 +205,7 @@ def shape_of(record: Any) -> str:
 
 
 def refill(record: Any, k: Any, n: int, x: Any) -> None:
-    """Set the fields of a record that can be changed."""
+    """Set the fields of a mutable record."""
     if isinstance(record, Box):
         record.k, record.n, record.x = k, n, x
     elif isinstance(record, dict):
@@ -216,7 +216,7 @@ def refill(record: Any, k: Any, n: int, x: Any) -> None:
 
 
 def spoil(value: Any) -> None:
-    """Change a value wherever it can be changed, so that any reader of it would see that."""
+    """Change every mutable part of a value, so that any later reader sees the change."""
     if isinstance(value, dict):
         for one in value.values():
             spoil(one)
@@ -244,16 +244,18 @@ def spoil(value: Any) -> None:
 
 
 def model_key(key: Any) -> Any:
-    """Return what stands for a key in a dict: keys are one if Python says that they are equal, or
-    if both are NaN; a list is the tuple of its parts."""
+    """Return a hashable key for the model.
+
+    Keys are equal if Python says so, or if both are NaN; a list equals the tuple of its parts.
+    """
     if isinstance(key, tuple | list):
         return tuple(map(model_key, key))
     return "not a number" if key != key else key
 
 
 def text_of(value: Any) -> str:
-    """Return one text for a value, whatever it has been through, and another one for every value
-    that differs from it."""
+    """Return a canonical text: equal before and after transport, and different for different
+    values."""
     return "".join(_pieces(value))
 
 
@@ -279,7 +281,7 @@ def _pieces(value: Any) -> Iterator[str]:
 
 
 def text_of_key(key: Any) -> str:
-    """Return one text for all keys that are one key."""
+    """Return a text that is the same for equal keys."""
     if isinstance(key, tuple | list):
         return f"({', '.join(map(text_of_key, key))})"
     if isinstance(key, int | float | Decimal) and key == key:
@@ -292,7 +294,7 @@ def text_of_key(key: Any) -> str:
 
 
 def text_of_record(record: Any) -> str:
-    """Return one text for a record."""
+    """Return the canonical text of a record."""
     k, n, x = parts(record)
     shape = shape_of(record)
     return f"{'tuple' if shape == 'list' else shape}({text_of_key(k)}, {text_of(n)}, {text_of(x)})"

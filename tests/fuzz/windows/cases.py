@@ -1,4 +1,4 @@
-"""Random cases of windows: how they are cut, when they speak, and what happens to them."""
+"""Random window cases: assigner, trigger, evictor, and a history of actions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEYS = ("a", "b")
 
 @dataclass(frozen=True)
 class Action:
-    """A record that comes, or time that goes on."""
+    """A record that arrives, or a step of time."""
 
     kind: str
     """``record``, ``watermark`` or ``clock``."""
@@ -58,7 +58,7 @@ class Case:
         return "\n".join([f"Case({', '.join(fields)})", *actions])
 
     def features(self) -> set[str]:
-        """Return what the case has."""
+        """Return the features of the case."""
         time = "event time" if self.is_event_time else "processing time"
         found = {
             f"{self.assigner}, {time}",

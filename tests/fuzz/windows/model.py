@@ -1,7 +1,7 @@
-"""What windows say, by a model that looks at everything at every moment.
+"""A model of windows that checks everything at every moment.
 
-It keeps all records of all windows in lists, and all timers in a set. There is no state, no key
-group, no slice, no batch. What it says of an action is a list in any order.
+It keeps all records of all windows in lists, and all timers in a set. It has no state, key group,
+slice or batch. The output of an action is a list in any order.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ __all__ = ["FIRST_WATERMARK", "LATE", "Model"]
 
 FIRST_WATERMARK = -(2**63)
 LATE = "late"
-"""Stands for the window in the output for a late record."""
+"""Marks the output of a late record, in place of its window."""
 
 Window = tuple[int, int] | None
-"""None is the global one."""
+"""A span; None is the global window."""
 
 
 @dataclass
 class _Pane:
     records: list[tuple[int, int]] = field(default_factory=list)
-    """Timestamp and number."""
+    """Timestamp and number of each record."""
     count: int = 0
     timers: set[int] = field(default_factory=set)
     next_ms: int | None = None
-    """When a continuous trigger fires next."""
+    """The next firing of a continuous trigger."""
 
 
 class Model:
-    """One window operator."""
+    """A model of one window operator."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -42,7 +42,7 @@ class Model:
         self._said: list[Any] = []
 
     def take(self, action: Action) -> list[Any]:
-        """Return the output that an action causes."""
+        """Return the output of an action."""
         self._said = []
         match action.kind:
             case "record":
@@ -97,7 +97,7 @@ class Model:
         ]
 
     def _merged(self, key: str, window: tuple[int, int]) -> tuple[int, int]:
-        """Make one session of all that touch, and of this one."""
+        """Merge a session with all sessions that it touches."""
         touched = [
             other
             for one, other in self._panes
@@ -178,8 +178,10 @@ class Model:
             self._fire_due()
 
     def _fire_due(self) -> None:
-        """Let all timers fire that are due: of event time those at the watermark, of processing
-        time those before this millisecond."""
+        """Fire all due timers.
+
+        Event-time timers are due at the watermark, processing-time timers before this millisecond.
+        """
         case = self._case
         due_ms = self._watermark if case.is_event_time else self._clock - 1
         while True:
@@ -199,7 +201,7 @@ class Model:
             if time_ms == self._cleanup(window):
                 del self._panes[key, window]
 
-    # -- windows that speak -----------------------------------------------------------------------
+    # -- firing -----------------------------------------------------------------------------------
 
     def _fire(self, key: str, window: Window, pane: _Pane) -> None:
         case = self._case
@@ -216,7 +218,7 @@ class Model:
             pane.records = []
 
     def _left(self, records: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return what an evictor leaves."""
+        """Return the records that an evictor leaves."""
         size = self._case.evictor_size
         match self._case.evictor:
             case "count":
@@ -236,5 +238,5 @@ def gap_of(n: int) -> int:
 
 
 def delta_of(n: int, last: int) -> int:
-    """Return how far a record is from the last one."""
+    """Return the distance of a record from the last one."""
     return abs(n - last) * 3 % 17

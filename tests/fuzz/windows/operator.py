@@ -1,4 +1,4 @@
-"""The real window operator on the history of a case, by the API that users write."""
+"""The real window operator of the public API, fed with the history of a case."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Value = tuple[str, int]
 
 
 class _Tell(ProcessWindowFunction):
-    """Says everything, and empties the list that it got."""
+    """Emits all elements, and empties the list that it was given."""
 
     def process(self, key: Any, context: Any, elements: list[Any]) -> list[Any]:
         window = tuple(context.window()) or None
@@ -51,7 +51,7 @@ class _Tell(ProcessWindowFunction):
 
 
 class _Add(AggregateFunction):
-    """Adds numbers up, in one list that it changes."""
+    """Adds numbers in one list that it changes in place."""
 
     def create_accumulator(self) -> list[Any]:
         return [None, 0]
@@ -76,7 +76,7 @@ class RealWindows(Harness):
         super().__init__(_operator_of(case), context(processing_time=self._time), stamped=True)
 
     async def take(self, action: Action) -> list[Any]:
-        """Return the output that an action causes, and check its timestamps."""
+        """Return the output of an action, and check its timestamps."""
         before = len(self.records)
         match action.kind:
             case "record":
