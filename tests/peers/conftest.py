@@ -1,4 +1,4 @@
-"""The foreign peers, and a flinknet environment that speaks to them."""
+"""The foreign peers, and a flinknet environment that talks to them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tests.unit.arrangements import assert_everything_returned
 
 @pytest.fixture(params=LANGUAGES)
 def language(request: pytest.FixtureRequest) -> Language:
-    """Which foreign peer it is."""
+    """The language of the foreign peer."""
     chosen: Language = request.param
     return chosen
 
 
 @pytest.fixture
 def config() -> NetworkConfig:
-    """What the environment is configured with."""
+    """The environment's configuration."""
     return CONFIG
 
 
 @pytest.fixture
 async def environment(config: NetworkConfig) -> AsyncIterator[NetworkEnvironment]:
-    """Flinknet, which has everything back in the end."""
+    """Flinknet's environment; every buffer must be back at the end."""
     async with NetworkEnvironment(config=config) as environment:
         yield environment
         pool = environment.network_pool
@@ -39,8 +39,7 @@ async def environment(config: NetworkConfig) -> AsyncIterator[NetworkEnvironment
 
 @pytest.fixture
 async def bystander(environment: NetworkEnvironment) -> AsyncIterator[None]:
-    """An exchange with another environment, which begins before the test, ends after it, and is
-    exact."""
+    """An exchange with another environment, which spans the test and must be complete and exact."""
     numbers = list(range(1_000))
     async with NetworkEnvironment(config=environment.config) as other:
 

@@ -1,4 +1,4 @@
-"""The foreign peers as processes: what they are told by arguments and standard input, and say."""
+"""The foreign peers as processes, with arguments and JSON lines on standard input and output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONFIG = NetworkConfig(segment_bytes=SEGMENT_BYTES, network_memory_bytes=1 << 20
 
 
 def node_is_missing() -> str | None:
-    """Return why the peer on Node cannot run, None if it can."""
+    """Return why the peer on Node cannot run, or None."""
     if not (NODE / "node_modules" / "@msgpack" / "msgpack").exists():
         return "its library is not installed: run `make node`"
     node = shutil.which("node")
@@ -43,7 +43,7 @@ def node_is_missing() -> str | None:
 
 
 def require(language: Language) -> None:
-    """Skip a test for want of Node, which may not be wanting where the tests are to be complete."""
+    """Skip a test without Node; in continuous integration, fail it."""
     reason = node_is_missing() if language == "node" else None
     if reason is None:
         return
@@ -53,7 +53,7 @@ def require(language: Language) -> None:
 
 
 class Foreigner:
-    """A foreign peer that runs."""
+    """A running foreign peer."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -67,7 +67,7 @@ class Foreigner:
         return said
 
     async def say(self, text: str, *, last: bool = False) -> None:
-        """Write a line to its standard input; if it is the last one, close that."""
+        """Write a line to its standard input, and close that after the last line."""
         assert self._process.stdin is not None
         self._process.stdin.write(text.encode() + b"\n")
         await self._process.stdin.drain()
@@ -75,7 +75,7 @@ class Foreigner:
             self._process.stdin.close()
 
     async def records(self) -> tuple[dict[int, list[Any]], Any]:
-        """Return what it reads until its end, by subpartition, and how it ended."""
+        """Return the records that it reads until its end, by subpartition, and the result."""
         found: dict[int, list[Any]] = {}
         while True:
             said = await self.line()
@@ -85,7 +85,7 @@ class Foreigner:
             found.setdefault(said["channel"], []).append(said["record"])
 
     async def end(self) -> Any:
-        """Return how it ended."""
+        """Return its result; it must have read no records."""
         records, end = await self.records()
         assert not records
         return end
@@ -95,7 +95,7 @@ class Foreigner:
 async def running(
     language: Language, program: str, arguments: Iterable[object], options: dict[str, Any]
 ) -> AsyncIterator[Foreigner]:
-    """Run a peer; an option ``worker_id="me"`` is ``--worker-id me``."""
+    """Run a peer; an option ``worker_id="me"`` becomes ``--worker-id me``."""
     require(language)
     begin = [sys.executable, "-m", f"tests.peers.python.{program}"]
     if language == "node":
@@ -133,7 +133,7 @@ async def producer(
     errors: dict[str, tuple[int, str]] | None = None,
     **options: Any,
 ) -> AsyncIterator[tuple[Foreigner, str]]:
-    """Run a producer of partitions, by name, and return its address, too."""
+    """Run a producer of named partitions, and yield it with its address."""
     async with running(language, "producer", [], options) as foreigner:
         work = {"partitions": partitions, "errors": errors or {}}
         await foreigner.say(json.dumps(work), last=True)

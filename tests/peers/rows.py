@@ -1,4 +1,4 @@
-"""Records of every kind that the specification knows, and what the foreign peers say of them."""
+"""Records of every kind in the specification, with their JSON forms of the foreign peers."""
 
 from __future__ import annotations
 
@@ -115,5 +115,5 @@ VALUES = [value for value, _ in ROWS.values()]
 FORMS = [form for _, form in ROWS.values()]
 
 LONG = [("x" * length, length) for length in (0, 500, 511, 512, 513, 1_600, 5_000, 0, 1)]
-"""Of which most go on over buffers of 512 bytes."""
+"""Records, most of which span several buffers of 512 bytes."""
 LONG_FORMS = [list(record) for record in LONG]

@@ -1,4 +1,4 @@
-"""Peers that break the rules, in Python, over real sockets and in threads of their own."""
+"""Peers in Python that break the rules, over real sockets and in threads of their own."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.peers.programs import SEGMENT_BYTES
 from tests.peers.python import wire
 
 PATIENCE_S = 20.0
-"""How long a connection may take, after which its test fails."""
+"""Seconds after which a connection fails its test."""
 
 LOST = "lost"
-"""What a stranger sees whose connection ends without a word."""
+"""The result of a stranger that gets no error before the end of its connection."""
 
 
 class Stranger(wire.Wire):
-    """A connection that sends no heartbeats, and takes only so long."""
+    """A connection that sends no heartbeats, and fails after a deadline."""
 
     def __init__(self, peer: socket.socket) -> None:
         super().__init__(peer)
@@ -33,11 +33,11 @@ class Stranger(wire.Wire):
             raise TimeoutError("nothing has come")
 
     def request(self, partition: str, *, channel: int = 0, credit: int = 2, index: int = 0) -> None:
-        """Ask for a subpartition."""
+        """Request a subpartition."""
         self.send(wire.REQUEST, channel, wire.partition_id(partition), index, credit)
 
     def send_together(self, messages: Iterable[bytes]) -> None:
-        """Send messages at once, before any can be answered."""
+        """Send messages in one piece, before any can be answered."""
         self.socket.sendall(b"".join(map(self.sealed, messages)))
 
     def buffer(
@@ -57,14 +57,14 @@ class Stranger(wire.Wire):
         self.send(wire.BUFFER, *fields, body=body)
 
     def expect(self, *types: int) -> wire.Message:
-        """Return the next message of one of these types; others are passed over."""
+        """Return the next message of one of these types, and ignore others."""
         while True:
             message = self.receive()
             if message.type in types:
                 return message
 
     def condemned(self) -> Any:
-        """Return the code of the error that ends the connection, or LOST if it ends without."""
+        """Return the code of the error that ends the connection, or LOST without one."""
         try:
             while True:
                 message = self.receive()
@@ -78,18 +78,18 @@ Act = Callable[[Stranger], Any]
 
 
 def identity(**fields: Any) -> wire.Identity:
-    """Somebody who is welcome, unless ``fields`` spoil it."""
+    """Return an identity that is welcome, unless ``fields`` change that."""
     return wire.Identity(**{"segment_bytes": SEGMENT_BYTES, "worker_id": "stranger", **fields})
 
 
 def connect(address: str) -> Stranger:
-    """Open a socket, and say nothing yet."""
+    """Open a socket without sending anything."""
     host, port = address.rsplit(":", 1)
     return Stranger(socket.create_connection((host, int(port)), PATIENCE_S))
 
 
 async def dial(address: str, act: Act, **fields: Any) -> Any:
-    """Dial flinknet, do something, and return what came of it."""
+    """Dial flinknet, run ``act``, and return its result."""
 
     def run() -> Any:
         with connect(address) as peer:
@@ -101,7 +101,7 @@ async def dial(address: str, act: Act, **fields: Any) -> Any:
 
 @asynccontextmanager
 async def accepting(act: Act, **fields: Any) -> AsyncIterator[tuple[str, asyncio.Future[Any]]]:
-    """Listen, let flinknet dial, do something, and tell what came of it."""
+    """Listen, let flinknet dial, and run ``act``; yield the address and a future of the result."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(PATIENCE_S)
         address = f"127.0.0.1:{listener.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""Record batches cross as the beginning of a stream that any Arrow library reads."""
+"""A record batch crosses as the beginning of a stream that any Arrow library can read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_flinknet_reads_foreign_batches(
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, BATCH.schema) as stream:
         stream.write_batch(BATCH)
-    content = sink.getvalue().to_pybytes()  # with the end-of-stream marker
+    content = sink.getvalue().to_pybytes()  # including the end-of-stream marker
     record = {"type": 127, "content": {"bytes": content.hex()}}
     async with (
         producer(language, {"p": [[record, 7]]}) as (_, address),

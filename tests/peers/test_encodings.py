@@ -1,4 +1,4 @@
-"""What the specification lets a producer write in several ways is read in all of them."""
+"""Readers accept every encoding that the specification permits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ENCODINGS: dict[str, tuple[str, Any]] = {
 
 
 async def test_every_encoding_of_a_value_is_read(environment: NetworkEnvironment) -> None:
-    """Also where it is cut into buffers of one byte, empty ones in between."""
+    """This holds also for values in buffers of one byte, with empty buffers between."""
     records = [bytes.fromhex(encoded) for encoded, _ in ENCODINGS.values()]
 
     def act(peer: Stranger) -> None:
@@ -91,7 +91,7 @@ def sizes(peer: Stranger) -> list[int]:
 async def test_a_size_that_is_asked_for_before_the_partition_is_there_counts(
     environment: NetworkEnvironment,
 ) -> None:
-    """The last one does, from the first buffer on."""
+    """The last size counts, from the first buffer on."""
     other = environment.create_result_partition("other", subpartitions=1)
     peer = await asyncio.to_thread(connect, environment.address)
 
@@ -101,7 +101,7 @@ async def test_a_size_that_is_asked_for_before_the_partition_is_there_counts(
         for size in (400, 64):
             peer.send(wire.BUFFER_SIZE, 0, size)
         peer.request("other", channel=1, index=1)
-        peer.expect(wire.ERROR)  # so the messages before were handled
+        peer.expect(wire.ERROR)  # an answer, which shows that the messages before were handled
 
     with peer:
         await asyncio.to_thread(begin)
@@ -118,7 +118,7 @@ async def test_a_size_that_is_asked_for_before_the_partition_is_there_counts(
 async def test_a_producer_fills_buffers_up_to_the_size_that_it_was_asked_for(
     environment: NetworkEnvironment, size: int
 ) -> None:
-    """A single record may exceed it."""
+    """A single record may exceed the size."""
     peer = await asyncio.to_thread(connect, environment.address)
 
     def begin() -> None:
@@ -127,7 +127,7 @@ async def test_a_producer_fills_buffers_up_to_the_size_that_it_was_asked_for(
         peer.expect(wire.BUFFER)
         peer.send(wire.BUFFER_SIZE, 0, size)
         peer.request("p", channel=1, index=1)
-        peer.expect(wire.ERROR)  # so the message before was handled
+        peer.expect(wire.ERROR)  # an answer, which shows that the message before was handled
 
     with peer:
         async with environment.open_writer("p", buffer_timeout_ms=0.0) as writer:

@@ -1,4 +1,4 @@
-"""Events between flinknet and peers that know only the specification, over a socket."""
+"""Events between flinknet and peers that were written from the specification, over a socket."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ SAID: list[tuple[dict[str, Any], DecodedEvent]] = [
         CheckpointBarrier(6, MOMENT, CheckpointOptions(CheckpointKind.SAVEPOINT_SUSPEND)),
     ),
 ]
-"""As the peers say it, and as flinknet does."""
+"""Events, each as the peers print it and as flinknet decodes it."""
 
 RECORDS = [[number, "x" * 100] for number in range(20)]
 
 
 class Task:
-    """Notes records and events in the order of their coming, and resumes what is blocked."""
+    """A task that notes records and events in order, and resumes blocked channels."""
 
     def __init__(self) -> None:
         self.reader: RecordReader
@@ -88,8 +88,10 @@ class Task:
 async def test_a_foreign_producer_sends_events(
     language: Language, buffers_per_channel: int
 ) -> None:
-    """Each comes between the records that it stands between, a barrier that can time out with its
-    announcement, and the channel goes on when it is resumed."""
+    """Events arrive in order, a barrier that can time out after its announcement.
+
+    A blocked channel continues when it is resumed.
+    """
     records: list[Any] = []
     expected: list[Any] = []
     for foreign, ours in SAID:
@@ -130,7 +132,7 @@ async def all_of(foreigner: Foreigner) -> list[Any]:
 async def test_a_foreign_consumer_receives_events_and_resumes(
     language: Language, environment: NetworkEnvironment, credit: int
 ) -> None:
-    """One with priority comes no later than where it was written, every other one there."""
+    """An event with priority arrives in its place or earlier, every other one in its place."""
     async with consumer(language, environment.address, "p", credit=credit, events=1) as foreigner:
         async with environment.open_writer("p", buffer_timeout_ms=-1) as writer:
             expected: list[Any] = []
@@ -150,7 +152,7 @@ async def test_a_foreign_consumer_receives_events_and_resumes(
 async def test_a_foreign_consumer_skips_what_it_does_not_know(
     language: Language, environment: NetworkEnvironment
 ) -> None:
-    """Kinds that a later version may add."""
+    """A later version may add such kinds."""
     async with consumer(language, environment.address, "p", events=1) as foreigner:
         async with environment.open_writer("p") as writer:
             for data_type in (DataType.EVENT_BUFFER, DataType.PRIORITIZED_EVENT_BUFFER):
@@ -162,7 +164,7 @@ async def test_a_foreign_consumer_skips_what_it_does_not_know(
 async def test_a_barrier_whose_time_is_over_comes_unaligned(
     language: Language, environment: NetworkEnvironment
 ) -> None:
-    """It is ahead of the data, and nothing waits for a resumption."""
+    """The barrier comes before the data, and nothing waits to be resumed."""
     sent = CheckpointBarrier(2, MOMENT, TIMEOUT)
     stored: list[Any] = []
     writer_opened = environment.open_writer("p", buffer_timeout_ms=-1)

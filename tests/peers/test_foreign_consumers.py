@@ -1,4 +1,4 @@
-"""Peers that know only the specification read what flinknet writes."""
+"""Peers written from the specification read the data that flinknet writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.peers.rows import FORMS, LONG, LONG_FORMS, TYPES, VALUES
 
 NUMBERS = list(range(2_000))
 TURNS = 2_000
-"""Turns of the loop in which a writer that may go on would have gone on."""
+"""Loop turns after which a writer that may continue has done so."""
 
 
 async def test_every_kind_of_record_arrives(
@@ -37,7 +37,7 @@ async def test_every_kind_of_record_arrives(
 async def test_records_over_several_buffers_arrive(
     language: Language, environment: NetworkEnvironment, buffer_timeout_ms: float
 ) -> None:
-    """Cut anywhere, and flushed after every record or never."""
+    """Records are cut at any byte, with a flush after every record or without any."""
     async with consumer(language, environment.address, "p", credit=1) as foreigner:
         async with environment.open_writer("p", buffer_timeout_ms=buffer_timeout_ms) as writer:
             for _ in range(5):
@@ -49,7 +49,7 @@ async def test_records_over_several_buffers_arrive(
 async def test_several_channels_share_one_connection(
     language: Language, environment: NetworkEnvironment
 ) -> None:
-    """Keyed: each record is in the subpartition of its key, in order."""
+    """Each record arrives in the subpartition of its key, in order."""
     partitioner = HashPartitioner(key=lambda number: number % 10)
     async with consumer(language, environment.address, "p", 0, 1, 2) as foreigner:
         async with environment.open_writer("p", subpartitions=3, partitioner=partitioner) as writer:
@@ -76,7 +76,7 @@ async def test_a_partition_without_records_is_complete(
 async def test_a_consumer_without_buffers_of_its_own_is_told_of_the_backlog(
     language: Language, environment: NetworkEnvironment
 ) -> None:
-    """The initial credit is 0, and the producer speaks first."""
+    """With an initial credit of 0, the producer announces its backlog first."""
     async with consumer(language, environment.address, "p", 0, 1, credit=0) as foreigner:
         async with environment.open_writer(
             "p", subpartitions=2, partitioner=RebalancePartitioner()
@@ -91,7 +91,7 @@ async def test_a_consumer_without_buffers_of_its_own_is_told_of_the_backlog(
 async def test_a_slow_consumer_stops_its_writer_and_nobody_else(
     language: Language, environment: NetworkEnvironment
 ) -> None:
-    """And loses nothing when it goes on."""
+    """The consumer loses nothing when it continues."""
     emitted = 0
 
     async def write() -> None:
@@ -155,7 +155,7 @@ async def test_the_foreign_side_may_ask_for_checksums(
 
 
 async def test_heartbeats_keep_a_silent_connection(language: Language) -> None:
-    """A writer writes nothing for longer than a silent peer is borne with."""
+    """The writer is silent for longer than the peer's heartbeat timeout."""
     config = NetworkConfig(
         segment_bytes=SEGMENT_BYTES,
         network_memory_bytes=1 << 20,

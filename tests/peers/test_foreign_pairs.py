@@ -1,4 +1,4 @@
-"""Two peers that share nothing but the specification understand each other, without flinknet."""
+"""Two peers written from the specification understand each other, without flinknet."""
 
 from __future__ import annotations
 

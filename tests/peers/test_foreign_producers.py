@@ -1,4 +1,4 @@
-"""Flinknet reads what peers write that know only the specification."""
+"""Flinknet reads the data of peers that were written from the specification."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def read_all(
 
 @pytest.mark.parametrize("buffer_bytes", [1, 7, SEGMENT_BYTES])
 async def test_every_kind_of_record_arrives(language: Language, buffer_bytes: int) -> None:
-    """Cut at every byte, or hardly. The peer on Node writes arrays and maps longer than needed."""
+    """Records are cut at every byte, or hardly ever; the peer on Node pads arrays and maps."""
     async with producer(language, {"p": [FORMS]}, buffer_bytes=buffer_bytes) as (peer, address):
         assert await read_all(address) == [VALUES]
         assert await peer.end() == "complete"
@@ -65,7 +65,7 @@ async def test_records_over_several_buffers_arrive(language: Language) -> None:
 async def test_several_channels_share_one_connection(
     language: Language, buffers_per_channel: int
 ) -> None:
-    """With buffers of their own, and without, when the producer announces its backlog."""
+    """Channels have buffers of their own, or the producer announces its backlog."""
     config = replace(CONFIG, buffers_per_channel=buffers_per_channel)
     parts: list[list[Any]] = [NUMBERS, [], LONG_FORMS, NUMBERS[::-1]]
     async with producer(language, {"p": parts}, buffer_bytes=200) as (peer, address):
@@ -74,7 +74,7 @@ async def test_several_channels_share_one_connection(
 
 
 async def test_a_slow_reader_loses_nothing(language: Language) -> None:
-    """It takes the first record when everything else has run dry."""
+    """The reader takes the first record when the exchange has come to rest."""
     config = replace(CONFIG, floating_buffers_per_gate=1, buffers_per_channel=1)
     partitions = {"slow": [NUMBERS], "p": [NUMBERS]}
     async with producer(language, partitions, buffer_bytes=64) as (peer, address):
@@ -102,7 +102,7 @@ async def test_checksums_and_secrets_are_understood(
 
 
 async def test_a_producer_may_dial(language: Language) -> None:
-    """Its reader uses the connection that stands, and dials none."""
+    """The reader uses the existing connection, and dials none."""
     async with AsyncExitStack() as later:
         async with NetworkEnvironment(config=CONFIG) as environment:
             dialled = producer(language, {"p": [NUMBERS]}, dial=environment.address)
@@ -124,7 +124,7 @@ ERRORS: dict[int, type[RemoteError]] = {
 async def test_an_error_ends_its_channel_only(
     language: Language, code: int, error: type[RemoteError]
 ) -> None:
-    """With what the code means, and its text; an unknown code is an error like any other."""
+    """The error has the type of its code, and its text; an unknown code is a general error."""
     errors = {"bad": (code, "the cause: π")}
     async with producer(language, {"p": [NUMBERS]}, errors=errors) as (peer, address):
         async with (

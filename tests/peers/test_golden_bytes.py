@@ -1,4 +1,4 @@
-"""The Python peer and the golden bytes, which flinknet is held against too, agree."""
+"""The Python peer agrees with the golden bytes that flinknet is tested with, too."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ console.log(JSON.stringify([read, written]));
 
 
 def golden_events() -> list[tuple[int, bytes]]:
-    """Data types and bodies of the golden messages."""
+    """Return data types and bodies of the golden messages."""
     data, found = golden("events"), []
     while data:
         size = int.from_bytes(data[34:38], "big")

@@ -1,4 +1,4 @@
-"""Whatever a consumer sends that it must not ends its connection, and nobody else notices."""
+"""A consumer that breaks the protocol loses its connection, and affects no other."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ pytestmark = pytest.mark.usefixtures("bystander")
 
 @pytest.fixture
 def config() -> NetworkConfig:
-    """Few heartbeats and unused requests are too many."""
+    """A configuration in which a few heartbeats and unused requests are too many."""
     return replace(CONFIG, wire=LIMITS)
 
 
 @asynccontextmanager
 async def written(environment: NetworkEnvironment, *, ended: bool) -> AsyncIterator[None]:
-    """Have a partition that is being written, or whose writer has finished; what becomes of its
-    writer without its consumer is another matter."""
+    """Provide a partition that is being written, or finished if ``ended``.
+
+    Errors of its writer after the loss of its consumer are ignored.
+    """
 
     async def write() -> None:
         try:
@@ -74,7 +76,7 @@ def acknowledge_twice(peer: Stranger) -> None:
 
 
 def say(*messages: tuple[Any, ...], request: bool = True) -> Break:
-    """Request the partition, and send messages that do not fit."""
+    """Request the partition, and send messages that break the protocol."""
 
     def send(peer: Stranger) -> None:
         if request:
@@ -86,7 +88,7 @@ def say(*messages: tuple[Any, ...], request: bool = True) -> Break:
 
 
 def raw(data: bytes) -> Break:
-    """Send what is no message."""
+    """Send bytes that are no message."""
 
     def send(peer: Stranger) -> None:
         peer.send_raw(data)
@@ -142,7 +144,7 @@ async def test_a_violation_ends_the_connection(
         try:
             {**WHILE_WRITING, **WHEN_ENDED}[breach](peer)
         except OSError:
-            return PROTOCOL  # it was closed while it spoke
+            return PROTOCOL  # the connection was closed while it sent
         return peer.condemned()
 
     async with written(environment, ended=breach in WHEN_ENDED):
@@ -150,8 +152,8 @@ async def test_a_violation_ends_the_connection(
 
 
 async def test_a_flipped_bit_changes_nothing(environment: NetworkEnvironment) -> None:
-    """Wherever it is in a message of a fixed length; but where its type becomes none, that is seen
-    first."""
+    """The connection ends with CORRUPTED, or with PROTOCOL where the message type becomes
+    invalid."""
     message = wire.encode(wire.REQUEST, 0, wire.partition_id(CONSUMED), 0, 1)
     sealed = message + b"\xce" + wire.crc32c(message).to_bytes(4, "big")
     async with written(environment, ended=False):
@@ -228,7 +230,7 @@ async def test_what_is_no_handshake_is_closed_without_an_answer(
 
 
 async def test_hundreds_of_silent_sockets_keep_nobody_out(environment: NetworkEnvironment) -> None:
-    """The oldest silent one is told FULL, as a REFUSAL, for each that comes."""
+    """Each new connection makes flinknet refuse the oldest silent one with FULL."""
     count = LIMITS.pending_handshakes_max + 40
     with ExitStack() as open_sockets:
 
@@ -238,7 +240,8 @@ async def test_hundreds_of_silent_sockets_keep_nobody_out(environment: NetworkEn
         silent = await asyncio.to_thread(open_all)
 
         def come_until_the_oldest_goes() -> None:
-            """As long as all have only just come, it is the newcomer that has to go."""
+            """Connect until the oldest one is refused; flinknet refuses a newcomer while all are
+            recent."""
             while not select.select([silent[0].socket], [], [], 0.01)[0]:
                 with connect(environment.address):
                     pass
@@ -253,7 +256,7 @@ async def test_hundreds_of_silent_sockets_keep_nobody_out(environment: NetworkEn
 
 
 async def test_who_does_not_read_holds_up_nobody(environment: NetworkEnvironment) -> None:
-    """A consumer with all credit there is, which reads nothing."""
+    """The consumer has all possible credit, and reads nothing."""
 
     def run() -> None:
         with connect(environment.address) as peer:

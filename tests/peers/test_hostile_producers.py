@@ -1,4 +1,4 @@
-"""Whatever a producer sends that it must not, its reader fails, and nobody else notices."""
+"""A producer that breaks the protocol makes its reader fail, and affects no other."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def send_for_a_channel_that_nobody_requested(peer: Stranger) -> None:
 
 
 def go_on_behind_a_block(kind: int, body: bytes, records: int = 0) -> Break:
-    """In one piece, before any reader can have seen that it is blocked."""
+    """Send a blocking event and the next buffer in one piece, before the reader can see the
+    block."""
 
     def send(peer: Stranger) -> None:
         barrier = wire.encode(wire.BUFFER, 0, 0, 0, 4, 0, 0, 0, body=b"\x90")
@@ -101,13 +102,16 @@ def send_an_unknown_message(peer: Stranger) -> None:
 
 
 def encode_otherwise(peer: Stranger) -> None:
-    """Send a heartbeat as array16. Its second byte reads as the type of a buffer, so a receiver
-    with checksums judges it when as many bytes have come as such a header has."""
+    """Send a heartbeat as array16.
+
+    Its second byte reads as the type of a buffer. So a receiver with checksums judges it only when
+    as many bytes have come as such a header has.
+    """
     peer.send_raw(b"\xdc\x00\x01\x0c".ljust(38, b"\x00"))
 
 
 def one(kind: int, body: bytes, **fields: int) -> Break:
-    """Send one buffer that lies."""
+    """Send one buffer with wrong fields or a wrong body."""
 
     def send(peer: Stranger) -> None:
         peer.buffer(0, 0, kind, body, **fields)
@@ -162,7 +166,7 @@ async def read(environment: NetworkEnvironment, address: str, name: str = "p") -
 async def test_a_violation_ends_the_connection_and_its_reader(
     environment: NetworkEnvironment, breach: Break, checksums: int
 ) -> None:
-    """With PROTOCOL, and never as a complete stream."""
+    """The connection ends with PROTOCOL, and the reader gets an error, not the end of a stream."""
 
     def act(peer: Stranger) -> Any:
         peer.expect(wire.REQUEST)
@@ -176,8 +180,10 @@ async def test_a_violation_ends_the_connection_and_its_reader(
 
 
 async def test_a_flipped_bit_never_arrives(environment: NetworkEnvironment) -> None:
-    """In a header, a body or its checksum: the connection ends with CORRUPTED. A length over the
-    limit is a violation at once."""
+    """A flipped bit in a header, a body or a checksum ends the connection with CORRUPTED.
+
+    A length over the limit is a protocol violation at once.
+    """
     buffer = wire.encode(wire.BUFFER, 0, 0, 0, CLEAR, 0, 0, 1, body=b"\xa3abc")
     sealed = buffer + b"\xce" + wire.crc32c(buffer).to_bytes(4, "big")
     for position in range(len(sealed)):
@@ -216,7 +222,7 @@ async def test_a_stream_that_ends_in_a_message_is_a_loss(
 async def test_a_stream_without_its_last_event_is_a_loss(
     environment: NetworkEnvironment, acknowledged: bool
 ) -> None:
-    """Also when the producer says that it leaves."""
+    """This holds also when the producer sends a close request."""
 
     def act(peer: Stranger) -> Any:
         peer.expect(wire.REQUEST)
@@ -273,7 +279,7 @@ BAD_RECORDS: dict[str, Callable[[Stranger, int], None]] = {
 async def test_bad_records_end_their_reader_and_not_the_connection(
     environment: NetworkEnvironment, bad: Callable[[Stranger, int], None]
 ) -> None:
-    """The producer hears of it by the cancel, and its other channel is complete."""
+    """The producer gets a cancel for this channel, and its other channel is complete."""
 
     def act(peer: Stranger) -> Any:
         numbers = {peer.expect(wire.REQUEST).fields[1]: number for number in (0, 1)}
@@ -299,7 +305,7 @@ async def test_bad_records_end_their_reader_and_not_the_connection(
 async def test_an_unknown_error_for_the_connection_ends_it(
     environment: NetworkEnvironment,
 ) -> None:
-    """It is not answered."""
+    """Flinknet sends no error back."""
 
     def act(peer: Stranger) -> Any:
         peer.expect(wire.REQUEST)

@@ -1,4 +1,5 @@
-"""Who may connect, and over which of two connections two workers meet."""
+"""Limits on connections and channels, and the choice between two connections of the same
+workers."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ PROTOCOL, TOO_MANY_CHANNELS = 1, 10
 
 @pytest.fixture
 def config() -> NetworkConfig:
-    """Room for few."""
+    """A configuration with low limits."""
     limits = WireLimits(
         accepted_connections_max=2, channels_per_connection_max=4, channels_per_worker_max=4
     )
@@ -30,7 +31,7 @@ def config() -> NetworkConfig:
 
 
 def serve(peer: Stranger) -> None:
-    """Be a producer of one record."""
+    """Serve one record as a producer."""
     number = peer.expect(wire.REQUEST).fields[0]
     peer.buffer(number, 0, wire.DATA_WITH_CLEAR_END, b"\x07", records=1)
     peer.buffer(number, 1, wire.END_OF_DATA, b"\x91\x00")
@@ -41,7 +42,7 @@ def serve(peer: Stranger) -> None:
 
 @pytest.mark.parametrize("name", ["a", "z"])
 async def test_of_two_that_dial_each_other_the_smaller_id_wins(name: str) -> None:
-    """The other hears DUPLICATE, and uses the connection that stands."""
+    """The other side gets DUPLICATE, and uses the existing connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(PATIENCE_S)
         address = f"127.0.0.1:{listener.getsockname()[1]}"
@@ -68,7 +69,7 @@ async def test_of_two_that_dial_each_other_the_smaller_id_wins(name: str) -> Non
 
 
 async def test_one_more_than_there_is_room_for_hears_that(environment: NetworkEnvironment) -> None:
-    """FULL; with room again it is welcome."""
+    """The third connection gets FULL."""
 
     def run() -> str:
         with connect(environment.address) as first, connect(environment.address) as second:
@@ -101,7 +102,7 @@ async def test_a_request_over_the_limit_of_its_connection_is_a_violation(
 async def test_requests_over_the_limit_of_the_worker_fail_alone(
     environment: NetworkEnvironment,
 ) -> None:
-    """TOO_MANY_CHANNELS; two together have asked for more than all may."""
+    """The request gets TOO_MANY_CHANNELS when two workers together exceed the limit."""
 
     def run() -> Any:
         with connect(environment.address) as crowd, connect(environment.address) as asking:

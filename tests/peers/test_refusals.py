@@ -1,4 +1,4 @@
-"""Who is not welcome hears why, but nothing of the job; what is not there is refused by a code."""
+"""A refused peer learns the reason, but nothing of the job; refused requests get a code."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ REFUSED = b"flinknet\x00\x05\x00\x03\x92\x05\x06"
 
 
 class Careless(Stranger):
-    """A dialling side that says HELLO whatever the other side has proved."""
+    """A dialling side that sends HELLO without checking the other side's proof."""
 
     def introduce(self, secret: bytes, early: bytes = b"") -> bytes:
-        """Say also what is ``early`` behind HELLO; return everything that was heard."""
+        """Send HELLO, followed by ``early``; return everything received."""
         head = wire.MAGIC + b"\x00\x05"
         said = head + b"\x00\x14\x92\x01\xc4\x10" + bytes(16)
         self.socket.sendall(said)
@@ -43,7 +43,7 @@ class Careless(Stranger):
         return challenge + self.heard(len(REFUSED))
 
     def heard(self, size: int) -> bytes:
-        """Return so many bytes, or what came until the end."""
+        """Return ``size`` bytes, or the bytes until the end of the stream."""
         found = b""
         while len(found) < size:
             data = self.socket.recv(size - len(found))
@@ -55,7 +55,7 @@ class Careless(Stranger):
 
 @pytest.mark.parametrize("secret", SECRETS)
 async def test_who_does_not_know_the_secret_learns_nothing(secret: str) -> None:
-    """All that is heard is a nonce, a proof, and REFUSED; worker and job are not named."""
+    """It receives a nonce, a proof and REFUSED, but no names of worker and job."""
 
     def run(address: str) -> bytes:
         with socket.create_connection(split(address), 20) as peer:
@@ -132,10 +132,10 @@ ADDRESSES = ["nonsense", ":1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "
 
 
 async def say_address(address: str, said: str) -> None:
-    """Dial, say that one is dialled under an address, and see the connection end."""
+    """Dial with this address in the identity, and wait for the end of the connection."""
 
     def run() -> None:
-        with connect(address) as peer, suppress(wire.PeerError):  # both have one address
+        with connect(address) as peer, suppress(wire.PeerError):  # both have the same address
             peer.dial(identity(address=said), b"")
             peer.condemned()
 
@@ -184,7 +184,7 @@ async def test_another_version_is_told_whatever_its_length(
 async def test_who_is_connected_already_hears_so(
     language: Language, environment: NetworkEnvironment
 ) -> None:
-    """DUPLICATE; what it had goes on."""
+    """The second connection gets DUPLICATE, and the first one continues."""
     async with consumer(language, environment.address, "p", pause_after=1) as first:
         async with environment.open_writer("p", buffer_timeout_ms=0.0) as writer:
             await writer.emit(1)
@@ -200,7 +200,7 @@ NOT_FOUND, TIMEOUT, FAILED, GONE, TAKEN = 4, 5, 6, 7, 8
 
 
 async def code_of(address: str, partition: str, index: int = 0, worker: str = "late") -> int:
-    """Return the code with which a request is answered."""
+    """Return the code of the error that answers a request."""
 
     def act(peer: Stranger) -> int:
         peer.request(partition, index=index)
@@ -257,7 +257,7 @@ async def test_a_request_for_what_lost_its_consumers_hears_that(
 async def test_a_part_that_is_meant_for_another_is_as_if_it_were_not_there(
     environment: NetworkEnvironment,
 ) -> None:
-    """The request waits, and times out like one for a partition that never was."""
+    """The request waits, and times out like one for a partition that never existed."""
     granted = asyncio.ensure_future(code_of(environment.address, "never"))
     partition = environment.create_result_partition("p", subpartitions=1, consumers=["another"])
     try:

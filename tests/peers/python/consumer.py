@@ -1,12 +1,12 @@
-"""A consumer: reads subpartitions of a partition and prints, as JSON lines, what came.
+"""A consumer: it reads subpartitions of a partition and prints their records as JSON lines.
 
     python -m tests.peers.python.consumer ADDRESS PARTITION [SUBPARTITION ...] [--credit N] ...
 
-The last line is ``{"end": ...}``: ``complete`` for channels that came to their end, else the code
-of an error, the verdict if the connection was refused, ``lost`` if the stream ended, or the
-``violation`` of the other side. With ``--pause-after N`` it says ``{"paused": N}`` when so many
-buffers have come, and goes on, with what it owes its producer, at a line on standard input. With
-``--events 1`` it handles events: it prints them (see events.py) and resumes what they block.
+The last line is ``{"end": ...}``. Its value is ``complete`` for channels that reached their end,
+the code of an error, the verdict of a refused connection, ``lost`` if the stream ended, or the
+``violation`` of the other side. With ``--pause-after N`` the consumer prints ``{"paused": N}``
+after N buffers; it continues, and announces the credit due, after a line on standard input. With
+``--events 1`` it prints events (see events.py), and resumes the channels that they block.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Channel:
         self.state = "data"
         self.open_record = b""
         self.events = 0
-        """Events that were processed, and not announced."""
+        """Processed events that are not announced as event credit yet."""
 
     def records(self, fields: wire.BufferFields, body: bytes) -> list[Any]:
         """Return the records that end in a buffer."""
@@ -66,7 +66,7 @@ class Consumer:
         self._buffers = 0
 
     def run(self) -> object:
-        """Read everything; return how it ended."""
+        """Read all channels, and return the result."""
         for number, subpartition in enumerate(self._options.subpartitions):
             channel = Channel(number, subpartition, self._options.credit)
             self._channels[number] = channel
@@ -154,7 +154,7 @@ class Consumer:
             sys.stdin.readline()
 
     def _give(self, channel: Channel, backlog: int) -> None:
-        """Announce the buffers that the channel has, with floating ones for the backlog."""
+        """Announce the channel's own buffers, and floating ones for the backlog."""
         wanted = channel.initial + min(backlog, FLOATING)
         if wanted > channel.free:
             self._wire.send(wire.ADD_CREDIT, channel.number, wanted - channel.free)
@@ -162,7 +162,7 @@ class Consumer:
 
 
 def main() -> None:
-    """Read, print, and say how it ended."""
+    """Read, print, and report the result."""
     parser = argparse.ArgumentParser()
     parser.add_argument("address")
     parser.add_argument("partition")

@@ -1,6 +1,6 @@
-"""Events between their bodies and lines of JSON: ``{"event": "Watermark", "moment": 5}``.
+"""Conversion of events between bodies and JSON: ``{"event": "Watermark", "moment": 5}``.
 
-The names are those of the specification, of events and of the elements of their arrays.
+The names of events and of their elements are those of the specification.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.peers.python import wire
 
-_FORMS = {  # kind, and what stands behind it: i64, byte, u32 or text
+_FORMS = {  # kind, and its elements: i64, byte, u32 or text
     "CheckpointBarrier": (1, "checkpoint:l moment:l kind:b alignment:b time-out:u"),
     "CancelCheckpointMarker": (2, "checkpoint:l"),
     "Watermark": (3, "moment:l"),
@@ -56,7 +56,10 @@ def _data_type(event: dict[str, Any]) -> int:
 
 
 def decode(data_type: int, body: bytes) -> dict[str, Any] | None:
-    """Return what a body says, None for a kind that is not known; PeerError if it is wrong."""
+    """Return the event of a body, or None for an unknown kind.
+
+    Raises PeerError if the body is malformed.
+    """
     if data_type == END_OF_STATE:
         if body != b"\x90":
             raise wire.PeerError("a wrong end of a channel's state")
@@ -88,7 +91,7 @@ def decode(data_type: int, body: bytes) -> dict[str, Any] | None:
 
 
 def _take(form: str, data: bytes) -> tuple[Any, bytes]:
-    """Return one element, and what stands behind it."""
+    """Split off one element, and return it with the remaining bytes."""
     if form == "b":
         return data[0], data[1:]
     if form == "t":

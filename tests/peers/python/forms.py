@@ -1,9 +1,10 @@
-"""Records between MessagePack and lines of JSON, which the peers' standard input and output have.
+"""Conversion of records between MessagePack and JSON lines, for the peers' input and output.
 
-What JSON has stands for itself. A binary is ``{"bytes": hex}``, a map ``{"map": [[key, value],
-...]}``, an integer beyond 53 bits ``{"integer": digits}``, a float that JSON has not ``{"float":
-"nan"}``, and an extension ``{"type": number, "content": value}``, where the value is what the
-specification says of that type, and a binary for the moment in UTC (-1) and for Arrow (127).
+Values that JSON has stand for themselves. A binary is ``{"bytes": hex}``, a map ``{"map": [[key,
+value], ...]}``, an integer beyond 53 bits ``{"integer": digits}``, a float without a form in JSON
+``{"float": "nan"}``, and an extension ``{"type": number, "content": value}``. The content of an
+extension is the value that the specification gives for its type, and a binary for the moment in UTC
+(-1) and for Arrow (127).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ RAW_TYPES = (-1, 127)
 
 
 def to_json(value: Any) -> Any:
-    """Make a record that was unpacked a value that JSON has."""
+    """Return the JSON form of an unpacked record."""
     match value:
         case bytes():
             return {"bytes": value.hex()}
@@ -38,7 +39,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """Make a value that JSON has one that can be packed."""
+    """Return the record of a JSON form, ready to be packed."""
     match value:
         case list():
             return [from_json(item) for item in value]
@@ -68,13 +69,13 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Return the one value that these bytes are; ValueError if they are not exactly one."""
+    """Return the value of these bytes; ValueError unless they are exactly one value."""
     (value,) = unpack_all(data)
     return value
 
 
 def unpack_all(data: bytes) -> list[Any]:
-    """Return the values that stand one behind the other; ValueError if one is cut off."""
+    """Return consecutive values; ValueError if one is truncated."""
     unpacker = msgpack.Unpacker(strict_map_key=False, use_list=True)
     unpacker.feed(data)
     values = list(unpacker)

@@ -1,13 +1,13 @@
-"""A producer: serves partitions on one connection.
+"""A producer: it serves partitions on one connection.
 
     python -m tests.peers.python.producer [--dial ADDRESS] [--buffer-bytes N] [--secret TEXT] ...
 
-Standard input is one JSON object: ``partitions`` has, by name, a list of subpartitions, each a
-list of records (see forms.py) and of events between them (see events.py); ``errors`` has, by name,
-the code and text with which requests are answered. The first line of output is ``{"address":
-"host:port"}``; with ``--dial`` it is written when the other side has been dialled, and nobody is
-accepted there. The last one is ``{"end": ...}``: ``complete`` if every subpartition was read to its
-end and cancelled.
+Standard input is one JSON object. ``partitions`` has, by name, a list of subpartitions, each a list
+of records (see forms.py) with events between them (see events.py). ``errors`` has, by name, the
+code and text of the answer to a request. The first line of output is ``{"address": "host:port"}``.
+With ``--dial`` the producer writes it after dialling the other side, and accepts no connections.
+The last line is ``{"end": ...}``: ``complete`` if every subpartition was read to its end and
+cancelled.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ TAKEN, NOT_FOUND = 8, 4
 
 
 class Subpartition:
-    """The records of one subpartition as a stream of bytes, cut into buffers."""
+    """The records of one subpartition as a stream of bytes that is cut into buffers."""
 
     def __init__(self, records: list[Any]) -> None:
         packed = []
         size = 0
         self._events: list[tuple[int, int, bytes]] = []
-        """Of each event, behind how many bytes it stands, its data type, and its body."""
+        """For each event, the number of bytes before it, its data type, and its body."""
         for record in records:
             if isinstance(record, dict) and "event" in record:
                 self._events.append((size, *events.encode(record)))
@@ -47,7 +47,7 @@ class Subpartition:
         """Whether the consumer has acknowledged or cancelled."""
 
     def backlog(self, buffer_bytes: int) -> int:
-        """How many more buffers there are, up to the next event that blocks."""
+        """Return the number of buffers up to the next event that blocks."""
         number, at = 0, self._at
         for end, data_type, _ in [*self._events, (len(self._bytes), 0, b"")]:
             number += -(-(end - at) // buffer_bytes)
@@ -57,13 +57,13 @@ class Subpartition:
         return number
 
     def event(self) -> tuple[int, bytes] | None:
-        """Take the event that comes next, if it is one."""
+        """Return and remove the next event; None if data comes first."""
         if self.is_event_next():
             return self._events.pop(0)[1:]
         return None
 
     def is_event_next(self) -> bool:
-        """Whether an event comes next."""
+        """Return whether an event comes next."""
         return bool(self._events) and self._events[0][0] == self._at
 
     def cut(self, buffer_bytes: int) -> tuple[int, int, int, int, bytes]:
@@ -71,10 +71,10 @@ class Subpartition:
         until = self._events[0][0] if self._events else len(self._bytes)
         begin, end = self._at, min(self._at + buffer_bytes, until)
         self._at = end
-        first = bisect.bisect_right(self._ends, begin)  # the record that goes on, or begins here
+        first = bisect.bisect_right(self._ends, begin)  # the record that continues or begins here
         is_inside = begin > (self._ends[first - 1] if first else 0)
         continued = min(self._ends[first], end) - begin if is_inside else 0
-        after = bisect.bisect_right(self._ends, end)  # the first that does not end by here
+        after = bisect.bisect_right(self._ends, end)  # the first record that ends after this buffer
         ended = max(after - first - (1 if is_inside else 0), 0)
         last_end = self._ends[after - 1] if after else 0
         unfinished = end - max(last_end, begin) if begin + continued < end else 0
@@ -83,7 +83,7 @@ class Subpartition:
 
 
 class Channel:
-    """A request for a subpartition, and how far it is."""
+    """A request for a subpartition, and the state of its channel."""
 
     def __init__(
         self, siblings: list[Subpartition], subpartition: Subpartition, credit: int
@@ -116,7 +116,7 @@ class Producer:
         self._done: list[Subpartition] = []
 
     def run(self) -> object:
-        """Serve until the other side closes; return how it ended."""
+        """Serve until the other side closes; return the result."""
         while True:
             try:
                 message = self._wire.receive()
@@ -143,7 +143,7 @@ class Producer:
         elif message.type == wire.HEARTBEAT:
             pass
         elif fields[0] not in self._channels:
-            if message.type != wire.CANCEL:  # of a request that was answered with an error
+            if message.type != wire.CANCEL:  # its request was answered with an error
                 raise wire.PeerError(f"message {message.type} for channel {fields[0]}")
         elif message.type == wire.ADD_CREDIT:
             self._channels[fields[0]].credit += fields[1]
@@ -184,13 +184,15 @@ class Producer:
             self._channels[number] = channel
 
     def _send_round(self) -> bool:
-        """Send one buffer of each channel that may send; return whether there was any."""
+        """Send one buffer on each channel that may send; return whether there was any."""
         sent = [self._send_next(*item) for item in self._channels.items()]
         return any(sent)
 
     def _send_next(self, number: int, channel: Channel) -> bool:
-        """Send what comes next on a channel, if it may be sent. Data waits for event credit, too,
-        where an event stands in front of it."""
+        """Send the next buffer or event of a channel, if it may be sent.
+
+        Data behind an event waits for event credit, too.
+        """
         if channel.is_blocked:
             return False
         event = None
@@ -238,7 +240,7 @@ class Producer:
 
 
 def main() -> None:
-    """Listen or dial, serve, and say how it ended."""
+    """Listen or dial, serve, and report the result."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--dial", default="")
     parser.add_argument("--buffer-bytes", type=int, default=0)

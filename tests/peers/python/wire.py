@@ -1,7 +1,7 @@
-"""The wire protocol, version 5, as its specification describes it: bytes of messages, and a socket
-that speaks them.
+"""The wire protocol, version 5: the bytes of messages, and a socket with its handshake.
 
-Standard library and msgpack only, and nothing of flinknet: that is what it is for.
+It is written from the specification with the standard library and msgpack only. It imports nothing
+of flinknet, so that it is an independent implementation.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ ADD_CREDIT, RESUME, ACKNOWLEDGE, BACKLOG, BUFFER_SIZE, HEARTBEAT = 6, 7, 8, 9, 1
 ADD_EVENT_CREDIT = 13
 
 EVENT_CREDIT = 1000
-"""What each channel begins with."""
+"""The initial event credit of each channel."""
 
 _UINT32 = 0xCE
-_FORMS = {  # number of elements and, behind the two bytes of array and type, what stands there
+_FORMS = {  # number of elements, and their forms behind the two bytes of array and type
     BUFFER: (8, "iii1iii"),
     ERROR: (4, "i1t"),
     REQUEST: (5, "ipii"),
@@ -51,11 +51,11 @@ _FORMS = {  # number of elements and, behind the two bytes of array and type, wh
 
 
 class PeerError(Exception):
-    """The other side did what the specification forbids."""
+    """The other side broke the specification."""
 
 
 class RefusedError(Exception):
-    """The handshake ended with another verdict than WELCOME."""
+    """The handshake ended with a verdict other than WELCOME."""
 
     def __init__(self, verdict: int, reason: str = "") -> None:
         super().__init__(reason)
@@ -68,11 +68,11 @@ class LostError(Exception):
 
 
 ENDS = (PeerError, RefusedError, LostError, ValueError)
-"""How a connection may end that does not end well; ValueError if records cannot be unpacked."""
+"""Errors that end a connection early; ValueError if records cannot be unpacked."""
 
 
 def told(error: Exception) -> object:
-    """Return what a command line says of a connection that did not end well."""
+    """Return the result that a program prints for an error."""
     if isinstance(error, RefusedError):
         return {"verdict": error.verdict, "reason": error.reason}
     return {"lost" if isinstance(error, LostError) else "violation": str(error)}
@@ -91,7 +91,7 @@ _CRC_TABLE = _make_crc_table()
 
 
 def crc32c(data: bytes) -> int:
-    """CRC32C (Castagnoli)."""
+    """Return the CRC32C (Castagnoli) of data."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = crc >> 8 ^ _CRC_TABLE[(crc ^ byte) & 0xFF]
@@ -99,12 +99,12 @@ def crc32c(data: bytes) -> int:
 
 
 def partition_id(name: str) -> bytes:
-    """What stands for a partition's name in a request."""
+    """Return the 16 bytes that name a partition in a request."""
     return hashlib.sha256(name.encode()).digest()[:16]
 
 
 class Identity(NamedTuple):
-    """What a worker says of itself, in the order of the specification."""
+    """A worker's identity in the handshake, in the order of the specification."""
 
     attempt: int = 0
     segment_bytes: int = 33024
@@ -115,7 +115,7 @@ class Identity(NamedTuple):
     job: str = "embedded"
 
     def encode(self) -> bytes:
-        """The seven elements."""
+        """Return the seven encoded elements."""
         head = pack(">BIBIBB", _UINT32, self.attempt, _UINT32, *self[1:4])
         return head + b"".join(map(_text8, self[4:]))
 
@@ -165,7 +165,7 @@ def encode(message_type: int, *fields: Any, body: bytes = b"") -> bytes:
 
 
 class Wire:
-    """A socket behind its handshake."""
+    """A socket with its handshake and messages."""
 
     def __init__(self, peer: socket.socket, heartbeat_s: float = 10.0) -> None:
         self.socket = peer
@@ -192,7 +192,10 @@ class Wire:
     # -- the handshake
 
     def dial(self, mine: Identity, secret: bytes, version: int = VERSION) -> None:
-        """Open a connection as the dialling side; RefusedError unless it is welcome."""
+        """Perform the handshake as the dialling side.
+
+        Raises RefusedError if the verdict is not WELCOME.
+        """
         said = _framed(b"\x92\x01\xc4\x10" + os.urandom(16), version)
         self.socket.sendall(said)
         said += self._hear(2)
@@ -207,7 +210,7 @@ class Wire:
         self._agree(mine, Identity(*theirs))
 
     def accept(self, mine: Identity, secret: bytes, verdict: int = 1) -> None:
-        """Answer a dialling side."""
+        """Perform the handshake as the accepting side."""
         said = self._hear(1)
         challenge = b"\x93\x02\xc4\x10" + os.urandom(16)
         challenge = _proved(challenge, b"flinknet accepting challenge", secret, said)
@@ -241,7 +244,7 @@ class Wire:
         self._stands = True
 
     def _hear(self, expected: int) -> bytes:
-        """Return a message of the handshake."""
+        """Read one message of the handshake."""
         head = self._take(12)
         if head[:8] != MAGIC:
             raise PeerError("that is no flinknet")
@@ -260,11 +263,11 @@ class Wire:
     # -- messages
 
     def send(self, message_type: int, *fields: Any, body: bytes = b"") -> None:
-        """Send a message, with its checksum if there are any."""
+        """Send a message, with its checksum if the connection has checksums."""
         self.send_raw(encode(message_type, *fields, body=body))
 
     def sealed(self, message: bytes) -> bytes:
-        """Return a message with its checksum behind it, if there are any."""
+        """Return a message with its checksum if the connection has checksums."""
         return message + (pack(">BI", _UINT32, crc32c(message)) if self.checksums else b"")
 
     def send_raw(self, message: bytes) -> None:
@@ -276,7 +279,7 @@ class Wire:
             raise LostError(str(error)) from error
 
     def receive(self) -> Message:
-        """Return the next message; LostError at the end of the stream."""
+        """Return the next message; raises LostError at the end of the stream."""
         self._raw.clear()
         array, message_type = self._take(2)
         if message_type not in _FORMS or array != 0x90 | _FORMS[message_type][0]:
@@ -325,7 +328,7 @@ class Wire:
         return taken
 
     def _wait(self) -> None:
-        """Wait until there is something to read; send Heartbeats meanwhile."""
+        """Wait until there is something to read, and send Heartbeats meanwhile."""
         while True:
             due = self._sent_at + self._heartbeat_s - time.monotonic() if self._stands else None
             if due is not None and due <= 0:
@@ -334,7 +337,7 @@ class Wire:
                 return
 
     def leave(self) -> None:
-        """Say CloseRequest, read until the other side has answered or closed, and close."""
+        """Send CloseRequest, read until the other side has answered or closed, and close."""
         self.send(CLOSE)
         with suppress(LostError):
             while self.receive().type != CLOSE:
@@ -349,17 +352,17 @@ class Wire:
 
 
 def _framed(body: bytes, version: int = VERSION) -> bytes:
-    """Put the twelve bytes in front that begin a message of the handshake."""
+    """Put the twelve bytes of the header before a message of the handshake."""
     return MAGIC + pack(">HH", version, len(body)) + body
 
 
 def proof(secret: bytes, said: bytes) -> bytes:
-    """Return the proof for a label and what was said."""
+    """Return the proof of a label and the bytes of the handshake so far."""
     return hmac.digest(secret, said, "sha256")
 
 
 def _proved(body: bytes, label: bytes, secret: bytes, said: bytes) -> bytes:
-    """Return a message of the handshake that ends with a proof of all that was said."""
+    """Return a message of the handshake that ends with a proof of all bytes so far."""
     message = _framed(body + b"\xc4\x20" + bytes(32))[:-32]
     return message + proof(secret, label + said + message)
 
@@ -370,7 +373,7 @@ def _check_proof(said: bytes, label: bytes, secret: bytes) -> None:
 
 
 def add_identity_options(parser: argparse.ArgumentParser) -> None:
-    """Let the command line say who this is."""
+    """Add the options of the identity to a command line."""
     parser.add_argument("--secret", default="")
     parser.add_argument("--worker-id", default="foreign")
     parser.add_argument("--job", default="embedded")
@@ -382,7 +385,7 @@ def add_identity_options(parser: argparse.ArgumentParser) -> None:
 
 
 def dial(address: str, mine: Identity, secret: bytes, options: argparse.Namespace) -> Wire:
-    """Connect to a worker; RefusedError unless this one is welcome."""
+    """Connect to a worker; raises RefusedError if the verdict is not WELCOME."""
     host, port = address.rsplit(":", 1)
     connection = Wire(socket.create_connection((host, int(port))), options.heartbeat_ms / 1000)
     try:
@@ -394,7 +397,7 @@ def dial(address: str, mine: Identity, secret: bytes, options: argparse.Namespac
 
 
 def identity(options: argparse.Namespace, address: str = "") -> Identity:
-    """Return who the command line says this is."""
+    """Return the identity from the command line."""
     return Identity(
         options.attempt,
         options.segment_bytes,
