@@ -1,20 +1,19 @@
-"""Flights, each of which is looked at one by one on its way: none may be lost, come twice, overtake
-another of its producer and key, or be changed.
+"""A job that audits each flight on its way: none may be lost, duplicated, reordered or changed.
 
 ::
 
     HeldBack source -> Numbered      counts the flights of each pair, in operator state
         | hash by (origin, dest)
     Audit, HeldBackAudit             keyed state: the next number of each producer, and the totals
-        | what a timer at the end of time says of each pair
+        | totals of each pair, from a timer at the end of time
     CollectSink
 
-The job goes slowly while it has faults to go through, either because its sources do, or because
-its audits do: then every channel is full of flights.
+The job must be slow while it has faults to survive. Either its sources or its audits hold it back;
+in the second case every channel is full of flights.
 
-State and stream are held against each other: a checkpoint that has one of them a record earlier
-than the other makes a gap, or a number that was there before. What an audit finds it writes to a
-file at once, because the attempt that has seen it may be undone.
+The audits compare the stream with the state. If a checkpoint has one of them a record earlier than
+the other, a number is missing or comes twice. An audit writes its findings to a file at once,
+because its attempt may be undone.
 """
 
 from __future__ import annotations
@@ -65,15 +64,17 @@ __all__ = [
 
 SOURCES = 2
 END_OF_TIME_MS = 1 << 50
-"""Behind every flight, whose time is its number."""
+"""A time behind every flight; the time of a flight is its number."""
 
 TICK_S = 0.01
 TICKS_PER_FAULT = 100
-"""About as long as one takes. The job would come to its end with the last one, but it gets ever
-slower, so that it does not before."""
+"""About as long as one fault takes.
+
+The job becomes slower and slower, so that it does not end before its last fault.
+"""
 
 LONG_EVERY, LONG_BYTES = 997, 10_000
-"""Some records are longer than a buffer."""
+"""Every so many records, one is longer than a buffer."""
 
 CHECKPOINTS_FAILED_MAX = 1_000_000
 
@@ -85,14 +86,15 @@ TOTALS_SINK = "totals of all pairs"
 
 @dataclass(frozen=True, slots=True)
 class AuditedFlights:
-    """One job; ``folder`` is where it finds the gate and leaves what it has seen."""
+    """One job; ``folder`` has its gate and its notes."""
 
     source: Source
-    """Of (id, origin, dest, distance, arr_delay), ids ascending in each of the SOURCES subtasks."""
+    """Yields (id, origin, dest, distance, arr_delay); ids ascend in each of the SOURCES
+    subtasks."""
     records: int
     folder: Path
     faults: int
-    """How many it has to go through."""
+    """The number of faults that it has to survive."""
     under_pressure: bool = False
     """Whether the audits hold the job back, and not the sources."""
     unaligned: bool = False
@@ -101,11 +103,11 @@ class AuditedFlights:
 
     @property
     def gate(self) -> Path:
-        """Once it is there, the sources send all that is left."""
+        """The file that makes the sources send everything that is left."""
         return self.folder / "gate"
 
     def graph(self, parallelism: int = 2) -> JobGraph:
-        """Build the job graph, with so many keyed subtasks."""
+        """Build the job graph with ``parallelism`` keyed subtasks."""
         environment = StreamExecutionEnvironment().set_parallelism(parallelism)
         environment.enable_checkpointing(self.interval_ms)
         checkpoints = environment.get_checkpoint_config()
@@ -141,27 +143,27 @@ class AuditedFlights:
         return Pace(self.records, subtasks * TICKS_PER_FAULT * self.faults, self.gate)
 
     def found(self) -> Counter[str]:
-        """How often the audits have found each fault, in attempts that were undone too."""
+        """Return how often the audits have found each fault, also in attempts that were undone."""
         return Counter(line["fault"] for line in _lines(self.folder / "found"))
 
     def restored(self) -> list[int]:
-        """The checkpoints from which the job has continued."""
+        """Return the checkpoints from which the job has continued."""
         return sorted({line["checkpoint"] for line in _lines(self.folder / "restored")})
 
     def rows(self, result: JobResult) -> list[tuple[Any, ...]]:
-        """What the job has come to, in order."""
+        """Return the sorted result of the job."""
         return sorted(map(tuple, result.collected[TOTALS_SINK]))
 
 
 def flight(number: int) -> tuple[Any, ...]:
-    """A flight for those who have no workload of Spark's."""
+    """Return a flight for tests without Spark's workload."""
     mixed = number * 2_654_435_761 % (1 << 32)
     delay = None if mixed % 11 == 0 else mixed % 200 - 30
     return number, ["EWR", "JFK", "LGA"][mixed % 3], f"D{mixed // 7 % 23:02}", mixed % 900, delay
 
 
 def aggregates_of(flights: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """What the job must come to, with no fault."""
+    """Return the result of the job without a fault."""
     totals: dict[tuple[str, str], list[int]] = {}
     for number, origin, dest, distance, delay in flights:
         pair = totals.setdefault((origin, dest), [0] * (len(TOTALS) + len(FAULTS)))
@@ -172,22 +174,24 @@ def aggregates_of(flights: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many flights a subtask takes at each tick: a ``ticks``-th of those that are left, until
-    the gate is there."""
+    """The number of flights for a subtask at each tick.
+
+    It is a ``ticks``-th of the flights left, or all of them once the gate is there.
+    """
 
     records: int
     ticks: int
     gate: Path
 
     def flights(self, flight_id: int) -> int | None:
-        """Return how many come next, of which the first has this id; None for all."""
+        """Return the number of the next flights, which begin at this id; None for all."""
         if self.gate.exists():
             return None
         return 1 + max(0, self.records - flight_id) // self.ticks
 
 
 class HeldBack(Source):
-    """Another source at a pace."""
+    """Holds another source to a pace."""
 
     replayable = True
 
@@ -214,8 +218,7 @@ class HeldBack(Source):
 
 
 class Numbered(MapFunction, CheckpointedFunction):
-    """Gives each flight its producer and its number among those of its pair, and a load with a
-    checksum."""
+    """Adds to each flight its producer, its number in its pair, and a payload with a checksum."""
 
     def __init__(self, restored: Path) -> None:
         self._restored = restored
@@ -246,7 +249,7 @@ class Numbered(MapFunction, CheckpointedFunction):
 
 
 class Audit(KeyedProcessFunction):
-    """Looks at each flight, and adds it up."""
+    """Checks each flight, and adds it to the totals."""
 
     def __init__(self, found: Path) -> None:
         self._found = found
@@ -298,7 +301,7 @@ class Audit(KeyedProcessFunction):
 
 
 class HeldBackAudit(Audit):
-    """The same at a pace."""
+    """An audit that holds the job to a pace."""
 
     def __init__(self, found: Path, pace: Pace) -> None:
         super().__init__(found)
@@ -315,18 +318,18 @@ class HeldBackAudit(Audit):
 
 
 def route(record: tuple[Any, ...]) -> tuple[str, str]:
-    """Key selector: the (origin, dest) of a flight."""
+    """Return the (origin, dest) of a flight, as its key."""
     return record[1], record[2]
 
 
 def id_of(value: Any, stamp: int | None) -> int:
-    """Timestamp assigner: the id of a flight."""
+    """Return the id of a flight, as its timestamp."""
     number: int = value[0]
     return number
 
 
 def _note(path: Path, **fields: Any) -> None:
-    """Add a line, whole even if others add theirs at the same time."""
+    """Append a line with one write, so that lines of several processes do not mix."""
     with path.open("a") as file:
         file.write(json.dumps(fields) + "\n")
 

@@ -1,4 +1,4 @@
-"""Options of the trials."""
+"""Command-line options of the trials."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What can go wrong with a cluster, done from outside, and how its jobs may end then.
+"""Faults applied to a cluster from outside, and the failures that they explain.
 
-Each fault is applied to a running cluster and says which errors it explains; a job that ends
-otherwise, or too late, has not held.
+Each fault is applied to a running cluster, and names the errors that it explains. A job that ends
+in another way, or too late, fails its trial.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from flinknet.cluster.launch.process_output import COORDINATOR
 __all__ = ["FAULTS", "Fault", "can_reset"]
 
 FLOOD_SOCKETS = 200
-"""More than a worker keeps waiting for a handshake."""
+"""More sockets than a worker lets wait for a handshake."""
 
 _PIDFD_GETFD = 438
 _ESTABLISHED, _LISTEN = "01", "0A"
@@ -33,30 +33,30 @@ _ESTABLISHED, _LISTEN = "01", "0A"
 
 @dataclass(frozen=True)
 class Effect:
-    """What a fault did."""
+    """The effect of a fault."""
 
     what: str
-    """For the report."""
+    """A description for the report."""
     explains: str
-    """Matches the message of a job that failed for it; empty if none may fail."""
+    """A pattern for the error of a job that fails because of it; empty if no job may fail."""
     spoils: bool
-    """Whether the cluster is of no use afterwards."""
+    """Whether the cluster is unusable afterwards."""
     undo: ExitStack = field(default_factory=ExitStack)
-    """What is to be put back before the cluster is stopped."""
+    """Callbacks that must run before the cluster is stopped."""
 
 
 class Fault:
-    """One kind of fault."""
+    """A kind of fault."""
 
     name = ""
 
     async def apply(self, cluster: LocalCluster, chance: random.Random) -> Effect:
-        """Do it to a process of the cluster that chance picks."""
+        """Apply the fault to a process that ``chance`` selects."""
         raise NotImplementedError
 
 
 class Nothing(Fault):
-    """So that the trials themselves are tried."""
+    """No fault, as a check of the trials themselves."""
 
     name = "nothing"
 
@@ -75,13 +75,13 @@ class Kill(Fault):
         role = f"the coordinator (pid {pid})" if name == COORDINATOR else f"{name} (pid {pid})"
         explains = re.escape(role) + r".* killed by signal 9 \(SIGKILL\)"
         if name == COORDINATOR:
-            # Another one takes its place, and tells the clients of the jobs that it cannot resume.
+            # The new coordinator tells the clients of jobs that cannot be resumed.
             explains = re.escape(role) + " was lost while the job ran"
         return Effect(f"kill -9 {name}", explains, spoils=True)
 
 
 class Stop(Fault):
-    """SIGSTOP for good: the process lives and says nothing."""
+    """SIGSTOP without an end: the process lives, but is silent."""
 
     name = "stop"
 
@@ -97,7 +97,7 @@ class Stop(Fault):
 
 
 class Pause(Fault):
-    """SIGSTOP for a shorter time than anybody waits for a sign of life."""
+    """SIGSTOP for a shorter time than any heartbeat timeout."""
 
     name = "pause"
 
@@ -112,7 +112,7 @@ class Pause(Fault):
 
 
 class Reset(Fault):
-    """RST on an established connection of a worker: to another worker, or to the coordinator."""
+    """RST on an established connection of a worker, to another worker or to the coordinator."""
 
     name = "reset"
 
@@ -135,7 +135,7 @@ class Reset(Fault):
 
 
 class Flood(Fault):
-    """Strangers connect to every port of the cluster and say nothing, or only heartbeats."""
+    """Strangers at the ports of a process that send nothing, heartbeats, zeros or HTTP."""
 
     name = "flood"
 
@@ -161,7 +161,7 @@ FAULTS: tuple[Fault, ...] = (Nothing(), Kill(), Stop(), Pause(), Reset(), Flood(
 
 
 def can_reset() -> bool:
-    """Whether this machine lets a process take a socket of its child (Linux 5.6, not confined)."""
+    """Return whether a process may take a socket of its child here (Linux 5.6, no confinement)."""
     with _stolen(os.getpid(), 0) as descriptor:
         return descriptor is not None
 
@@ -173,7 +173,7 @@ def _continue(pid: int) -> None:
 
 @contextmanager
 def _stolen(pid: int, descriptor: int) -> Iterator[int | None]:
-    """A duplicate of a descriptor of another process; None if this machine forbids it."""
+    """Yield a duplicate of another process's descriptor, or None if this machine forbids it."""
     process = os.pidfd_open(pid)
     try:
         duplicate = ctypes.CDLL(None).syscall(_PIDFD_GETFD, process, descriptor, 0)
@@ -187,7 +187,7 @@ def _stolen(pid: int, descriptor: int) -> Iterator[int | None]:
 
 
 def _reset(pid: int, descriptor: int) -> None:
-    """Have the kernel end a connection of another process with RST."""
+    """Make the kernel end a connection of another process with RST."""
     with _stolen(pid, descriptor) as duplicate:
         if duplicate is not None:
             nowhere = struct.pack("=H14x", socket.AF_UNSPEC)
@@ -195,7 +195,10 @@ def _reset(pid: int, descriptor: int) -> None:
 
 
 def _sockets(pid: int, state: str) -> list[tuple[int, int]]:
-    """(descriptor, port) of a process's TCP sockets in a state: the peer's port, or its own."""
+    """Return (descriptor, port) of a process's TCP sockets in a state.
+
+    The port is the peer's, or the socket's own if it listens.
+    """
     inodes = {}
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""A job with a known answer, and what its output holds."""
+"""A job with a known answer, and a reader of its output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEYS = 97
 
 
 class Sums(KeyedProcessFunction):
-    """The sum and the count of each key, when all have been seen."""
+    """Computes sum and count of each key, and emits them at the end of input."""
 
     def __init__(self, generation: int) -> None:
         self._generation = generation
@@ -41,7 +41,7 @@ class Sums(KeyedProcessFunction):
 
 
 def sums_of(count: int, path: Path, generation: int) -> JobGraph:
-    """Sum the numbers below ``count`` by key, collect the sums and write them to ``path``."""
+    """Return a job that sums the numbers below ``count`` by key, and writes them to ``path``."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     numbers = environment.from_source(
         GeneratorSource(lambda number: (number % KEYS, number), count)
@@ -54,7 +54,7 @@ def sums_of(count: int, path: Path, generation: int) -> JobGraph:
 
 
 def answer(count: int, generation: int) -> list[tuple[int, ...]]:
-    """What the job must come to."""
+    """Return the expected result."""
     return [
         (key, sum(range(key, count, KEYS)), len(range(key, count, KEYS)), generation)
         for key in range(KEYS)
@@ -62,7 +62,7 @@ def answer(count: int, generation: int) -> list[tuple[int, ...]]:
 
 
 def read_output(path: Path) -> list[tuple[int, ...]]:
-    """What a reader of the directory finds."""
+    """Return the records that a reader of the directory finds."""
     if not path.exists():
         return []
     rows = pyarrow.parquet.read_table(path).to_pylist()

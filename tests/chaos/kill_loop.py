@@ -1,5 +1,8 @@
-"""Kills the workers of one running job and its coordinator, at random moments, again and again;
-and has it go on at another parallelism."""
+"""Repeated faults, at random moments, on one running job.
+
+Workers are killed or stopped, the coordinator is killed, and the job continues at another
+parallelism.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +37,14 @@ WORKERS = PARALLELISM = 2
 PROGRESS_MS = 20
 LOOK_S = 0.02
 PATIENCE_S = 240.0
-"""Only so that a hang ends with a message."""
+"""Ends a test that hangs with a message."""
 
 
 def config_of(folder: Path, parallelism_max: int) -> FlinknetConfig:
-    """Workers that are all needed, so that every other channel is a connection."""
+    """Return a configuration in which the job needs every worker.
+
+    So half of the channels are connections.
+    """
     return FlinknetConfig(
         network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
         cluster=ClusterConfig(
@@ -57,8 +63,11 @@ def config_of(folder: Path, parallelism_max: int) -> FlinknetConfig:
 
 
 def faults_in(count: int, chance: random.Random, *, rescaled: bool) -> list[str]:
-    """So many faults, in any order; every seventh takes longer than the others together, and every
-    seventh is the coordinator's."""
+    """Draw ``count`` faults in any order.
+
+    Every seventh is a stop, which takes longer than all others together, and every seventh kills
+    the coordinator. If ``rescaled``, every seventh changes the parallelism.
+    """
     rare = count // 7
     counts = [count - (2 + rescaled) * rare, rare, rare, rescaled * rare]
     return chance.sample([KILL, STOP, COORDINATOR, RESCALE], count, counts=counts)
@@ -66,16 +75,16 @@ def faults_in(count: int, chance: random.Random, *, rescaled: bool) -> list[str]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How a job takes its checkpoints, and what else is done to it."""
+    """Checkpoint settings of a job, and its changes of parallelism."""
 
     name: str
     under_pressure: bool = False
     unaligned: bool = False
     aligned_timeout_ms: float = 0.0
     parallelisms: tuple[int, ...] = ()
-    """Of the keyed subtasks, one after the other, where the job changes it."""
+    """Parallelisms of the keyed subtasks, in turn; empty if the job keeps its own."""
     only_long: bool = False
-    """Whether the short form of the loop leaves it out."""
+    """Whether the short form of the loop omits it."""
 
     def __str__(self) -> str:
         return self.name
@@ -93,23 +102,23 @@ SETTINGS = (
 
 @dataclass
 class Outcome:
-    """What was done to a job."""
+    """The faults that a job survived, and its result."""
 
     setting: Setting
     records: int
     faults: Counter[str] = field(default_factory=Counter)
     while_running: int = 0
-    """Faults that have met a running attempt, and not one that was still beginning."""
+    """Faults that met a running attempt, and not one that was still starting."""
     attempts: int = 0
     checkpoints: int = 0
-    """Number of the last one that was completed."""
+    """Number of the last completed checkpoint."""
     seconds: float = 0.0
     rows: list[tuple[Any, ...]] = field(default_factory=list, repr=False)
-    """What it has come to."""
+    """The job's result."""
 
 
 class KillLoop:
-    """One job on a cluster of its own, and what is done to it."""
+    """One job on a cluster of its own, and the faults applied to it."""
 
     def __init__(self, setting: Setting, job: AuditedFlights, chance: random.Random) -> None:
         self._job = job = replace(
@@ -128,7 +137,7 @@ class KillLoop:
         self.outcome = Outcome(setting, job.records)
 
     async def run(self) -> Outcome:
-        """Return when the job has finished; a JobError says how it has failed."""
+        """Return when the job has finished; raises the JobError of a failed job."""
         began, outcome = time.monotonic(), self.outcome
         log = self._job.folder / "processes.log"
         async with StandaloneCluster(self._config, log) as cluster:
@@ -160,7 +169,7 @@ class KillLoop:
         )
 
     async def _go_on_at(self, cluster: StandaloneCluster, parallelism: int) -> None:
-        """Cancel the job, and go on from its last checkpoint, as a job of another parallelism."""
+        """Cancel the job, and continue from its last checkpoint at another parallelism."""
         await self._until(self._runs)
         while not await self._newest():
             await self._look()
@@ -174,7 +183,7 @@ class KillLoop:
         place = self._store.location(newest.checkpoint.directory)
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                # Who takes the place of a worker that was killed may not be there yet.
+                # The replacement of a killed worker may not have registered yet.
                 with suppress(InsufficientSlotsError):
                     return await self._submit(cluster, parallelism, place)
 
@@ -188,7 +197,7 @@ class KillLoop:
                 self.outcome.faults[fault] += 1
                 self.outcome.while_running += self._runs()
                 await cluster.kill_coordinator()
-                self._progress = None  # What it said of the job holds no more.
+                self._progress = None  # the progress of the old coordinator is out of date
                 continue
             if fault == RESCALE:
                 self.outcome.faults[fault] += 1
@@ -196,7 +205,7 @@ class KillLoop:
                 await self._go_on_at(cluster, next(self._parallelisms))
                 continue
             if fault == STOP:
-                # One that is still beginning is not missed, and would come to work after all.
+                # A worker that is still starting is not missed, and would join after all.
                 await self._until(lambda: self._runs() and self._used(cluster))
             await self._until(lambda: self._used(cluster) or cluster.workers())
             victim = self._chance.choice(self._used(cluster) or cluster.workers())
@@ -208,12 +217,12 @@ class KillLoop:
                 await self._come_back(cluster, victim)
 
     def _used(self, cluster: StandaloneCluster) -> list[str]:
-        """The workers of the present attempt that are there, as far as anybody knows."""
+        """Return the running workers of the present attempt, as far as known."""
         progress = self._progress
         return [name for name in cluster.workers() if progress and name in progress.workers]
 
     async def _let_it_go_on(self) -> None:
-        """Up to a random moment: within a checkpoint, between two, or while the job begins."""
+        """Wait for a random moment: within a checkpoint, between two, or while the job starts."""
         chance = self._chance
         if chance.random() < 0.75:
             enough = await self._newest() + chance.randrange(1, 3)
@@ -223,9 +232,10 @@ class KillLoop:
         await asyncio.sleep(chance.uniform(0.0, 0.3))
 
     async def _come_back(self, cluster: StandaloneCluster, victim: str) -> None:
-        """Stop a worker until it is lost and the job goes on without it, and then let it go on,
-        too: it must find out by itself that it is none of the cluster's any more, and register
-        again."""
+        """Stop a worker until the job runs without it, and then continue the worker.
+
+        It must find out by itself that the cluster has given it up, and register again.
+        """
         zombie = await cluster.stop(victim)
         async with asyncio.timeout(PATIENCE_S):
             while victim in await cluster.registered():
@@ -246,13 +256,13 @@ class KillLoop:
                 await self._look()
 
     async def _look(self) -> None:
-        """Let some time pass; the job must not end meanwhile."""
+        """Wait a moment; fail if the job ends meanwhile."""
         await asyncio.sleep(LOOK_S)
         if self._follow.done():
             raise AssertionError(f"the job has ended before its faults: {self._follow.result()}")
 
     async def _newest(self) -> int:
-        """The number of the last checkpoint; a job that has finished leaves none."""
+        """Return the number of the last checkpoint; a finished job leaves none."""
         completed = await self._store.completed()
         newest = completed[-1].directory.checkpoint_id if completed else 0
         self.outcome.checkpoints = max(self.outcome.checkpoints, newest)
@@ -260,7 +270,7 @@ class KillLoop:
 
 
 def print_table(outcomes: Sequence[Outcome]) -> None:
-    """What was done."""
+    """Print one row for each job."""
     print(
         f"\n{'setting':24} {'records':>9} {'kill -9':>7} {'SIGSTOP':>7} "
         f"{'coordinator':>11} {'rescaled':>8} {'running':>7} "

@@ -1,4 +1,4 @@
-"""An object store that answers late, or not at all for a while: what checkpoints need of S3."""
+"""An object store with delays and outages, with the part of the S3 API that checkpoints need."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _KEYS = re.compile(r"<Key>(.*?)</Key>", re.DOTALL)
 
 
 class LateStore:
-    """One bucket, in memory; ``late_s`` is how long each answer takes."""
+    """One bucket in memory; each answer takes ``late_s`` seconds."""
 
     def __init__(self) -> None:
         self.late_s = 0.0
         self.is_away = False
-        """Whether it answers 503, which its clients take for "try again"."""
+        """Whether it answers 503, after which clients retry."""
         self.objects: dict[str, bytes] = {}
         self.requests = 0
         self._uploads: dict[str, dict[int, bytes]] = {}
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[str]:
-        """Serve it; yield the endpoint."""
+        """Serve the bucket, and yield the endpoint."""
         application = web.Application(client_max_size=_BYTES_MAX)
         application.router.add_route("*", "/{bucket}", self._handle)
         application.router.add_route("*", "/{bucket}/{key:.*}", self._handle)

@@ -1,4 +1,4 @@
-"""Kills what a job on Spark runs in: executors, their Python workers, flinknet's own workers."""
+"""Kills of the processes behind a job on Spark: executors, Python workers, flinknet's workers."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ EXECUTOR, PYTHON, WORKER = VICTIMS = ("an executor", "a Python worker", "a worke
 
 LOOK_S = 0.02
 PATIENCE_S = 120.0
-"""Only so that a hang ends with a message."""
+"""Ends a test that hangs with a message."""
 
 
 def executors_of(application: str) -> list[int]:
-    """The process ids of the executors of a Spark application on this machine."""
+    """Return the process ids of a Spark application's executors on this machine."""
     found = []
     for directory in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -55,21 +55,21 @@ def executors_of(application: str) -> list[int]:
 
 @dataclass
 class SparkKills:
-    """One job on a session with executors on this machine, and what is done to it."""
+    """One job on a session with local executors, and the kills during its run."""
 
     spark: SparkSession
     job: AuditedFlights
     chance: random.Random
     restarts_s: list[float] = field(default_factory=list)
-    """From each kill to the attempt that goes on."""
+    """Seconds from each kill until the next attempt runs."""
     _progress: JobProgress | None = None
 
     async def run(self, victims: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Kill one after the other, and return what the job comes to; no process is left."""
+        """Kill the victims in turn, and return the job's result; check that no process is left."""
         checkpointing = CheckpointingConfig(directory=str(self.job.folder / "checkpoints"))
         config = FlinknetConfig(
             network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
-            # One slot each, so that the job needs all workers.
+            # one slot each, so that the job needs all workers
             cluster=ClusterConfig(
                 slots_per_worker=1,
                 progress_interval_ms=50.0,

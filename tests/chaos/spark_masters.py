@@ -1,5 +1,7 @@
-"""A standalone Spark cluster on loopback, whose executors have a Python without flinknet, and a
-server of Spark Connect on it: all with what PySpark brings along."""
+"""A standalone Spark cluster on loopback and a server of Spark Connect, from PySpark's files.
+
+Its executors have a Python without flinknet.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,15 @@ from tests.free_port import free_port
 __all__ = ["bare_python", "connect_server", "standalone"]
 
 NEEDED = ("numpy", "pandas", "pyarrow", "dateutil", "pytz", "six", "tzdata")
-"""What PySpark needs in executors for functions of Arrow batches."""
+"""Packages that PySpark needs in executors for functions of Arrow batches."""
 
 LOOK_S = 0.05
 PATIENCE_S = 100.0
-"""Only so that a hang ends with a message."""
+"""Ends a test that hangs with a message."""
 
 
 def bare_python(folder: Path) -> Path:
-    """Make an environment with the libraries of PySpark's functions and nothing else."""
+    """Make an environment with the packages of PySpark's functions, and no others."""
     venv.create(folder, with_pip=False, symlinks=True)
     (place,) = folder.glob("lib/python*/site-packages")
     for name in NEEDED:
@@ -45,7 +47,7 @@ def bare_python(folder: Path) -> Path:
 
 @contextmanager
 def standalone(folder: Path, python: Path) -> Iterator[str]:
-    """Run a master and a worker of two cores; the address of the master."""
+    """Run a master and a worker of two cores; yield the master's address."""
     port = free_port()
     master = f"spark://127.0.0.1:{port}"
     with (
@@ -70,7 +72,7 @@ def standalone(folder: Path, python: Path) -> Iterator[str]:
 
 @contextmanager
 def connect_server(folder: Path, python: Path, master: str) -> Iterator[str]:
-    """Run a server of Spark Connect whose executors are at ``master``; its address."""
+    """Run a server of Spark Connect with executors at ``master``; yield its address."""
     port = free_port()
     settings = {
         "spark.connect.grpc.binding.port": port,
@@ -91,7 +93,7 @@ def connect_server(folder: Path, python: Path, master: str) -> Iterator[str]:
 
 @contextmanager
 def _running(log: Path, python: Path, program: str, *arguments: str, until: str) -> Iterator[None]:
-    """Run a program of PySpark's until it has said something, and end it afterwards."""
+    """Run a program of PySpark until its log has a text, and kill it afterwards."""
     spec = find_spec("pyspark")
     assert spec is not None
     assert spec.origin is not None

@@ -1,5 +1,7 @@
-"""A cluster without a launcher, as on several machines: nobody ends a worker that is stopped, or
-starts one in its place, but whoever holds it."""
+"""A cluster without a launcher, as on several machines.
+
+Only this class ends a stopped worker, and starts another one in its place.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,16 @@ __all__ = ["StandaloneCluster"]
 
 ROOT = Path(__file__).parents[2]
 LOOK_S = 0.01
-"""Between two looks."""
+"""Seconds between two polls."""
 PATIENCE_S = 120.0
-"""Only so that a hang ends with a message."""
+"""Ends a test that hangs with a message."""
 
 
 class StandaloneCluster:
-    """A coordinator, and so many workers at work as the configuration says; use with ``async
-    with``. ``log`` gets what the processes print."""
+    """A coordinator, and as many workers as the configuration says.
+
+    Use it with ``async with``. ``log`` receives the output of the processes.
+    """
 
     def __init__(self, config: FlinknetConfig, log: Path) -> None:
         self._config = config
@@ -43,7 +47,7 @@ class StandaloneCluster:
         self._started = 0
         self._workers: dict[str, Process] = {}
         self._killed: set[str] = set()
-        """Some of them may not have ended yet."""
+        """Names of killed workers, some of which may not have ended yet."""
         self._watches: set[asyncio.Task[None]] = set()
         self._stack = AsyncExitStack()
         self.client: CoordinatorClient
@@ -65,21 +69,21 @@ class StandaloneCluster:
         await self._end()
 
     def workers(self) -> list[str]:
-        """The names of those at work."""
+        """Return the names of the running workers."""
         return sorted(self._workers.keys() - self._killed)
 
     async def registered(self) -> set[str]:
-        """The names of those that the coordinator has not lost."""
+        """Return the names of the workers that the coordinator has not lost."""
         told = await self.client.read("/v1/taskmanagers")
         return {one["id"] for one in told["taskmanagers"]}
 
     def kill(self, name: str) -> None:
-        """Kill a worker with SIGKILL; another one takes its place."""
+        """Kill a worker with SIGKILL; a new one replaces it."""
         self._killed.add(name)
         _send(self._workers[name], signal.SIGKILL)
 
     async def kill_coordinator(self) -> None:
-        """Kill the coordinator with SIGKILL; another one takes its place, where it was."""
+        """Kill the coordinator with SIGKILL, and start a new one at the same port."""
         _send(self._coordinator, signal.SIGKILL)
         await self._coordinator.wait()
         await self._start_coordinator()
@@ -92,8 +96,10 @@ class StandaloneCluster:
         return zombie
 
     async def resume(self, name: str, zombie: Process) -> None:
-        """Let it go on until it is one of the workers again, and kill it: another one has its
-        place."""
+        """Continue the zombie until it has registered again, and kill it.
+
+        It is not needed, because another worker has its place.
+        """
         _send(zombie, signal.SIGCONT)
         async with asyncio.timeout(PATIENCE_S):
             while name not in await self.registered():
@@ -130,13 +136,14 @@ class StandaloneCluster:
         watch.add_done_callback(self._watches.discard)
 
     async def _replace(self, name: str, worker: Process) -> None:
-        """Start another one when this has ended: also one that a busy machine has made silent."""
+        """Start a new worker when one has ended, for any reason."""
         await worker.wait()
         if self._workers.pop(name, None) is not None:
             await self._start_worker()
 
     async def _end(self) -> None:
-        """First the watches: they would start another worker in the place of each that ends."""
+        """Stop the watches first, because they would replace every worker that ends; then all
+        processes."""
         for watch in self._watches:
             watch.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)

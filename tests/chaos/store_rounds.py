@@ -1,10 +1,9 @@
-"""Rounds of one short job each whose checkpoint store is damaged, or whose restart is disturbed.
+"""Rounds of one short job each, with a damaged checkpoint store or a disturbed restart.
 
-Theory of operation. A round is drawn from its seed alone: what is done, the shape of the job, its
-sink. The job takes a checkpoint every tenth of a second, and its source does not end before the
-round has done its work. The outcome is exact, a failure by one of the names in ``FAILURES`` that
-the damage allows, or wrong; a job that has not ended in time is stuck. Output that is visible holds
-each record at most once, whatever the outcome is.
+A seed determines a round: the disturbance, the shape of the job, and its sink. The job takes a
+checkpoint every tenth of a second, and its source ends only after the disturbance. The result is
+"exact", a failure named in ``FAILURES`` that the damage allows, or wrong. A job that does not end
+in time is stuck. Visible output has each record at most once, in any case.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ KEYS = 13
 CHECKPOINT_MS = 100
 LOOK_S = 0.01
 STUCK_S = 120.0
-"""Far longer than any round takes, its restarts included."""
+"""Far longer than any round takes, including its restarts."""
 
 KINDS = (
     "flipped",
@@ -80,7 +79,7 @@ FAILURES = {
     "no room": r"File too large|No space left|there was no room",
     "store failed": r"could not read which checkpoint the job continues|cannot (read|list|write) ",
 }
-"""What jobs may fail with, by name, and what their errors say then."""
+"""Names of permitted failures, and patterns for their errors."""
 
 CONFIG = FlinknetConfig(
     network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
@@ -98,7 +97,7 @@ CONFIG = FlinknetConfig(
 
 
 class Running(KeyedProcessFunction):
-    """How often a key has come, as state."""
+    """Counts the records of a key in state."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._count = runtime_context.get_state(ValueStateDescriptor("count"))
@@ -111,7 +110,7 @@ class Running(KeyedProcessFunction):
 
 
 class Raises(MapFunction):
-    """Fails once if there is a file for its subtask, which it removes."""
+    """Fails once if a file for its subtask exists, and removes the file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -127,7 +126,7 @@ class Raises(MapFunction):
 
 
 class Kept(CheckpointedSink):
-    """Files that nothing can take back: what has reached a program is like that."""
+    """A sink with output that cannot be withdrawn, as if a program had consumed it."""
 
     def __init__(self, path: Path) -> None:
         self._files = JsonLinesSink(path)
@@ -161,28 +160,28 @@ class Kept(CheckpointedSink):
 
 
 class _EndedError(Exception):
-    """The job has ended before all was done to it."""
+    """The job ended before the disturbance was over."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a round ended."""
+    """The result of a round."""
 
     seed: int
     what: str
-    """What was done, for people."""
+    """A description of the disturbance."""
     result: str
-    """"exact", the name of a failure, or what is wrong."""
+    """"exact", the name of a failure, or a description of the error."""
     seconds: float
 
     @property
     def held(self) -> bool:
-        """Whether it ended as it may."""
+        """Whether the result is permitted."""
         return self.result == "exact" or self.result in FAILURES
 
 
 class StoreRound:
-    """One round, drawn from its seed."""
+    """One round, determined by its seed."""
 
     def __init__(self, seed: int, folder: Path, store: LateStore) -> None:
         self.seed = seed
@@ -200,13 +199,13 @@ class StoreRound:
         self.what += ", files" if self._can_withdraw else ", output that is kept"
 
     async def run(self, cluster: LocalCluster) -> Outcome:
-        """Run the job, do the damage, and judge."""
+        """Run and disturb the job, and judge its result."""
         self._folder.mkdir(parents=True)
         began = time.monotonic()
         job = asyncio.create_task(cluster.execute(self._graph(), self._watch))
         try:
             async with asyncio.timeout(STUCK_S):
-                with suppress(_EndedError):  # It has failed before that: judge it as it is.
+                with suppress(_EndedError):  # a job that failed early is judged, too
                     await self._disturb(cluster, job)
                 self._go.touch()
                 await asyncio.wait([job])
@@ -241,7 +240,7 @@ class StoreRound:
         counted.sink_to(JsonLinesSink(output) if self._can_withdraw else Kept(output))
         return environment.job_graph(f"round {self.seed}")
 
-    # -- what is done
+    # -- disturbances
 
     async def _disturb(self, cluster: LocalCluster, job: asyncio.Task[Any]) -> None:
         chance = self._chance
@@ -263,7 +262,7 @@ class StoreRound:
                 await self._damage_newest(cluster)
 
     async def _damage_newest(self, cluster: LocalCluster) -> None:
-        """Change the newest checkpoint while no newer one can be completed, and kill workers."""
+        """Damage the newest checkpoint while no newer one can complete, and kill workers."""
         workers = _workers(cluster)
         for pid in workers.values():
             _signal(pid, signal.SIGSTOP)
@@ -302,8 +301,10 @@ class StoreRound:
         return f"{file.name} of {newest.name} {self.kind}"
 
     async def _swap(self, cluster: LocalCluster) -> None:
-        """Put an empty directory in the place of the checkpoints, and these back after a time; the
-        job fails before that ("unmounted"), or behind it ("remounted")."""
+        """Replace the checkpoints by an empty directory for a time, and kill a worker.
+
+        "unmounted": the worker is killed while they are away; "remounted": when they are back.
+        """
         away, time_s = self._folder / "away", self._chance.uniform(0.1, 1.2)
         self._checkpoints.rename(away)
         self._checkpoints.mkdir()
@@ -317,7 +318,7 @@ class StoreRound:
             self._kill_one(cluster)
 
     async def _fill(self, cluster: LocalCluster) -> None:
-        """Let no process write a file of more than some bytes, for a time."""
+        """Limit the size of files of all processes to some bytes, for a time."""
         room, time_s = self._chance.choice([0, 64, 512]), self._chance.uniform(0.2, 0.8)
         self.what += f", room for {room} bytes for {time_s:.1f} s"
         limited = cluster.pids()
@@ -330,7 +331,7 @@ class StoreRound:
             _limit_files(pid, None)
 
     async def _fail_two_regions(self, cluster: LocalCluster) -> None:
-        """Both regions fail, one a moment after the other, or at once."""
+        """Make both regions fail, at once or in short succession."""
         pause_s = self._chance.choice([0.0, self._chance.uniform(0.0, 0.3)])
         first, second = self._chance.sample([0, 1], 2)
         ways = self._chance.choices(["raises", "is killed"], k=2)
@@ -343,7 +344,7 @@ class StoreRound:
             await asyncio.sleep(pause_s)
 
     async def _kill_again_and_again(self, cluster: LocalCluster) -> None:
-        """Kill processes while the job begins again because one was killed."""
+        """Kill processes while the job restarts after an earlier kill."""
         for _ in range(self._chance.randrange(2, 5)):
             self._kill_one(cluster, coordinator=self._chance.random() < 0.25)
             await asyncio.sleep(self._chance.uniform(0.0, 0.9))
@@ -356,7 +357,7 @@ class StoreRound:
             _signal(cluster.pids().get(victim, 0), signal.SIGKILL)
 
     async def _be_late(self, cluster: LocalCluster, job: asyncio.Task[Any]) -> None:
-        """Have an object store answer late, or not at all for a time, and kill a worker."""
+        """Delay the answers of the object store, or stop them for a time, and kill a worker."""
         store, chance = self._store, self._chance
         try:
             store.late_s = chance.uniform(0.02, 0.3)
@@ -374,26 +375,27 @@ class StoreRound:
         finally:
             store.is_away, store.late_s = False, 0.0
 
-    # -- what is looked at
+    # -- observation
 
     async def _look(self, job: asyncio.Task[Any]) -> None:
-        """Let some time pass, while the job runs."""
+        """Wait a moment; raise _EndedError if the job has ended."""
         if job.done():
             raise _EndedError
         await asyncio.wait([job], timeout=LOOK_S)
 
     def _complete(self) -> list[Path]:
-        """The checkpoints that have metadata, the newest last."""
+        """Return the checkpoints that have metadata, the newest last."""
         found = self._checkpoints.glob("*/checkpoint-*/metadata")
         return sorted((one.parent for one in found), key=lambda one: int(one.name.split("-")[1]))
 
     async def _completed(self, job: asyncio.Task[Any], number: int) -> None:
-        """Wait until the checkpoint of this number, or a later one, is complete."""
+        """Wait until this checkpoint, or a later one, is complete."""
         while not any(int(one.name.split("-")[1]) >= number for one in self._complete()):
             await self._look(job)
 
     async def _settled(self) -> Path:
-        """The newest checkpoint, once the coordinator has done with what workers have said."""
+        """Return the newest checkpoint, once the coordinator has processed all messages of
+        workers."""
         before: list[Path] = []
         while not before or self._complete() != before:
             before = self._complete()
@@ -427,8 +429,10 @@ class StoreRound:
         return f"another cause: {str(error)[:300]}"
 
     def _allowed(self) -> list[str]:
-        """The failures that the damage explains: none where output can be withdrawn and an older
-        checkpoint is there."""
+        """Return the failures that the damage explains.
+
+        There are none if output can be withdrawn and an older checkpoint exists.
+        """
         allowed = {
             "all gone": [LOST],
             "unmounted": [LOST],
@@ -440,8 +444,10 @@ class StoreRound:
 
 
 class StoreRounds:
-    """Rounds one after the other, each with a cluster of its own: what one has left behind is not
-    the next one's, and a round that is run alone is the same."""
+    """Runs rounds in turn, each with a cluster of its own.
+
+    No round can affect the next one, so a round gives the same result when it runs alone.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -466,7 +472,7 @@ class StoreRounds:
 
 
 def print_summary(outcomes: Iterable[Outcome]) -> None:
-    """How many rounds ended how."""
+    """Print the number of rounds for each result."""
     counts = Counter(one.result for one in outcomes)
     stuck = sum(count for result, count in counts.items() if result.startswith("stuck"))
     named = {name: counts[name] for name in FAILURES if counts[name]}
@@ -479,7 +485,7 @@ def print_summary(outcomes: Iterable[Outcome]) -> None:
 
 
 def _endpoint(url: str) -> dict[str, str]:
-    """What an object store's clients take from the environment."""
+    """Return the environment variables of an object store's clients."""
     return {
         "AWS_ENDPOINT": url,
         "AWS_ALLOW_HTTP": "true",
@@ -500,7 +506,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _limit_files(pid: int, size_bytes: int | None) -> None:
-    """Limit the size of the files that a process writes; None lifts that."""
+    """Limit the size of a process's files; None removes the limit."""
     with suppress(ProcessLookupError):
         _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         soft = hard if size_bytes is None else size_bytes

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3600)]
 JOBS = 500
 WARM_UP_JOBS = 100
 GROWTH_BYTES_MAX = 8 * 2**20
-"""Of one process in the 400 jobs behind the warm-up; each job holds 4 MB of state."""
+"""Growth of one process in the 400 jobs after the warm-up; each job holds 4 MB of state."""
 
 STATE_BYTES = 1_000_000
 CONFIG = FlinknetConfig(
@@ -29,7 +29,7 @@ CONFIG = FlinknetConfig(
 
 
 def job(fatal: int | None) -> JobGraph:
-    """It takes all slots of the cluster; one record may be fatal."""
+    """Return a job that takes all slots of the cluster, with an optional fatal record."""
     environment = StreamExecutionEnvironment().set_parallelism(4)
     state = bytearray()
 
@@ -58,7 +58,7 @@ def resident_bytes(pids: dict[str, int]) -> dict[str, int]:
 async def test_500_consecutive_jobs_are_never_refused_and_memory_stays_flat(
     request: pytest.FixtureRequest,
 ) -> None:
-    """Two thirds of them fail, at any of their records."""
+    """Two thirds of the jobs fail, at a random record."""
     chance = random.Random(request.config.getoption("--seed"))
     async with LocalCluster(CONFIG, on_output=lambda process, line: None) as cluster:
         before: dict[str, int] = {}

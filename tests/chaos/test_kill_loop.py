@@ -1,8 +1,8 @@
-"""3 million real flights and more, while a hundred times a worker is killed or stopped, or their
-coordinator is killed, or the parallelism changes: Spark's answer to the last number, and no record
-lost, duplicated, out of order or changed.
+"""3 million real flights and more through a hundred faults, verified by Spark.
 
-``make chaos ARGS="-k kill_loop --seed 7"`` repeats the faults of a run, which prints its seed.
+Workers are killed or stopped, the coordinator is killed, or the parallelism changes. No record may
+be lost, duplicated, reordered or changed, and the result must equal Spark's. ``make chaos ARGS="-k
+kill_loop --seed 7"`` repeats the faults of a run, which prints its seed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(3600)]
 
 SCALE = 9
-"""Years: 3,030,984 records."""
+"""Years of flights: 3,030,984 records."""
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
-"""A job on Spark's executors, while twenty times an executor, a Python worker or a worker is
-killed: no record lost, duplicated, out of order or changed, and nothing left running.
+"""A job on Spark's executors through twenty kills of executors, Python workers and workers.
 
-``make chaos ARGS="-k spark_kills --seed 7"`` repeats the kills of a run, which prints its seed.
+No record may be lost, duplicated, reordered or changed, and no process may be left. ``make chaos
+ARGS="-k spark_kills --seed 7"`` repeats the kills of a run, which prints its seed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def test_whatever_is_killed_twenty_times_the_answer_is_exact(
     chance = random.Random(seed)
     victims = chance.choices(VICTIMS, k=min(KILLS, request.config.getoption("--trials")))
     print(f"\nkills on Spark: seed {seed}")
-    # It must not come to its end before its last kill, which may take half a minute each.
+    # The job must not end before its last kill; a kill may take half a minute.
     job = AuditedFlights(GeneratorSource(flight, RECORDS), RECORDS, tmp_path, 20 * KILLS)
     kills = SparkKills(spark, job, chance)
     rows = await kills.run(victims)

@@ -1,5 +1,5 @@
-"""``flinknet run --on spark`` on a standalone cluster whose executors have no flinknet, by a server
-of Spark Connect, as a user runs it."""
+"""``flinknet run --on spark`` with Spark Connect and a cluster without flinknet, as a user runs
+it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_too_few_slots_are_refused_with_numbers(
 
 
 def workers_of(folder: Path) -> list[int]:
-    """The processes that run in a directory: workers in executors of this machine do, too."""
+    """Return the processes with a working directory, which include workers in local executors."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

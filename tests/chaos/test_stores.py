@@ -1,8 +1,8 @@
-"""Jobs whose checkpoints are damaged, gone, unmounted, late or without room, and whose restarts are
-disturbed: each is exact, or fails with a named cause, and none is stuck.
+"""Jobs with disturbed checkpoint stores or restarts end exact, or fail with a named cause.
 
-``make chaos ARGS="-k stores --trials 200"`` runs so many rounds. Each prints its seed, and
-``ARGS="-k stores --seed 4711 --trials 1"`` repeats the one of that seed. ``make test`` has a few.
+Checkpoints are damaged, gone, unmounted, late or without room. No job may be stuck. ``make chaos
+ARGS="-k stores --trials 200"`` runs so many rounds. Each prints its seed, and ``ARGS="-k stores
+--seed 4711 --trials 1"`` repeats the round of that seed. ``make test`` has a few.
 """
 
 from __future__ import annotations

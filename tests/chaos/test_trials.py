@@ -1,6 +1,7 @@
-"""Faults at random moments beside good jobs: each job is exact, or fails with the fault as its
-named cause and within the stated time, and its output is the whole new result or the whole one
-before. ``make chaos ARGS="--seed 7"`` repeats a run; it prints its seed and a table.
+"""Jobs beside random faults are exact, or fail within the stated time with the fault as the cause.
+
+The output of a job is the whole new result or the whole old one. ``make chaos ARGS="--seed 7"``
+repeats a run, which prints its seed and a table.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3600)]
 
 RECORDS = 150_000
 JOBS = 2
-"""Side by side, each with a slot on every worker."""
+"""Jobs side by side, each with a slot on every worker."""
 
 CONFIG = FlinknetConfig(
     network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
@@ -41,14 +42,14 @@ CONFIG = FlinknetConfig(
     ),
 )
 NOTICED_WITHIN_S = 3.0 + 0.5 + 2.0
-"""heartbeat_timeout_ms, cause_grace_ms and cancel_timeout_ms: until then a job has failed."""
+"""heartbeat_timeout_ms, cause_grace_ms and cancel_timeout_ms: a job has failed after these."""
 
 MARGIN_S = 10.0
-"""For a machine that is busy with these trials themselves."""
+"""Extra time, because the trials themselves load the machine."""
 
 
 class Trials:
-    """A cluster, renewed when a fault has spoiled it, and the outputs of its jobs."""
+    """A cluster, renewed after a fault that spoils it, and the outputs of its jobs."""
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
         self._folder = folder
@@ -61,7 +62,7 @@ class Trials:
         self.failures: list[str] = []
 
     async def run(self, fault: Fault) -> None:
-        """One trial."""
+        """Run one trial."""
         if self._cluster is None:
             cluster = LocalCluster(CONFIG, on_output=lambda process, line: None)
             self._cluster = await self._stack.enter_async_context(cluster)
@@ -74,7 +75,7 @@ class Trials:
         try:
             limit_s = NOTICED_WITHIN_S + MARGIN_S
             _, hanging = await asyncio.wait(jobs, timeout=limit_s)
-            if not effect.explains and hanging:  # good jobs may take their time
+            if not effect.explains and hanging:  # unaffected jobs get more time
                 _, hanging = await asyncio.wait(jobs, timeout=60.0)
             took_s = time.monotonic() - began
             for number, job in enumerate(jobs):
@@ -115,7 +116,8 @@ class Trials:
             if job.result() != expected:
                 return "wrong records"
             return "exact" if output == expected else "wrong output"
-        # Nobody hears of the end of a job whose coordinator ends between its commit and the answer.
+        # If the coordinator dies between the commit and its answer, the job fails with its output
+        # whole.
         if output not in (before, expected):
             return "half an output"
         if not isinstance(error, FlinknetError):

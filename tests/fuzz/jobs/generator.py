@@ -288,8 +288,7 @@ class Generator:
         )
 
     def _add_reduce(self, end: End) -> None:
-        """Add a reduce function; on a stream in any order, one whose result does not depend on
-        order."""
+        """Add a reduce function; on a stream in any order, one that ignores the order."""
         at_end = self._chance(0.4)
         order = self._order_of_keyed(end)
         mode = "chain"
