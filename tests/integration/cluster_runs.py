@@ -1,4 +1,4 @@
-"""Running ``flinknet run`` as a user does, and watching its processes from outside."""
+"""Runs of ``flinknet run`` as a user starts it, with its processes watched from outside."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ __all__ = ["ENDLESS_JOB", "LOOK_S", "ONE_WORKER", "Run", "flinknet_run", "start_
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
-"""Only so that a hang ends with a message; nothing depends on it."""
+"""Ends a test that hangs with a message; no result depends on it."""
 
 LOOK_S = 0.01
-"""Between two looks at what other processes do. A test that looks without a rest takes the
-processors that they need; where two of them handed a file system's answers from thread to thread,
-a kernel ran next to nothing else for half a minute, its own workers included."""
+"""Interval at which tests poll other processes.
+
+A test that polls without a pause takes the processors that those need. When two such tests handed a
+file system's answers from thread to thread, a kernel ran next to nothing else for half a minute,
+including its own workers.
+"""
 
 ONE_WORKER = "--workers=1"
-"""For what does not depend on there being two: each takes half a second to start."""
+"""For tests that need no second worker; each worker takes half a second to start."""
 
 INTERRUPTIBLE = """
 import signal, sys
@@ -88,16 +91,16 @@ class Run:
 
     @property
     def pid(self) -> int:
-        """The launcher's."""
+        """The launcher's process id."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the launcher is."""
+        """Whether the launcher is running."""
         return self._process.poll() is None
 
     def wait_for_line(self, text: str) -> str:
-        """Wait until a line with ``text`` comes."""
+        """Wait for a line that contains ``text``."""
         while True:
             line = self._lines.get(timeout=PATIENCE_S)
             if text in line:
@@ -105,29 +108,29 @@ class Run:
             assert line, f"the run ended without {text!r}:\n{''.join(self.output)}"
 
     def wait_until_running(self) -> dict[str, int]:
-        """Wait until the job runs; return the children by name, held on to."""
+        """Wait until the job runs; return the children by name, and watch them."""
         self.wait_for_line("RUNNING")
         return self.hold_children()
 
     def hold_children(self) -> dict[str, int]:
-        """The children by name; whether they end can be told from now on."""
+        """Return the children by name, and watch them."""
         children = self.children()
         for name, pid in children.items():
             self.hold(name, pid)
         return children
 
     def hold(self, name: str, pid: int) -> None:
-        """Tell from now on whether this process ends; one that has ended is none to hold."""
+        """Watch for the end of a process, unless it has ended."""
         with suppress(ProcessLookupError):
             self._handles[name] = os.pidfd_open(pid)
 
     def children(self) -> dict[str, int]:
-        """Name -> pid of the coordinator and the workers."""
+        """Return the process ids of the coordinator and the workers by name."""
         found = {}
         for pid in _children_of(self.pid):
             if "flinknet.cluster.coordinator" in _command_of(pid):
                 found["coordinator"] = pid
-            for kept in _children_of(pid):  # a worker stands behind its keeper
+            for kept in _children_of(pid):  # a keeper is the parent of each worker
                 words = _command_of(kept)
                 ids = [word.removeprefix("--worker-id=") for word in words if "worker-id=" in word]
                 if ids and "-I" not in words:
@@ -135,17 +138,17 @@ class Run:
         return found
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send the launcher a signal."""
+        """Send a signal to the launcher."""
         self._process.send_signal(number)
 
     def wait(self) -> tuple[int, str]:
-        """Wait for the launcher's end; return its status and everything that it wrote."""
+        """Wait for the launcher's end; return its status and all of its output."""
         status = self._process.wait(PATIENCE_S)
         self._reader.join(PATIENCE_S)
         return status, "".join(self.output)
 
     def wait_for_orphans(self) -> list[str]:
-        """The children that do not end by themselves; none, if all is well."""
+        """Return the watched processes that do not end by themselves; it should be empty."""
         left = dict(self._handles)
         deadline = time.monotonic() + PATIENCE_S
         while left and time.monotonic() < deadline:
@@ -154,7 +157,7 @@ class Run:
         return sorted(left)
 
     def close(self) -> None:
-        """Whatever a test did, leave nothing behind."""
+        """Kill all watched processes and the launcher."""
         for handle in self._handles.values():
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
@@ -175,7 +178,7 @@ class Run:
 
 
 def _children_of(pid: int) -> list[int]:
-    """None if the process has ended."""
+    """Return the children of a process, or none if it has ended."""
     with suppress(OSError):
         return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
     return []
@@ -189,7 +192,7 @@ def _command_of(pid: int) -> list[str]:
 
 @contextmanager
 def start_run(*arguments: str, cwd: Path) -> Iterator[Run]:
-    """Start ``flinknet run`` and look after what is left of it."""
+    """Start ``flinknet run``, and clean up after it."""
     run = Run(*arguments, cwd=cwd)
     try:
         yield run

@@ -1,8 +1,8 @@
 """Programs that are one worker of an exchange each, in a process of their own.
 
-``python -m tests.integration.exchange_programs LOOP PROGRAM OPTIONS`` with the options as JSON;
-``config`` among them are those of ``NetworkConfig``. A program says what it knows as JSON, one
-object per line, and goes on when it is told to by a line on its standard input.
+``python -m tests.integration.exchange_programs LOOP PROGRAM OPTIONS`` takes the options as JSON.
+Among them, ``config`` has fields of ``NetworkConfig``. A program prints its reports as JSON, one
+object per line, and continues at a line on its standard input.
 """
 
 from __future__ import annotations
@@ -25,24 +25,23 @@ STILL_TURNS = 2_000
 """Loop turns without progress after which a worker counts as held back."""
 
 
-# -- what a program knows --------------------------------------------------------------------------
+# -- reports ---------------------------------------------------------------------------------------
 
 
 class Memory:
-    """Growth of this process's resident memory since this was made, and the bound; both at their
-    highest."""
+    """Growth of this process's resident memory and the memory bound, each at its peak."""
 
     def __init__(self) -> None:
         self._bound = 0
-        Path("/proc/self/clear_refs").write_text("5")  # the peak is the present from now on
+        Path("/proc/self/clear_refs").write_text("5")  # reset the peak (VmHWM) to the present value
         self._before = status_bytes("VmRSS")
 
     def note_bound(self, environment: NetworkEnvironment) -> None:
-        """Take note of the bound as it is now."""
+        """Update the peak of the bound."""
         self._bound = max(self._bound, environment.memory_bound().total)
 
     def report(self, environment: NetworkEnvironment) -> dict[str, int]:
-        """Bytes of the growth, of the bound and of the network buffers that are in use."""
+        """Return the bytes of the growth, of the bound, and of the network buffers in use."""
         pool = environment.network_pool.statistics()
         return {
             "growth": status_bytes("VmHWM") - self._before,
@@ -64,12 +63,12 @@ def say(**facts: object) -> None:
 
 
 async def told() -> None:
-    """Wait until this process is told to go on."""
+    """Wait for a line on standard input."""
     await asyncio.to_thread(sys.stdin.readline)
 
 
 async def until_still(count: Callable[[], int]) -> None:
-    """Let the loop turn until nothing is counted any more."""
+    """Let the loop turn until the count stays the same."""
     still, last = 0, count()
     while still < STILL_TURNS:
         await asyncio.sleep(0)
@@ -78,7 +77,7 @@ async def until_still(count: Callable[[], int]) -> None:
 
 
 async def warm_up() -> None:
-    """Exchange a record with a neighbour, so that what a process makes once is there."""
+    """Exchange a record with another environment, so that one-time allocations are made."""
     config = NetworkConfig(network_memory_bytes=1024 * 1024)
     record = "x" * 100_000
     async with (
@@ -102,8 +101,7 @@ async def warm_up() -> None:
 async def emit_until_held_back(
     environment: NetworkEnvironment, memory: Memory, *, subpartitions: int, record_bytes: int
 ) -> None:
-    """Emit to consumers that have stopped, until nothing more can be emitted; then until they are
-    lost."""
+    """Emit to stopped consumers until the writer is held back; then wait until they are lost."""
     partition = environment.create_result_partition("p", subpartitions=subpartitions)
     writer = environment.create_record_writer(partition, RebalancePartitioner())
     emitted = 0
@@ -131,8 +129,10 @@ async def emit_until_held_back(
 async def stop_when_full(
     environment: NetworkEnvironment, memory: Memory, *, address: str, channels: int
 ) -> None:
-    """Consume nothing, until every channel has filled the buffers that are its own, and borrowed
-    what there was to borrow; a producer that is held back may have nothing for the rest."""
+    """Consume nothing until every channel's own buffers are full and the floating pool is empty.
+
+    A producer that is held back may have no data for the other floating buffers of a channel.
+    """
     gate = environment.create_input_gate(
         [PartitionLocation(address, "p", index) for index in range(channels)]
     )
@@ -160,7 +160,7 @@ async def write_long_records(
     records: int,
     record_bytes: int,
 ) -> None:
-    """Write records to several partitions side by side."""
+    """Write long records to several partitions concurrently."""
     writers = [
         environment.create_record_writer(
             environment.create_result_partition(f"long {number}", subpartitions=1)
@@ -185,7 +185,7 @@ async def write_long_records(
 async def read_long_records(
     environment: NetworkEnvironment, memory: Memory, *, address: str, channels: int
 ) -> None:
-    """Read all of ``write_long_records``, its partitions in turn."""
+    """Read everything from ``write_long_records``."""
     reader = environment.create_record_reader(
         environment.create_input_gate(
             [PartitionLocation(address, f"long {number}", 0) for number in range(channels)]

@@ -1,8 +1,8 @@
-"""What the panels of "Flink Dashboard", number 11049 of grafana.com, ask Prometheus for.
+"""The queries of "Flink Dashboard", number 11049 of grafana.com.
 
-Read from the copy of it in guosmilesmile.github.io, in the post of 2020-01-22 on Flink with
-Prometheus and Grafana: its ``gnetId`` is 11049, its version 58. Written down here are the names of
-Flink's metrics, and what is made of them; the variable for the job is left out.
+They were read from a copy in guosmilesmile.github.io, in the post of 2020-01-22 on Flink with
+Prometheus and Grafana: its ``gnetId`` is 11049, its version 58. This module has the names of
+Flink's metrics and the expressions around them, without the variable for the job.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["ASKED", "NOT_ANSWERED", "Asked"]
 
 
 class Asked(NamedTuple):
-    """One query: what is made of the metric, and above what it is shown."""
+    """One query: a metric, the expression around it, and the condition under which it is shown."""
 
     panel: str
     metric: str
@@ -22,7 +22,7 @@ class Asked(NamedTuple):
 
     @property
     def query(self) -> str:
-        """In Prometheus' language, whether it would be shown or not."""
+        """The query in PromQL, without the condition."""
         return self.made % self.metric
 
 
@@ -65,7 +65,7 @@ ASKED = (
     Asked("failed checkpoints", _JOB + "numberOfFailedCheckpoints", "delta(%s[2m])"),
     Asked("downtime", _JOB + "downtime"),
 )
-"""What is answered here."""
+"""Queries that flinknet answers."""
 
 _HEAP = "there is no JVM: its heaps and its collectors are nothing that this process has"
 _KAFKA = "Flink's Kafka connector has them, of which there is none here"
@@ -101,4 +101,4 @@ NOT_ANSWERED = {
     "flink_taskmanager_System_CPU_Usage": _SYSTEM,
     "flink_jobmanager_System_CPU_Usage": _SYSTEM,
 }
-"""What is not, and why."""
+"""Metrics that flinknet does not have, and why."""

@@ -1,7 +1,7 @@
 """Hosts in network namespaces on one switch, for tests of a cluster over several machines.
 
-Host 0 is the namespace of the test itself, with an interface to the switch. Every other host sees
-nothing of this machine but the files. It takes root, and ``ip`` of iproute2.
+Host 0 is the namespace of the test, with an interface to the switch. Every other host shares only
+the files with this machine. This requires root and ``ip`` of iproute2.
 """
 
 from __future__ import annotations
@@ -25,15 +25,20 @@ import pytest
 __all__ = ["LAN_PREFIX", "Lan", "needs_namespaces"]
 
 LAN_PREFIX = f"198.18.{os.getpid() % 256}."
-"""Of the range for benchmarks of networks, which no real network has; another one for each process,
-since host 0 is in the namespace that they share."""
+"""A prefix from the range for benchmarks of networks, which no real network uses.
+
+Each process has its own prefix, because all of them share the namespace of host 0.
+"""
 
 MTU = 9000
-"""Larger frames cost the switch less, which is a script."""
+"""Large frames reduce the work of the switch, which is a Python script."""
 
 _SIOCETHTOOL = 0x8946
 _OFFLOADS = (0x17, 0x1F, 0x24, 0x2C)
-"""ETHTOOL_STXCSUM, _STSO, _SGSO and _SGRO: what they leave undone is done by no hardware here."""
+"""ETHTOOL_STXCSUM, _STSO, _SGSO and _SGRO.
+
+The switch has no hardware that would complete offloaded work.
+"""
 
 
 def _may_make_namespaces() -> bool:
@@ -53,7 +58,7 @@ needs_namespaces = pytest.mark.skipif(
 
 
 class Lan:
-    """A switch and so many hosts. Use it with ``with``; it leaves nothing."""
+    """A switch and its hosts. Use it with ``with``; it removes everything on exit."""
 
     def __init__(self, hosts: int) -> None:
         self._tag = f"fn{os.getpid() % 100_000}"
@@ -84,7 +89,7 @@ class Lan:
     def start(
         self, host: int, *arguments: str, environment: dict[str, str], output: IO[str]
     ) -> subprocess.Popen[str]:
-        """Start a Python process on a host, whose output goes to a file."""
+        """Start a Python process on a host, with its output in a file."""
         return subprocess.Popen(
             ["ip", "netns", "exec", self._namespace(host), sys.executable, *arguments],
             env={**os.environ, **environment},
@@ -97,7 +102,7 @@ class Lan:
     def set(
         self, *, delay_ms: float = 0.0, loss: float = 0.0, pulled: tuple[int, ...] = ()
     ) -> None:
-        """Delay frames by so much each way, lose that share, and pull the cables of some hosts."""
+        """Set delay each way and share of lost frames, and pull the cables of some hosts."""
         assert self._switch.stdin is not None
         assert self._switch.stdout is not None
         names = [self._port(host) for host in pulled]
@@ -155,7 +160,7 @@ class Lan:
 
 
 def do_all_in_software(interface: str) -> None:
-    """Let frames leave as they would leave a network card: with sums, and cut."""
+    """Switch offloading off, so that frames have checksums and their final size."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         for offload in _OFFLOADS:
             value = bytearray(struct.pack("II", offload, 0))

@@ -1,11 +1,11 @@
-"""A switch between network namespaces, which delays and loses frames, and whose cables are pulled.
+"""A switch between network namespaces that delays and loses frames, and has cables to pull.
 
 It runs as a script in a namespace that has one end of each cable::
 
     python lan_switch.py PORT PORT ...
 
-A line of JSON on its standard input sets how it treats frames from then on, and is answered by a
-line: ``{"delay_ms": 50, "loss": 0.01, "pulled": ["p2"]}``. It ends when its standard input does.
+A line of JSON on its standard input sets the treatment of frames, and is answered by a line:
+``{"delay_ms": 50, "loss": 0.01, "pulled": ["p2"]}``. The script ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PACKET_OUTGOING = 4
 SO_RCVBUFFORCE = 33
 FRAME_BYTES_MAX = 65_536
 QUEUE_FRAMES_MAX = 20_000
-"""As a router does, it drops what does not fit."""
+"""The limit of the queue; further frames are dropped, as by a router."""
 
 
 def main(names: list[str]) -> None:
@@ -48,7 +48,7 @@ def main(names: list[str]) -> None:
         poll.register(descriptor, select.POLLIN)
 
     def send(target: int, frame: bytes) -> None:
-        with suppress(OSError):  # its queue is full, or its other end is down: the frame is lost
+        with suppress(OSError):  # a full queue or an end that is down: the frame is lost
             ports[target].send(frame)
 
     print("ready", flush=True)

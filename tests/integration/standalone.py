@@ -1,4 +1,4 @@
-"""A cluster whose processes a test starts, stops and cuts off one by one, as on several hosts."""
+"""A cluster with processes that a test starts, stops and disconnects one by one."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = ["PATIENCE_S", "Relay", "Standalone"]
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
-"""Only so that a hang ends with a message."""
+"""Ends a test that hangs with a message."""
 
 
 class Standalone:
-    """Processes without a launcher; use with ``async with``, which kills those that are left."""
+    """Processes without a launcher; use with ``async with``, which kills them on exit."""
 
     def __init__(self, config: FlinknetConfig, logs: Path) -> None:
         self.config = config
         self.address = ""
-        """Of the coordinator that was started last."""
+        """Address of the last coordinator."""
         self._logs = logs
         self._token = new_token()
         self._stack = AsyncExitStack()
@@ -63,8 +63,10 @@ class Standalone:
         return process
 
     async def worker(self, name: str, address: str = "", customized: Path | None = None) -> Process:
-        """Start a worker of the coordinator at that address, and return when it is registered.
-        ``customized`` is a directory with a ``sitecustomize`` module for it."""
+        """Start a worker of the coordinator at an address, and return when it has registered.
+
+        ``customized`` is a directory with a ``sitecustomize`` module for the worker.
+        """
         where = f"--coordinator={address or self.address}"
         path = ROOT if customized is None else f"{customized}{os.pathsep}{ROOT}"
         arguments = (where, f"--worker-id={name}")
@@ -73,27 +75,27 @@ class Standalone:
         return process
 
     def client(self) -> CoordinatorClient:
-        """Return a client of the coordinator that was started last."""
+        """Return a client of the last coordinator."""
         return CoordinatorClient(self.address, self._token, self.config.cluster, is_there=True)
 
     async def registered(self) -> set[str]:
-        """Return the names of the workers that are there."""
+        """Return the names of the registered workers."""
         async with self.client() as client:
             told = await client.read("/v1/taskmanagers")
         return {one["id"] for one in told["taskmanagers"]}
 
     async def until_registered(self, name: str, *, there: bool = True) -> None:
-        """Wait until a worker is there, or is lost."""
+        """Wait until a worker is registered, or is lost."""
         async with asyncio.timeout(PATIENCE_S):
             while (name in await self.registered()) is not there:
                 await asyncio.sleep(LOOK_S)
 
     def log(self, name: str) -> str:
-        """Return what a process has said so far."""
+        """Return the output of a process so far."""
         return (self._logs / f"{name}.log").read_text()
 
     async def until_said(self, name: str, text: str) -> None:
-        """Wait until a process has said something."""
+        """Wait for a text in the output of a process."""
         async with asyncio.timeout(PATIENCE_S):
             while text not in self.log(name):
                 await asyncio.sleep(LOOK_S)
@@ -138,13 +140,15 @@ async def _end(process: Process) -> None:
 
 
 class Relay:
-    """A cable between a worker and its coordinator, which can be pulled for each direction alone:
-    the connections stay, and nothing comes through. Use with ``async with``."""
+    """A connection between a worker and its coordinator that can be cut in each direction.
+
+    A cut connection stays open, but passes nothing. Use it with ``async with``.
+    """
 
     def __init__(self, address: str) -> None:
         self._host, _, self._port = address.rpartition(":")
         self.address = ""
-        """Where the worker connects to."""
+        """The address that the worker connects to."""
         self.to_coordinator, self.to_worker = asyncio.Event(), asyncio.Event()
         self._tasks: set[asyncio.Task[object]] = set()
         self._server: asyncio.Server
@@ -169,17 +173,17 @@ class Relay:
         await self._server.wait_closed()
 
     def cut(self, *directions: asyncio.Event) -> None:
-        """Let nothing more through."""
+        """Stop passing data in these directions, or in both."""
         for direction in directions or (self.to_coordinator, self.to_worker):
             direction.clear()
 
     def mend(self) -> None:
-        """Let everything through again, what was held back included."""
+        """Pass data again, including the data that was held back."""
         self.to_coordinator.set()
         self.to_worker.set()
 
     def replace(self) -> None:
-        """Let everything through on new connections; those that were cut stay as they are."""
+        """Pass data on new connections; the old ones stay cut."""
         self.to_coordinator, self.to_worker = asyncio.Event(), asyncio.Event()
         self.mend()
 
@@ -201,7 +205,7 @@ class Relay:
 
 @asynccontextmanager
 async def _closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
-    """A connection that is closed in the end; that it is lost is no error."""
+    """Close a connection on exit, and ignore its loss."""
     with suppress(OSError):
         try:
             yield

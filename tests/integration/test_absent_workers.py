@@ -1,4 +1,4 @@
-"""Workers that vanish and come back: stopped processes, and cables that are pulled."""
+"""Workers that vanish and come back: stopped processes and cut connections."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.integration.test_recovery import EXPECTED, complete, config_of, sums
 
 BOTH = "one", "other"
 SHORT_S = 0.3
-"""Shorter than anybody waits for a sign of life."""
+"""Shorter than any heartbeat timeout here."""
 
 
 class RunningJob:
-    """The job of sums on a cluster: what becomes of it, attempt by attempt."""
+    """The job of sums on a cluster, observed attempt by attempt."""
 
     def __init__(self, cluster: Standalone, folder: Path) -> None:
         self._cluster = cluster
@@ -48,7 +48,7 @@ class RunningJob:
         self._follow = asyncio.create_task(self._followed(job_id))
 
     async def move(self) -> None:
-        """Follow it at the coordinator that was started last."""
+        """Follow the job at the last coordinator."""
         await self.give_up()
         self._follow = asyncio.create_task(self._followed(self._job_id))
 
@@ -61,28 +61,29 @@ class RunningJob:
             self.attempts.setdefault(progress.attempt, set()).update(progress.workers)
 
     async def goes_on(self) -> None:
-        """Return when checkpoints have been completed that began after this call."""
+        """Return when two more checkpoints are complete, the second of which began after the
+        call."""
         for _ in range(2):
             self._newest = await complete(self._store, self._newest, self._follow)
 
     async def is_on(self, *workers: str) -> None:
-        """Return when it runs on these workers, and no others."""
+        """Return when the job runs on exactly these workers."""
         while self.attempts.get(max(self.attempts, default=0)) != set(workers):
             await asyncio.wait((self._follow,), timeout=0.01)
             assert not self._follow.done(), self._follow.result()
 
     async def runs_on(self, *workers: str) -> None:
-        """Return when it runs on these workers alone, and takes checkpoints."""
+        """Return when the job runs on exactly these workers, and takes checkpoints."""
         await self.is_on(*workers)
         await self.goes_on()
 
     async def give_up(self) -> None:
-        """Follow it no more."""
+        """Stop following the job."""
         self._follow.cancel()
         await asyncio.gather(self._follow, return_exceptions=True)
 
     async def end(self) -> None:
-        """Let it end; the answer is that of a run without failure."""
+        """Let the job end, and check that its result is that of a run without failure."""
         (self._folder / "go").touch()
         assert sorted((await self._follow).collected["sums"]) == EXPECTED
 
@@ -91,7 +92,10 @@ class RunningJob:
 async def running(
     tmp_path: Path, *, heartbeat_timeout_ms: float, coordinator_timeout_ms: float
 ) -> AsyncIterator[tuple[Standalone, RunningJob, Relay]]:
-    """Two workers, each of which would do for the job; a relay stands before the "other"."""
+    """Yield a cluster without workers, a job and a relay.
+
+    The test starts the workers. Each has enough slots for the job; the relay stands before "other".
+    """
     config = config_of(tmp_path / "checkpoints")
     cluster = replace(
         config.cluster,
@@ -129,10 +133,10 @@ async def test_a_short_absence_is_only_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["stopped", "cut", "not heard", "deaf"])
 async def test_a_lost_worker_comes_back_as_a_fresh_one(tmp_path: Path, how: str) -> None:
-    """The job goes on without it meanwhile, and with it alone when the other one is lost."""
+    """The job continues on the other worker meanwhile, and later on the returned one alone."""
     times = {"heartbeat_timeout_ms": 1_500.0, "coordinator_timeout_ms": 1_500.0}
     async with running(tmp_path, **times) as (cluster, job, relay):
-        # The first one has both slots that the job needs, unless another one is there.
+        # it has both slots that the job needs
         other = await cluster.worker("other", relay.address)
         await job.start()
         await job.runs_on("other")
@@ -159,7 +163,7 @@ async def test_a_lost_worker_comes_back_as_a_fresh_one(tmp_path: Path, how: str)
 
 
 async def test_a_worker_whose_connection_is_lost_unseen_connects_again(tmp_path: Path) -> None:
-    """The coordinator still counts on the connection that the worker has given up."""
+    """The worker has given up a connection that the coordinator still considers alive."""
     times = {"heartbeat_timeout_ms": 600_000.0, "coordinator_timeout_ms": 1_500.0}
     async with running(tmp_path, **times) as (cluster, job, relay):
         await cluster.worker("other", relay.address)
@@ -177,7 +181,7 @@ async def test_a_worker_whose_connection_is_lost_unseen_connects_again(tmp_path:
 
 
 async def test_an_id_is_free_again_when_its_process_has_ended(tmp_path: Path) -> None:
-    """As a service manager starts a worker anew under the name of its host."""
+    """A service manager restarts a worker under the name of its host."""
     times = {"heartbeat_timeout_ms": 60_000.0, "coordinator_timeout_ms": 60_000.0}
     async with running(tmp_path, **times) as (cluster, job, _):
         first = await cluster.worker("other")

@@ -1,8 +1,8 @@
-"""The backpressure that Flink told before 1.13, of samples, and the one since, of time, agree.
+"""Backpressure by stack samples, as Flink measured it before 1.13, agrees with that by time.
 
-A producer and a consumer in virtual time: to make a buffer takes one millisecond, and to take it
-several, so that it is known how much of the time the producer waits for one. Nothing else takes
-time, and it passes when nobody has anything more to do.
+A producer and a consumer run in virtual time. Making a buffer takes one millisecond, and consuming
+it takes several, so the share of time that the producer waits is known. Nothing else takes time,
+and time passes when no task can run.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from flinknet.runtime.running_subtask import RUNNING_SUBTASK
 SEGMENT_BYTES = 1024
 CONFIG = NetworkConfig(segment_bytes=SEGMENT_BYTES, network_memory_bytes=SEGMENT_BYTES * 32)
 RECORD = b"x" * (SEGMENT_BYTES - 20)
-"""It fills a buffer."""
+"""A record that fills a buffer."""
 
 LOOKS = 400
 DELAY_S = 0.05
 TURNS = 50
-"""Of the event loop, in which everybody has done what is to be done at a moment."""
+"""Turns of the event loop in which all tasks finish the work of one moment."""
 
 
 class VirtualTime:
-    """A clock, who sleeps by it, and who looks."""
+    """A clock with sleeping tasks and a sampler."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -57,7 +57,7 @@ class VirtualTime:
         self._look = None
 
     async def pass_by(self, done: asyncio.Task[object]) -> None:
-        """Let time pass until ``done`` is."""
+        """Let time pass until ``done`` has ended."""
         look_at = self.now + DELAY_S
         while not done.done():
             for _ in range(TURNS):
@@ -81,7 +81,7 @@ async def test_the_old_monitor_and_the_new_one_agree(
 ) -> None:
     time = VirtualTime()
     monkeypatch.setattr(task_clock, "task_time", lambda: time.now)
-    # However long a look takes on a busy machine, it comes to the one subtask.
+    # a busy machine must not end the series of samples early
     monkeypatch.setattr(stack_sampler, "LOOK_S", 3600.0)
     async with NetworkEnvironment(config=CONFIG) as environment:
         partition = environment.create_result_partition("p", subpartitions=1)

@@ -1,5 +1,4 @@
-"""The benchmarks with real processes: ``python -m bench`` once as a user runs it, and one short run
-of each family."""
+"""The benchmarks with real processes: ``python -m bench`` as a user runs it, and each family."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ BRIEF = Plan(runs=1, seconds=0.3, warm_up_s=0.1)
 
 
 class Silent:
-    """Hears how far a family is."""
+    """A progress display without output."""
 
     def expect(self, runs: int) -> None: ...
 
@@ -41,8 +40,8 @@ class Silent:
 
 
 def run_briefly(name: str, cases: str, where: Path) -> tuple[dict[tuple[str, str], Row], str]:
-    """Run a family once; return its rows, by case and variant, and its table."""
-    family = type(find_family(name))()  # made anew, after what a test has it leave out
+    """Run a family briefly; return its rows by case and variant, and its table."""
+    family = type(find_family(name))()  # tests change the variants of its module
     selection = Selection(tuple(cases.split()), (), BRIEF, choose_pinning())
     rows = family.run(selection, Silent())
     assert all(row.family == name and row.verified for row in rows)
@@ -55,7 +54,7 @@ def run_briefly(name: str, cases: str, where: Path) -> tuple[dict[tuple[str, str
 
 @pytest.fixture
 def only(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Have a family measure these variants of its system, and leave the others out."""
+    """Return a function that limits a family to some variants of its system."""
 
     def leave(family: str, *variants: str) -> None:
         module = import_module(f"bench.{family.replace('-', '_')}.family")

@@ -1,6 +1,6 @@
-"""Every peer of the benchmarks for real: two processes each, a short run, all records checked.
+"""Every peer of the benchmarks with two real processes and a short run; all records are checked.
 
-The packages of the peers are in the extra ``bench``, which the tests need: without one they fail.
+The peers' packages are in the extra ``bench``. The tests fail without them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHORT = Plan(runs=1, seconds=0.05, warm_up_s=0.0)
 BY_NAME = {case.name: case for case in CASES}
 SAMPLE = ("tuple", "bytes-1m", "keyby", "columnar", "pingpong")
 IN_PLAIN_PYTHON = "keyby"
-"""The case in which variants in plain Python run: the same ones would take part in others."""
+"""The only case for variants in plain Python; they would run the same code in the others."""
 PYTHON_PEERS = [peer for peer in PEERS if peer.name != "flink"]
 
 
@@ -32,13 +32,13 @@ def entrants(peer: Peer, case: Case) -> list[Entrant]:
     return [each for each in peer.enter(case) if isinstance(each, Entrant)]
 
 
-@pytest.mark.timeout(400)  # minutes on a busy machine
+@pytest.mark.timeout(400)  # this takes minutes on a busy machine
 @pytest.mark.parametrize("peer", [FLINKNET, *PYTHON_PEERS], ids=lambda peer: peer.name)
 def test_a_peer_delivers_everything_in_every_variant(peer: Peer) -> None:
     ran = 0
     for case in map(BY_NAME.__getitem__, SAMPLE):
         for entrant in entrants(peer, case):
-            # What is compiled need not be there: tests/unit/bench does without.
+            # compiled modules may be missing; tests/unit/bench tests these variants without them
             if pure.is_variant_name(entrant.variant) and (
                 not COMPILED or case.name != IN_PLAIN_PYTHON
             ):

@@ -1,4 +1,5 @@
-"""What unaligned checkpoints of a job store, against the bound that ``flinknet explain`` prints."""
+"""Stored in-flight data of unaligned checkpoints, compared with the bound of ``flinknet
+explain``."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from tests.integration.cluster_runs import LOOK_S
 SMALL, LARGE = 1_000, 30_000
 """Bytes of a record: many to a buffer, or one."""
 BYTES = 40_000_000
-"""More than ten times as much as can be in flight."""
+"""More than ten times the most that can be in flight."""
 CHECKPOINTS = 5
 
 
@@ -38,7 +39,8 @@ def slow(record: tuple[int, bytes]) -> list[int]:
 
 
 def full_queues(exchange: str, record_bytes: int) -> JobGraph:
-    """One source, and two subtasks that are too slow for it, in threads beside it."""
+    """Return a job of one source and two subtasks that are too slow for it, with work in
+    threads."""
     payload = b"x" * record_bytes
     environment = StreamExecutionEnvironment().set_parallelism(2)
     environment.enable_checkpointing(100)
@@ -52,7 +54,7 @@ def full_queues(exchange: str, record_bytes: int) -> JobGraph:
 
 
 def stored(metadata: CheckpointMetadata) -> int:
-    """Bytes of what was in flight."""
+    """Return the bytes of in-flight data in a checkpoint."""
     kinds = (StateKind.INPUT, StateKind.OUTPUT)
     return sum(part.size_bytes for *_, kind, part in metadata.parts() if kind in kinds)
 
@@ -64,8 +66,12 @@ def stored(metadata: CheckpointMetadata) -> int:
 async def test_checkpoints_store_no_more_than_can_be_in_flight(
     tmp_path: Path, exchange: str, record_bytes: int, large_record_buffers_max: int
 ) -> None:
-    """A subtask here has one channel, so that its only barrier is its first: what is in flight at
-    once is the bound; and with full queues, a checkpoint comes near it."""
+    """The bound is the data that can be in flight at once, because a subtask has one channel here.
+
+    So no data is added while further barriers are awaited.
+
+    With full queues the largest checkpoint exceeds a quarter of the bound.
+    """
     config = FlinknetConfig(
         network=NetworkConfig(
             network_memory_bytes=8 * 2**20,

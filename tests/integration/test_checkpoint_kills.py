@@ -1,5 +1,7 @@
-"""Whoever makes checkpoints is killed before each call that changes the file system, in turn: what
-was complete stays, and what was not is not there."""
+"""A process that takes checkpoints is killed before each of its changes to the file system.
+
+Complete checkpoints stay, and incomplete ones do not appear.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ CHANGES = frozenset(("os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir"
 
 
 def test_a_kill_at_any_moment_leaves_what_was_complete(tmp_path: Path) -> None:
-    """Invariant I8: the job starts again from the last complete checkpoint."""
+    """Invariant I8: the job restarts from the last complete checkpoint."""
     program = f"from tests.integration.test_checkpoint_kills import drive; drive({str(tmp_path)!r})"
     run = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
@@ -34,8 +36,11 @@ def test_a_kill_at_any_moment_leaves_what_was_complete(tmp_path: Path) -> None:
 
 
 def drive(folder: str) -> None:
-    """Kill a child before its first change, another one before its second, up to one that comes to
-    its end; check after each; print how many there were. It has no threads, so it may fork."""
+    """Kill one child before its first change, the next before its second, until one finishes.
+
+    Check the store after each child, and print the number of changes. This process has no threads,
+    so it may fork.
+    """
     changes = 0
     while True:
         store = store_in(Path(folder, str(changes)))
@@ -53,7 +58,7 @@ def store_in(folder: Path) -> CheckpointStore:
 
 
 def in_a_child(store: CheckpointStore, changes: int) -> tuple[int, int]:
-    """Return the last checkpoint that a child has told to be complete, and its wait status."""
+    """Return the last checkpoint that a child reported as complete, and its wait status."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -95,7 +100,7 @@ async def check(store: CheckpointStore, told: int) -> None:
     for directory in completed:
         assert await store.verify(directory) == [], directory
     last = completed[-1].checkpoint_id if completed else 0
-    # One more may be complete than the child came to tell.
+    # one more may be complete that the child could not report
     assert told <= last <= told + 1, (told, last)
     if last:
         assert (await store.latest_valid()).checkpoint.checkpoint_id == last

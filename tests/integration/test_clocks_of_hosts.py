@@ -1,4 +1,4 @@
-"""Workers whose clocks differ: what is measured between them is what one clock would have shown."""
+"""Latencies between workers with different clocks are corrected to one clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.integration.test_latency_markers import CONFIG, marked
 
 AHEAD_S = 600
 NEAR_MS = 60_000
-"""A tenth of that: however busy the machine is, no marker takes so long."""
+"""A tenth of the clocks' difference; no marker takes that long, even on a busy machine."""
 
 CLOCK = f"""
 import time
@@ -33,7 +33,7 @@ ahead()
 async def until(
     condition: Callable[[list[int]], bool], client: CoordinatorClient, job: str
 ) -> None:
-    """Wait until the least and largest latencies of all operators are so."""
+    """Wait until the minimum and maximum latencies of all operators satisfy a condition."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             told = await client.job_statistics(job)

@@ -1,4 +1,4 @@
-"""``execute_and_collect`` in jobs with checkpoints: each record once, and no restart in vain."""
+"""``execute_and_collect`` in jobs with checkpoints: each record once, and no needless restart."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EventLoop = Literal["uvloop", "asyncio"]
 
 @asynccontextmanager
 async def cluster(event_loop: EventLoop, said: list[str]) -> AsyncIterator[None]:
-    """One that runs the jobs of this process."""
+    """Run the jobs of this process on a local cluster."""
     config = FlinknetConfig(
         cluster=ClusterConfig(workers=2, slots_per_worker=3, event_loop=event_loop)
     )
@@ -65,7 +65,7 @@ async def cluster(event_loop: EventLoop, said: list[str]) -> AsyncIterator[None]
 
 
 class Jobs:
-    """What the jobs of a program have in common."""
+    """The common part of the test's jobs."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = str(directory)
@@ -78,7 +78,7 @@ class Jobs:
         parallelism: int = 1,
         interval_ms: float = 100.0,
     ) -> DataStream:
-        """The numbers from 0 on, some of them a second."""
+        """Return the numbers from 0 on, ``rate`` of them a second."""
         environment = StreamExecutionEnvironment().set_parallelism(parallelism)
         environment.enable_checkpointing(interval_ms)
         environment.get_checkpoint_config().set_checkpoint_storage_dir(self._directory)
@@ -88,7 +88,7 @@ class Jobs:
         )
 
     def once(self, at: int, act: Callable[[], None]) -> Callable[[int], int]:
-        """Something happens at a number, the first time that it comes."""
+        """Return a function that calls ``act`` when a number comes for the first time."""
         flag = f"{self._directory}/did-{act.__name__}"
 
         def check(number: int) -> int:
@@ -104,7 +104,7 @@ class Jobs:
 
 
 def fail() -> None:
-    """Fail a subtask."""
+    """Let a subtask fail."""
     raise ValueError("once")
 
 
@@ -114,7 +114,7 @@ def kill() -> None:
 
 
 def slowly(records: Iterator[Any]) -> Iterator[Any]:
-    """Read as a program does that has something else to do."""
+    """Yield records slowly, as a program with other work reads them."""
     for place, record in enumerate(records):
         if place % 4_000 == 0:
             time.sleep(0.1)
@@ -122,7 +122,7 @@ def slowly(records: Iterator[Any]) -> Iterator[Any]:
 
 
 def calm(jobs: Jobs) -> None:
-    """Jobs in which nothing fails."""
+    """Run jobs in which nothing fails."""
     assert list(jobs.numbers(10, interval_ms=60_000.0).execute_and_collect()) == [*range(10)]
     assert list(jobs.numbers(10).filter(lambda number: False).execute_and_collect()) == []
     assert jobs.numbers().execute_and_collect(limit=3) == [0, 1, 2]
@@ -134,7 +134,7 @@ def calm(jobs: Jobs) -> None:
 
 
 def failing(jobs: Jobs) -> None:
-    """Jobs that begin again behind records that were given out."""
+    """Run jobs that restart behind records that were already given out."""
     for act in (fail, kill):
         stream = jobs.numbers(300, 300.0, parallelism=2, interval_ms=50.0)
         stream = stream.map(jobs.once(200, act)).rebalance().map(lambda number: number)
@@ -143,9 +143,12 @@ def failing(jobs: Jobs) -> None:
 
 @pytest.mark.parametrize("event_loop", ["uvloop", "asyncio"])
 async def test_each_record_is_given_out_once(tmp_path: Path, event_loop: EventLoop) -> None:
-    """At once and paced, none at all, with an exchange and several sinks, to a program that reads
-    slowly, wants no more or closes the iterator: without any restart. With a function that fails
-    and a worker that is killed in the middle: with one each."""
+    """Every record is given out once, and calm jobs have no restart.
+
+    Calm jobs run at full speed or a limited rate, have no records, or an exchange and several
+    subtasks. Their programs read slowly, stop at a limit, or close the iterator. A failing function
+    and a killed worker cause one restart each.
+    """
     said: list[str] = []
     async with cluster(event_loop, said):
         await asyncio.to_thread(calm, Jobs(tmp_path))

@@ -16,7 +16,7 @@ CONFIG = FlinknetConfig(network=NetworkConfig(network_memory_bytes=8 * 2**20))
 
 
 def totals(batches: list[Any]) -> list[Any]:
-    """One row for every key and batch."""
+    """Return one row for every key and batch."""
     rows = pa.Table.from_batches(batches).group_by("key").aggregate([("value", "sum")])
     return rows.to_batches()
 

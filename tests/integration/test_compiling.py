@@ -1,6 +1,6 @@
-"""Modules are compiled, used, and not used any more when they are not those of the source.
+"""A module is compiled, used, and ignored once its source has changed.
 
-In a copy of the tree in which one small module is to be compiled, and no other.
+Each test works in a copy of the tree in which one small module is marked for compilation.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from flinknet.compiled_modules import EXTENSION_SUFFIX, record_path
 
 ROOT = Path(__file__).parents[2]
 MODULE = "flinknet/version.py"
-"""The smallest: to compile a larger one takes twice as long."""
+"""The smallest module; a larger one takes twice as long to compile."""
 EXTENSION = MODULE.removesuffix(".py") + EXTENSION_SUFFIX
 RECORD = f"flinknet/{record_path(Path()).name}"
 DEPLOY = "flinknet/deploy/"
 SAID = re.compile(r"flinknet: 1 modules are being compiled, \d+ at a time, .* FLINKNET_PURE=1 .*\n")
-"""That it takes long, before it does."""
+"""The notice that precedes the long compilation."""
 COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
 
 pytestmark = pytest.mark.xdist_group("compiling")
@@ -37,7 +37,7 @@ needs_compiler = pytest.mark.skipif(
 
 
 class Tree:
-    """A copy of the tree, and what runs in it."""
+    """A copy of the tree, and the commands that run in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -71,7 +71,7 @@ class Tree:
         return self.run("hatch_build.py", **environment)
 
     def file_in_use(self, **environment: str) -> str:
-        """Where a new process has the module from."""
+        """Return the file from which a new process loads the module."""
         program = "import flinknet.version as module; print(module.__file__)"
         run = self.run("-c", program, **environment)
         assert run.stderr == ""
@@ -85,7 +85,7 @@ class Tree:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    """Nothing is compiled in it."""
+    """A copy in which nothing is compiled."""
     return Tree(tmp_path)
 
 
@@ -96,10 +96,10 @@ def shared_tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
 
 @pytest.fixture
 def compiled(shared_tree: Tree) -> Iterator[Tree]:
-    """The module is compiled; what a test writes into it is taken back."""
+    """A copy with the compiled module; changes of its source are undone after the test."""
     run = shared_tree.compile(FLINKNET_COMPILE="required")
     assert (run.returncode, run.stdout) == (0, "")
-    # Nothing is left to be compiled where a test before has changed nothing that counts.
+    # if an earlier test changed nothing relevant, nothing is compiled
     assert run.stderr == "" or SAID.fullmatch(run.stderr)
     source = shared_tree.module.read_bytes()
     yield shared_tree
@@ -183,7 +183,7 @@ def test_nothing_is_compiled_if_the_environment_says_so(tree: Tree) -> None:
     assert not (tree.folder / EXTENSION).exists()
 
 
-# -- what is built to be installed elsewhere
+# -- wheels and source distributions
 
 
 def built(tree: Tree, target: str, folder: Path, **environment: str) -> Path:
@@ -194,7 +194,7 @@ def built(tree: Tree, target: str, folder: Path, **environment: str) -> Path:
 
 
 def compiled_in(names: Iterable[str]) -> set[str]:
-    """The compiled modules of an archive, and the record of them."""
+    """Return the compiled modules of an archive, and their record."""
     built = (name for name in names if not name.startswith(DEPLOY))
     return {name for name in built if name.endswith((".so", ".json"))}
 
@@ -212,7 +212,7 @@ def test_a_wheel_has_what_was_compiled_for_it(compiled: Tree, tmp_path: Path) ->
     assert compiled_in(names) == {EXTENSION, RECORD}
     assert MODULE in names
     assert MODULE.replace(".py", ".pxd") in names
-    # -P: without the working directory, which has a package of the same name.
+    # -P keeps the working directory, which has a package of the same name, off the path
     program = "import flinknet.version as module; print(module.__file__)"
     run = compiled.run("-P", "-c", program, PYTHONPATH=str(tmp_path / "installed"))
     assert run.stdout.strip() == str(tmp_path / "installed" / EXTENSION)

@@ -1,5 +1,4 @@
-"""Jobs whose coordinator is killed: another one takes its place, and the answer is that of a run
-without failure."""
+"""A killed coordinator is replaced, and jobs continue to the result of a run without failure."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ CHECKPOINTS = "checkpoints"
 
 
 class Run:
-    """A job on a local cluster, from within ``async with``."""
+    """A job on a local cluster."""
 
     def __init__(self, config: FlinknetConfig) -> None:
         self.config = config
@@ -54,7 +53,7 @@ class Run:
             self._runs.set_result(progress.job_id)
 
     async def runs(self) -> str:
-        """Its id, once all its subtasks run."""
+        """Return the job's id once all subtasks run."""
         return await self._runs
 
     async def store(self) -> CheckpointStore:
@@ -69,7 +68,7 @@ class Run:
 
 
 async def test_a_job_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
-    """Twice, and once a worker is killed with the coordinator: counts and sums are exact."""
+    """The coordinator is killed twice, the second time with a worker; counts and sums are exact."""
     run = Run(config_of(tmp_path / CHECKPOINTS))
     async with run.cluster as cluster:
         workers = {name: pid for name, pid in cluster.pids().items() if name != "coordinator"}
@@ -138,7 +137,7 @@ async def test_readers_see_each_record_once_although_the_coordinator_dies(tmp_pa
 
 
 class Slow(TwoPhaseSink):
-    """Says each time that it commits, and does it once it may; also its own committer."""
+    """A two-phase sink with a committer that waits."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -170,8 +169,11 @@ class Waiting(Committer):
 
 
 async def test_a_commit_under_way_is_made_all_the_same(tmp_path: Path) -> None:
-    """All subtasks have finished, so the job has: without checkpoints, and although its strategy
-    lets nothing begin again."""
+    """The new coordinator repeats a commit that was under way.
+
+    All subtasks have finished, so the job succeeds without checkpoints, and without a restart,
+    which its strategy does not allow.
+    """
     environment = StreamExecutionEnvironment().set_parallelism(2)
     numbers = environment.from_source(GeneratorSource(lambda number: number, 1_000))
     numbers.sink_to(Slow(tmp_path))
@@ -195,7 +197,7 @@ async def test_a_commit_under_way_is_made_all_the_same(tmp_path: Path) -> None:
 
 
 async def test_one_that_dies_now_and_then_is_replaced_each_time(tmp_path: Path) -> None:
-    """For as long as a cluster stays: deaths of long ago do not count."""
+    """Old failures do not count towards the limit of restarts."""
     config = config_of(tmp_path / CHECKPOINTS)
     rarely = replace(config.cluster, coordinator_restarts=1, coordinator_restarts_interval_ms=1.0)
     run = Run(replace(config, cluster=rarely))

@@ -1,4 +1,4 @@
-"""``flinknet demo`` as a user runs it: on a small part of the flights, with all processes real."""
+"""``flinknet demo`` as a user runs it, on a small part of the flights, with real processes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def demo(directory: Path) -> subprocess.CompletedProcess[str]:
-    """One demo, with results in ``directory / "results"``."""
+    """Run one demo, with results in ``directory / "results"``."""
     size = ("--limit", str(LIMIT), "--scale", str(SCALE))
     options = ("--output", "results", "--kill", *size)
     return run("-m", "flinknet.cli", "demo", *options, cwd=directory)

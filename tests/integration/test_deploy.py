@@ -1,8 +1,8 @@
-"""What deploy/ has for containers, Kubernetes and systemd fits flinknet, and runs.
+"""The files in deploy/ for containers, Kubernetes and systemd are valid, and their processes run.
 
-No container engine is needed: the commands of the manifests run as processes of this machine, with
-the environment that the manifests give them. Host names become addresses of loopback, and the
-places of secrets become files of the test.
+No container engine is needed. The commands of the manifests run as local processes, with the
+environment that the manifests give them. Loopback addresses replace host names, and files of the
+test replace the paths of secrets.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.integration.test_local_cluster import sums
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 PATIENCE_S = 60.0
-"""Only so that a hang ends with a message."""
+"""Ends a test that hangs with a message."""
 
 OVERLAYS = ("token", "tls")
 COMPOSE_ONLY = {"FLINKNET_SECRETS", "FLINKNET_DASHBOARDS"}
@@ -49,7 +49,7 @@ Manifest = dict[str, Any]
 
 
 def tool(name: str) -> str:
-    """Return where a program is: beside this Python, as packages install it, or on the path."""
+    """Return the path of a program, installed beside this Python or on the search path."""
     found = shutil.which(
         name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     )
@@ -59,7 +59,7 @@ def tool(name: str) -> str:
 
 
 def run(*command: str | Path, **options: Any) -> str:
-    """Run a program that must succeed; return what it prints."""
+    """Run a program that must succeed; return its output."""
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, **options
     )
@@ -84,7 +84,7 @@ def compose() -> Manifest:
     return loaded
 
 
-# -- each file for itself
+# -- each file by itself
 
 
 def test_variables_are_known_options_and_values_are_accepted() -> None:
@@ -95,7 +95,7 @@ def test_variables_are_known_options_and_values_are_accepted() -> None:
         if path.is_file()
         for variable in re.findall(r"FLINKNET_[A-Z_]+\b", path.read_text())
     }
-    # The variable that Kubernetes would set, and the units' own.
+    # a variable that Kubernetes would set, and those of the units
     known |= {"FLINKNET_COORDINATOR_PORT"}
     assert {variable: path for variable, path in named.items() if variable not in known} == {}
     for process in chain(of_compose(), *(of_kubernetes(overlay) for overlay in OVERLAYS)):
@@ -131,11 +131,11 @@ def test_units_are_accepted_and_little_exposed(tmp_path: Path) -> None:
             [analyze, "verify", copy], capture_output=True, text=True, timeout=60, check=False
         )
         assert [line for line in said.stderr.splitlines() if unit.name in line] == []
-        # From 0 to 100: below 20 is little, as systemd judges it.
+        # The scale is 0 to 100; systemd calls an exposure below 20 small.
         run(analyze, "security", "--offline=true", "--threshold=20", copy)
 
 
-# -- what must agree
+# -- agreement between files
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -162,7 +162,7 @@ def test_names_and_ports_of_kubernetes_agree(overlay: str) -> None:
             probe = container.get(kind, {})
             assert probe.get("tcpSocket", {"port": "metrics"})["port"] in {*ports[name], "metrics"}
             if "httpGet" in probe:
-                # /readyz would never be 200: workers register through the Service.
+                # /readyz would never be 200, because workers register through the Service.
                 assert (probe["httpGet"]["port"], probe["httpGet"]["path"]) == ("http", "/livez")
                 assert probe["httpGet"].get("scheme", "HTTP") == (
                     "HTTPS" if overlay == "tls" else "HTTP"
@@ -251,18 +251,18 @@ def test_secrets_of_compose_are_all_mounted_and_services_drain_in_time() -> None
     assert "https://coordinator:8081/metrics/targets" in config
 
 
-# -- what runs
+# -- running processes
 
 
 @dataclass(frozen=True)
 class Started:
-    """A process as a manifest has it."""
+    """A process as a manifest describes it."""
 
     name: str
     command: tuple[str, ...]
     environment: Mapping[str, str]
     secrets: Mapping[str, str]
-    """Where it finds them: a path to the name of a file of the test."""
+    """Files of the test by the path that the process reads."""
     config: Path | None = None
 
     @property
@@ -270,7 +270,7 @@ class Started:
         return load_settings(self.config, self.environment, {}).config.cluster
 
     def at(self, places: Mapping[str, str]) -> Started:
-        """Return it with each text that is a key replaced by its value."""
+        """Return the process with each key of ``places`` replaced by its value."""
 
         def moved(text: str) -> str:
             for before, after in places.items():
@@ -329,7 +329,7 @@ def _expanded(text: str, variables: Mapping[str, str]) -> str:
 
 
 def of_systemd(folder: Path) -> list[Started]:
-    """Coordinator and two workers, with the configuration files beside the units."""
+    """Return coordinator and two workers of the units, with their configuration files."""
     found = []
     variables = dict(
         re.findall(r"^(\w+)=(.*)$", (DEPLOY / "systemd/worker.env").read_text(), re.MULTILINE)
@@ -367,13 +367,13 @@ def of_systemd(folder: Path) -> list[Started]:
 
 
 class Machines:
-    """Runs the processes of manifests, each at an address of loopback of its own."""
+    """Runs the processes of manifests, each at a loopback address of its own."""
 
     def __init__(self, folder: Path, secrets: Path) -> None:
         self.folder = folder
         self._secrets = secrets
         self._stack = AsyncExitStack()
-        # Other tests may run beside this one, with the same ports.
+        # Other tests may use the same ports at the same time.
         self._network = f"127.{1 + os.getpid() // 250 % 250}.{os.getpid() % 250}"
 
     async def __aenter__(self) -> Self:
@@ -390,7 +390,7 @@ class Machines:
         return f"{self._network}.{number + 1}"
 
     def placed(self, process: Started, number: int) -> Started:
-        """Return a process with the addresses and files that it has here."""
+        """Return a process with the local addresses and files."""
         own = self.host(number)
         files = {path: str(self._secrets / file) for path, file in process.secrets.items()}
         directories = {"/var/lib": str(self.folder)}
@@ -413,11 +413,11 @@ class Machines:
         return process.at(others_at | files | directories | {"0.0.0.0": own})
 
     async def start(self, process: Started, name: str) -> Process:
-        """Start it; what it says of itself goes to a file."""
+        """Start a process, with its log in a file."""
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(ROOT),
-            # Its certificate is of a name, and here it is reached at an address.
+            # The certificate is for a name, but the coordinator is dialled at an address here.
             **({"FLINKNET_CLUSTER_TLS_COORDINATOR_NAME": name} if name else {}),
             **process.environment,
         }
@@ -446,7 +446,7 @@ async def _end(process: Process) -> None:
 async def run_cluster(
     machines: Machines, processes: list[Started], coordinator_name: str, token: str = TOKEN
 ) -> None:
-    """Start all, run a job, and stop each by SIGTERM."""
+    """Start all processes, run a job, and stop each by SIGTERM."""
     placed = [machines.placed(process, number) for number, process in enumerate(processes)]
     async with asyncio.timeout(PATIENCE_S):
         running = [await machines.start(process, coordinator_name) for process in placed]
@@ -457,7 +457,7 @@ async def run_cluster(
             assert said, machines.log(placed[0])
             assert json.loads(said)["event"] == event
         await _check_health(placed[0], machines)
-        # A worker's, with which a client is let in, too.
+        # The client shows a worker's certificate, which is accepted, too.
         tls = replace(placed[1].cluster.tls, coordinator_name=coordinator_name)
         async with CoordinatorClient(machines.address, token, ClusterConfig(tls=tls)) as client:
             job_id = await client.submit(Submission.of_graph(sums(1000)))
@@ -478,7 +478,7 @@ async def run_cluster(
 
 
 async def _check_health(coordinator: Started, machines: Machines) -> None:
-    """Run the health check of the image, which asks its own container."""
+    """Run the image's health check, with its own container's address replaced."""
     script = (DEPLOY / "container" / "healthcheck.py").read_text()
     for host, status in ((machines.host(0), 0), (machines.host(9), 1)):
         check = await asyncio.create_subprocess_exec(
@@ -496,7 +496,7 @@ def _tls_variables(coordinator: Started) -> dict[str, str]:
     tls = coordinator.cluster.tls
     if not tls.is_on:
         return {}
-    # One that shows none would be let in only where http_clients is "token".
+    # Without a certificate it would be accepted only if http_clients is "token".
     return {
         "FLINKNET_CLUSTER_TLS_CERTIFICATE": tls.certificate,
         "FLINKNET_CLUSTER_TLS_PRIVATE_KEY": tls.private_key,
@@ -504,7 +504,8 @@ def _tls_variables(coordinator: Started) -> dict[str, str]:
 
 
 def made_secrets(folder: Path, worker_ids: tuple[str, ...]) -> Path:
-    """Make a token, and the certificates of a coordinator and of workers, named by number."""
+    """Make a token and certificates of a coordinator and of workers, the latter in numbered
+    files."""
     authority = Authority(folder / "certs")
     authority.issue("coordinator", "coordinator.example.org", "flinknet-coordinator")
     for number, name in enumerate(worker_ids, 1):
@@ -518,7 +519,7 @@ def made_secrets(folder: Path, worker_ids: tuple[str, ...]) -> Path:
 
 
 def secrets_of_the_readme(folder: Path) -> Path:
-    """Make those of compose by the commands that README.md prints."""
+    """Make the secrets of compose with the commands in README.md."""
     text = (DEPLOY / "README.md").read_text()
     [commands] = re.findall(r"```\n(mkdir -m 0700 secrets\n.*?)```", text, re.DOTALL)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -547,7 +548,8 @@ async def test_the_units_of_systemd_run_a_job_over_tls(tmp_path: Path) -> None:
 
 
 def test_the_build_stage_makes_a_wheel_of_what_the_image_copies(tmp_path: Path) -> None:
-    """As plain Python: the compiler is for another test. A secret beside the files stays out."""
+    """The wheel is plain Python; another test compiles. A secret beside the sources is not
+    packed."""
     text = (DEPLOY / "container" / "Containerfile").read_text()
     [build] = re.findall(r" AS build\n(.*?)\nFROM ", text, re.DOTALL)
     source, wheels, site = tmp_path / "source", tmp_path / "wheels", tmp_path / "site"

@@ -1,7 +1,7 @@
-"""Situations that are produced for real, on two worker processes, and who is named for each.
+"""Problems that are produced for real on two worker processes, and the culprit of each.
 
-Operators that are slow wait, as for somebody else's service; so they keep no event loop from
-turning, and it does not matter how fast the machine is.
+Slow operators wait, as for a remote service. So they do not block an event loop, and the speed of
+the machine does not matter.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tests.integration.cluster_runs import LOOK_S
 pytestmark = pytest.mark.xdist_group("diagnosis")
 
 PATIENCE_S = 60.0
-"""Only so that a hang ends with what was said last; nothing depends on it."""
+"""Ends a test that hangs with the last findings; no result depends on it."""
 
 CONFIG = FlinknetConfig(
     network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
@@ -59,7 +59,7 @@ Diagnose = Callable[[], Awaitable[Any]]
 
 
 class Started(NamedTuple):
-    """A cluster that runs."""
+    """A running cluster."""
 
     address: str
     token: str
@@ -68,7 +68,7 @@ class Started(NamedTuple):
 
 @contextmanager
 def started_cluster(config: FlinknetConfig) -> Iterator[Started]:
-    """Looked after by an event loop in a thread."""
+    """Run a cluster in an event loop in a thread."""
     started: queue.Queue[Started] = queue.Queue()
     ended: list[Callable[[], object]] = []
 
@@ -91,14 +91,14 @@ def started_cluster(config: FlinknetConfig) -> Iterator[Started]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Started]:
-    """One for all tests."""
+    """One cluster for all tests."""
     with started_cluster(CONFIG) as started:
         yield started
 
 
 @asynccontextmanager
 async def running(cluster: Started, graph: JobGraph) -> AsyncIterator[Diagnose]:
-    """Run a job that has no end; yields what asks for its diagnosis."""
+    """Run an endless job; yield a function that returns its diagnosis."""
     async with CoordinatorClient(cluster.address, cluster.token, CONFIG.cluster) as client:
         job_id = await client.submit(Submission.of_graph(graph))
 
@@ -113,7 +113,7 @@ async def running(cluster: Started, graph: JobGraph) -> AsyncIterator[Diagnose]:
 
 
 async def until_named(diagnose: Diagnose, kind: str, *tasks: str) -> Any:
-    """Wait until the worst finding is one of that kind about these tasks, and return it."""
+    """Wait until the worst finding is of this kind about these tasks, and return it."""
     told: Any = {}
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -131,7 +131,7 @@ async def until_named(diagnose: Diagnose, kind: str, *tasks: str) -> Any:
 
 
 async def named(cluster: Started, graph: JobGraph, kind: str, *tasks: str) -> Any:
-    """Run a job until it is diagnosed so; the finding."""
+    """Run a job until it has this diagnosis, and return the finding."""
     async with running(cluster, graph) as diagnose:
         return await until_named(diagnose, kind, *tasks)
 
@@ -154,11 +154,11 @@ def at_once(record: Any) -> Any:
 
 
 def nothing(record: Any) -> None:
-    """A sink."""
+    """Discard a record."""
 
 
 def numbers(rate: float | None = None, parallelism: int = 1) -> DataStream:
-    """Numbers without end, by themselves on their workers' slots."""
+    """Return endless numbers, in a slot sharing group of their own."""
     environment = StreamExecutionEnvironment()
     source: Any = GeneratorSource(lambda number: (number, number))
     if rate is not None:
@@ -174,7 +174,7 @@ def graph(stream: DataStream) -> JobGraph:
 
 
 def three_stages(middle: Callable[[Any], Any], last: Callable[[Any], Any]) -> JobGraph:
-    """A source, a map on the other worker, and a sink beside the source."""
+    """Return a job with a source, a map on the other worker, and a sink beside the source."""
     stream = numbers().rebalance().map(middle).name("middle").slot_sharing_group("middle")
     stream.rebalance().sink_to(last).name("last").slot_sharing_group("sources")
     return graph(stream)
@@ -203,7 +203,7 @@ async def test_two_culprits(cluster: Started) -> None:
         while True:
             findings = (await diagnose())["findings"]
             both = {name for finding in findings for name in culprits(finding)}
-            # To load the job keeps a worker's loop for a moment, which is a finding of its own.
+            # Loading the job blocks a worker's loop for a moment, which is a finding of its own.
             kinds = {finding["kind"] for finding in findings}
             if both == {"Sink: one (1/1)", "Sink: other (1/1)"} and kinds == {"SLOW_OPERATOR"}:
                 break
@@ -223,7 +223,7 @@ async def test_skew_by_key_names_the_key_group(cluster: Started) -> None:
 
 
 async def test_skew_by_source(cluster: Started) -> None:
-    """One subtask of the source makes all records; its consumer gets them."""
+    """One subtask of the source makes all records, and one consumer gets them."""
     stream = numbers(parallelism=2).filter(lambda record: record[0] % 2 == 0).name("even")
     stream.set_parallelism(2).slot_sharing_group("sources")
     sink = stream.rescale().sink_to(slowly).set_parallelism(2).name("out")
@@ -233,7 +233,7 @@ async def test_skew_by_source(cluster: Started) -> None:
 
 
 async def test_an_operator_that_makes_a_thousand_records_of_each_one(cluster: Started) -> None:
-    """What it reads is so large that a buffer has few of them."""
+    """Its input records are so large that a buffer has few of them."""
 
     def work(record: Any) -> None:
         for _ in range(300):
@@ -248,7 +248,7 @@ async def test_an_operator_that_makes_a_thousand_records_of_each_one(cluster: St
 
 
 class Pacing(MapFunction):
-    """Has the kernel send no more than so much per second on each connection of this process."""
+    """Limits the send rate of each connection of this process in the kernel."""
 
     SO_MAX_PACING_RATE = 47
     NO_LIMIT = 2**32 - 1
@@ -260,7 +260,7 @@ class Pacing(MapFunction):
         self._limit(self.NO_LIMIT)
 
     def map(self, value: Any) -> Any:
-        if value[0] % 10_000 == 0:  # There may be another connection by now.
+        if value[0] % 10_000 == 0:  # there may be new connections by now
             self._limit(self._bytes_per_s)
         return value
 
@@ -281,12 +281,12 @@ async def test_a_slow_link(cluster: Started) -> None:
 
 
 async def test_a_starved_pool() -> None:
-    """Four buffers are all that a worker has, so that a writer waits for each to come back."""
+    """A worker has only four buffers, so that a writer waits for each to return."""
     network = NetworkConfig(network_memory_bytes=4 * 4096, segment_bytes=4096)
     with started_cluster(replace(CONFIG, network=network)) as starved:
         numbered = numbers()
         environment: Any = numbered.get_execution_environment()
-        # Handing each buffer with its one record to a thread could keep the sink busy.
+        # A thread for each buffer with its one record could keep the sink busy.
         environment.get_config().disable_task_threads()
         stream = numbered.map(lambda record: b"x" * 3_000).slot_sharing_group("sources")
         stream.rebalance().sink_to(nothing).name("out").slot_sharing_group("out")
@@ -302,7 +302,7 @@ async def test_a_starved_pool() -> None:
 async def test_a_checkpoint_that_backpressure_holds_up(
     cluster: Started, timeout_ms: int, course: str, tmp_path: Path
 ) -> None:
-    """Behind what waits for a slow sink, a barrier takes as long as all of that."""
+    """A barrier arrives only after all records that wait for the slow sink."""
     stream = numbers()
     environment: Any = stream.get_execution_environment()
     environment.enable_checkpointing(100)
@@ -318,7 +318,10 @@ async def test_a_checkpoint_that_backpressure_holds_up(
 
 
 async def test_a_checkpoint_that_is_heavy_with_what_waits_for_a_slow_sink(tmp_path: Path) -> None:
-    """Its barriers overtake all that waits, which is in it: megabytes, with next to no state."""
+    """Barriers overtake the waiting records, which become part of the checkpoint.
+
+    These are megabytes, beside next to no state.
+    """
     network = NetworkConfig(network_memory_bytes=16 * 2**20, segment_bytes=64 * 2**10)
     stream = numbers().map(lambda record: "x" * 2_000).slot_sharing_group("sources")
     environment: Any = stream.get_execution_environment()
@@ -339,7 +342,7 @@ async def test_a_checkpoint_that_is_heavy_with_what_waits_for_a_slow_sink(tmp_pa
 
 
 async def until_checkpoint(diagnose: Diagnose, course: str, cause: str) -> Any:
-    """Wait until the findings have a checkpoint with that course and cause, and return it."""
+    """Wait for a checkpoint finding with this course and cause, and return it."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             for finding in (await diagnose())["findings"]:
@@ -350,7 +353,7 @@ async def until_checkpoint(diagnose: Diagnose, course: str, cause: str) -> Any:
 
 
 async def test_pauses_in_which_the_whole_process_stands_still(cluster: Started) -> None:
-    """As a collection of garbage: nothing but C runs, which keeps the interpreter."""
+    """Only C code runs, and it keeps the interpreter lock, as a garbage collection does."""
 
     class Collect(MapFunction):
         def open(self, runtime_context: RuntimeContext) -> None:
@@ -394,7 +397,7 @@ async def test_a_stopped_worker(cluster: Started) -> None:
 
 
 async def test_a_wait_that_goes_on_counts(cluster: Started) -> None:
-    """One that is longer than any time that is looked back over."""
+    """The wait is longer than the diagnosed period."""
 
     async def never(record: Any) -> None:
         await asyncio.get_running_loop().create_future()

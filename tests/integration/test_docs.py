@@ -1,4 +1,4 @@
-"""The documentation makes a site in which nothing is astray, and its programs run as printed."""
+"""The documentation builds without errors, and its programs print the output on its pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROGRAMS = {
 
 
 def test_every_program_of_the_pages_is_run_here() -> None:
-    """None is left out because it has no name, or says nothing that can be compared."""
+    """Every program has a name and a printed output, so that no program is left out."""
     blocks = sum(page.read_text().count("```python\n") for page in DOCS.rglob("*.md"))
     assert len(PROGRAMS) == blocks
     assert all(PRINTED.search(found["behind"]) for found in PROGRAMS.values())
@@ -71,8 +71,11 @@ while [ $# -gt 1 ]; do cp "$1" "$HOSTS/$host/${last#*:}"; shift; done
 
 
 def test_a_cluster_over_three_hosts_starts_as_the_page_says(tmp_path: Path) -> None:
-    """Each host is a folder, and an address of loopback. The commands of "here" run in their order;
-    when the first one needs the cluster, those of the hosts have been started."""
+    """Each host is a folder and a loopback address.
+
+    The scripts for "here" run in the order of the page. The hosts' scripts are started before the
+    first one that needs the cluster.
+    """
     page = (DOCS / "how-to" / "more-machines.md").read_text()
     network = f"127.{1 + os.getpid() // 250 % 250}.{os.getpid() % 250}"
     hosts = {f"{name}.example.org": f"{network}.{number}" for number, name in enumerate(HOSTS, 1)}
@@ -111,7 +114,7 @@ def test_a_cluster_over_three_hosts_starts_as_the_page_says(tmp_path: Path) -> N
         running: list[subprocess.Popen[bytes]] = []
         for address, commands in services:
             config = tmp_path / address / "cluster.toml"
-            # Every address of this machine would be those of the other hosts, too.
+            # the address 0.0.0.0 would take the ports of the other hosts, too
             config.write_text(config.read_text().replace("0.0.0.0", address))
             *before, last = commands.strip().splitlines()
             log = stack.enter_context((tmp_path / f"{address}.log").open("w"))
@@ -187,7 +190,7 @@ def test_a_spark_task_writes_as_the_page_says(tmp_path: Path) -> None:
 
 
 def test_the_site_is_made_and_nothing_is_astray(tmp_path: Path) -> None:
-    """Strictly: a link to what is not there, or an included file that is gone, is an error."""
+    """The build is strict: a broken link or a missing included file is an error."""
     run = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
         cwd=ROOT,

@@ -17,7 +17,7 @@ from tests.integration.test_absent_workers import RunningJob
 from tests.integration.test_recovery import config_of, sums
 
 PATIENT_MS = 600_000.0
-"""Nobody waits for so long: what ends, ends because of what the test does."""
+"""Longer than any test, so that no timeout ends a process in place of the test."""
 
 
 @asynccontextmanager
@@ -40,14 +40,14 @@ async def status_of(process: Process) -> int:
 
 
 def without_restarts(graph: JobGraph) -> JobGraph:
-    """A checkpoint comes only when it is asked for, and no failure is allowed for."""
+    """Return the graph with no periodic checkpoint and no permitted failure."""
     assert graph.checkpointing is not None
     rarely = replace(graph.checkpointing, interval_ms=PATIENT_MS)
     return replace(graph, checkpointing=rarely, restart=NO_RESTART)
 
 
 async def test_a_job_goes_on_elsewhere_from_a_checkpoint_of_its_own(tmp_path: Path) -> None:
-    """From worker to worker, while its strategy lets nothing begin again."""
+    """The job moves from worker to worker, although its strategy permits no restart."""
     async with standalone(tmp_path) as cluster:
         job = RunningJob(cluster, tmp_path)
         worker = await cluster.worker("worker-0")
@@ -86,7 +86,7 @@ async def test_the_second_signal_ends_a_worker_at_once(tmp_path: Path) -> None:
 
 
 async def test_a_worker_that_is_told_again_and_again_ends_in_order(tmp_path: Path) -> None:
-    """Up to its last moment, in which its event loop is closed."""
+    """This holds up to the last moment, in which the worker closes its event loop."""
     async with standalone(tmp_path) as cluster:
         worker = await cluster.worker("worker-0")
         while worker.returncode is None:
@@ -96,7 +96,7 @@ async def test_a_worker_that_is_told_again_and_again_ends_in_order(tmp_path: Pat
 
 
 async def test_the_second_signal_ends_a_coordinator_at_once(tmp_path: Path) -> None:
-    """It waits for a worker that does not hear that it is to stop."""
+    """The coordinator waits for a stopped worker, which does not react to it."""
     async with standalone(tmp_path) as cluster:
         coordinator = await cluster.coordinator("second")
         worker = await cluster.worker("worker-0")

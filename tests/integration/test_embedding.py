@@ -1,4 +1,4 @@
-"""The README's embedding snippets, as they stand, in two processes."""
+"""The README's embedding snippets, run unchanged in two processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def snippet(name: str) -> str:
 
 
 def write_snippets(directory: Path, *names: str) -> None:
-    """Write snippets into a directory; the port that they name becomes one that is free."""
+    """Write snippets into a directory, with a free port in place of theirs."""
     port = str(free_port())
     for name in names:
         (directory / name).write_text(re.sub(r"\b7001\b", port, snippet(name)))
@@ -43,8 +43,7 @@ def run_snippet(name: str, directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_snippets_exchange_everything_between_two_processes(tmp_path: Path) -> None:
-    """The producer and the consumer of the README run as printed there, but for the port, and lose
-    nothing."""
+    """The README's producer and consumer run as printed, except for the port, and lose nothing."""
     write_snippets(tmp_path, "producer.py", "consumer.py")
     with subprocess.Popen(
         [sys.executable, tmp_path / "producer.py"], stderr=subprocess.PIPE, text=True
@@ -57,7 +56,10 @@ def test_snippets_exchange_everything_between_two_processes(tmp_path: Path) -> N
 
 
 def test_the_consumer_may_start_first_and_says_for_whom_it_waits(tmp_path: Path) -> None:
-    """As the README says: in any order of starting, with one line after some seconds, or sooner."""
+    """Processes may start in any order, as the README says.
+
+    The consumer prints one line about its wait after some seconds, and earlier if configured.
+    """
     write_snippets(tmp_path, "producer.py", "consumer.py")
     consuming = (tmp_path / "consumer.py").read_text()
     sooner = "NetworkEnvironment(config=NetworkConfig(rendezvous_notice_ms=100.0))"
@@ -82,7 +84,7 @@ def test_the_consumer_may_start_first_and_says_for_whom_it_waits(tmp_path: Path)
 
 
 def test_the_snippet_exchanges_columns(tmp_path: Path) -> None:
-    """Every row arrives, and every sensor's rows in one place."""
+    """Every row arrives, and all rows of a sensor arrive at one consumer."""
     write_snippets(tmp_path, "columns.py")
     run = run_snippet("columns.py", tmp_path)
     assert (run.returncode, run.stderr) == (0, "")
@@ -96,7 +98,7 @@ def test_the_snippet_exchanges_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_dictionary", [False, True])
 def test_the_snippet_adds_columns_up_in_a_job(tmp_path: Path, is_dictionary: bool) -> None:
-    """On a local cluster of two subtasks, from files to files; each has a dictionary of its own."""
+    """The job runs on a local cluster with two subtasks; each file has a dictionary of its own."""
     (tmp_path / "flights").mkdir()
     cities = [["Oslo", "Rome", "Kyiv"], ["Kyiv", "Oslo", "Rome"], ["Rome", "Kyiv", "Oslo"]]
     delays_of = {"Rome": 2, "Kyiv": 3}

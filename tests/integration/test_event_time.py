@@ -1,4 +1,4 @@
-"""Event time over real processes: windows there are those of a plain computation in Python."""
+"""Event time in real processes: windows equal those of a plain computation in Python."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COUNT = 20_000
 
 
 def reading(number: int) -> tuple[int, int]:
-    """Key and time of a reading; times are out of order, within the bound."""
+    """Return key and time of a reading; times are out of order within the bound."""
     random = Random(number)
     return random.randrange(20), number + random.randrange(BOUND_MS)
 
@@ -45,8 +45,10 @@ def by_time(value: Any, stamp: int | None) -> int:
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 def test_windows_over_processes_are_those_of_a_plain_computation(parallelism: int) -> None:
-    """Out of order, over exchanges by round robin and by key, with the output as the witness that
-    nothing was lost, late or counted twice."""
+    """Records are out of order and pass exchanges by round robin and by key.
+
+    The output shows that no record was lost, late or counted twice.
+    """
     environment = StreamExecutionEnvironment().set_parallelism(parallelism)
     environment.get_config().set_auto_watermark_interval(5)
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(BOUND_MS))
@@ -70,7 +72,10 @@ def test_windows_over_processes_are_those_of_a_plain_computation(parallelism: in
 
 
 class HalfIdle(Source):
-    """Subtask 0 has records and waits, as subtask 1 does which has none, for a window to speak."""
+    """A source with records in subtask 0 alone.
+
+    Both subtasks wait until the first window has fired.
+    """
 
     parallelism = 2
 
@@ -88,7 +93,7 @@ def _wait(pipe: Path) -> None:
 
 
 class Tell(MapFunction):
-    """Lets the source go on when the first window has spoken."""
+    """Lets the source continue when the first window has fired."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -103,7 +108,7 @@ class Tell(MapFunction):
 
 
 def test_windows_speak_while_a_part_of_the_source_is_idle(tmp_path: Path) -> None:
-    """The job cannot end before event time has passed a subtask that says nothing."""
+    """The job cannot end before event time has passed the idle subtask."""
     for index in "01":
         os.mkfifo(tmp_path / index)
     environment = StreamExecutionEnvironment().set_parallelism(2)

@@ -1,4 +1,4 @@
-"""``flinknet explain``: what it prints, what it refuses, and that it starts nothing."""
+"""``flinknet explain``: its output, its refusals, and that it starts no process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ print("after")
 def explain(
     tmp_path: Path, *arguments: str, program: str = JOB
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command under a watch that ends it if it starts a process or binds a port."""
+    """Run the command under an audit hook that fails if it starts a process or binds a port."""
     (tmp_path / "job.py").write_text(program)
     watched = (
         "import sys\n"

@@ -1,4 +1,4 @@
-"""Files that Spark has written are read as Spark reads them, and Spark reads what sinks write."""
+"""Sources read Spark's files as Spark does, and Spark reads the files of sinks."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_spark_and_connectors_read_what_the_other_writes(tmp_path: Path) -> None
 
     of_spark = tmp_path / "of_spark"
     read = records_of(FileSource(of_spark / "parquet"))
-    utc = datetime.UTC  # Spark writes moments, and Parquet says so
+    utc = datetime.UTC  # Spark writes instants, and Parquet marks them as such
     expected = [(*row[:5], row[5].replace(tzinfo=utc), row[6]) for row in ROWS]
     assert read in (ROWS, expected)
     assert records_of(CsvSource(of_spark / "csv", types={"whole": int})) == pairs

@@ -1,6 +1,6 @@
-"""Flink's own command line and classes, against a cluster of flinknet's.
+"""Flink's own command line and classes as clients of a flinknet cluster.
 
-The jars are those of the benchmark's peer, and so is the mark: ``pytest -m flink``.
+The jars and the mark are those of the benchmark's peer: ``pytest -m flink``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CONFIG = FlinknetConfig(
 READ_BODIES = Path(__file__).with_name("ReadBodies.java")
 VERTEX = "jobs/{job}/vertices/{vertex}"
 OWN = {"start_delay", "alignment", "sync", "async"}
-"""What a checkpoint has beside what Flink's has."""
+"""Fields of a checkpoint that Flink does not have."""
 
 ANSWERS = {
     "rest.messages.DashboardConfiguration": "config",
@@ -79,7 +79,7 @@ def flink() -> Installation:
 
 
 class Client:
-    """Whoever asks the coordinator: Flink's command line and classes, or the test itself."""
+    """A client of the coordinator: Flink's command line, Flink's classes, or the test itself."""
 
     def __init__(self, flink: Installation, cluster: LocalCluster, folder: Path) -> None:
         self._flink = flink
@@ -89,7 +89,7 @@ class Client:
         (folder / "conf" / "config.yaml").write_text("rest.retry.max-attempts: 0\n")
 
     async def flink(self, command: str, *arguments: str, token: str = "") -> tuple[int, str]:
-        """Run ``flink``; return its status and what it prints."""
+        """Run ``flink``; return its status and output."""
         return await self.java(
             "org.apache.flink.client.cli.CliFrontend",
             *(command, "-m", self._cluster.address, *arguments),
@@ -98,7 +98,7 @@ class Client:
         )
 
     async def java(self, *arguments: str, **environment: str) -> tuple[int, str]:
-        """Run a class, or a source file, with Flink's jars."""
+        """Run a class or a source file with Flink's jars."""
         process = await asyncio.create_subprocess_exec(
             *(self._flink.java, "-XX:TieredStopAtLevel=1", "-cp", self._flink.class_path),
             *arguments,
@@ -112,7 +112,7 @@ class Client:
         return process.returncode, said.decode()
 
     async def ask(self, path: str) -> bytes:
-        """The body of an answer."""
+        """Return the body of an answer."""
         headers = authorization_headers(self._cluster.token)
         async with (
             aiohttp.ClientSession(f"http://{self._cluster.address}", headers=headers) as session,
@@ -124,7 +124,7 @@ class Client:
 
 @dataclass(frozen=True)
 class Running:
-    """A cluster with an endless job, which runs, and who asks of it."""
+    """A cluster with a running endless job, and its client."""
 
     cluster: LocalCluster
     client: Client
@@ -214,7 +214,7 @@ async def test_every_answer_has_the_very_shape_of_flinks(running: Running, tmp_p
     }
     reported = f"jobs/{running.job_id}/vertices/{names['vertex']}/backpressure"
     while json.loads(await running.client.ask(reported))["status"] != "ok":
-        pass  # The workers report now and then.
+        pass  # the workers report periodically
     with pytest.raises(JobFailedError, match="division by zero"):
         await running.cluster.execute(keyed_graph("failing", function=lambda record: 1 / 0))
     jobs = json.loads(await running.client.ask("jobs/overview"))["jobs"]

@@ -1,7 +1,7 @@
-"""A job whose checkpoints find no room: it goes on without them, and with them when there is some.
+"""A job with a full disk runs on without checkpoints, and with them when there is room again.
 
-The limit on the size of files stands for the full disk: the kernel refuses what is beyond it, and
-whoever may lift it makes room.
+A limit on the size of files stands for the full disk: the kernel refuses the rest of a file.
+Raising the limit makes room.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ KEYS = 200
 
 
 class Kept(KeyedProcessFunction):
-    """Has more state than there is room for, until there is a file."""
+    """Keeps more state than there is room for, until a file exists."""
 
     def __init__(self, room: Path) -> None:
         self._room = room
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Find the state, and fill the disk."""
+        """Open the state, and limit the size of files."""
         self._text = runtime_context.get_state(ValueStateDescriptor("text"))
         _, self._hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, self._hard_limit))
 
     def process_element(self, value: int, ctx: ProcessContext) -> Iterable[int]:
-        """Keep something of one record."""
+        """Keep state for one record."""
         self._text.update("x" * STATE_BYTES)
         if self._room.exists():
             resource.setrlimit(resource.RLIMIT_FSIZE, (self._hard_limit, self._hard_limit))
@@ -53,7 +53,10 @@ class Kept(KeyedProcessFunction):
 
 
 async def test_a_full_disk_fails_checkpoints_and_not_the_job(tmp_path: Path) -> None:
-    """No attempt follows, though none may fail: the one that had no room takes them later on."""
+    """The job keeps its attempt, although its strategy permits no failure.
+
+    The same attempt takes checkpoints once there is room.
+    """
     environment = StreamExecutionEnvironment().enable_checkpointing(50)
     numbers = RateLimitedSource(GeneratorSource(lambda number: number % KEYS), 2_000.0)
     stream = environment.from_source(numbers).key_by(lambda number: number)
@@ -75,7 +78,7 @@ async def test_a_full_disk_fails_checkpoints_and_not_the_job(tmp_path: Path) -> 
 
         job = asyncio.create_task(cluster.execute(environment.job_graph("full"), watch))
         job_id = await started
-        # The first ones are small enough, while few keys have come.
+        # the first checkpoints fit, because only few keys have state yet
         await until_failed(cluster, job_id, 3)
         (tmp_path / "room").touch()
         completed = (await checkpoints_of(cluster, job_id))["counts"]["completed"]
@@ -88,7 +91,7 @@ async def test_a_full_disk_fails_checkpoints_and_not_the_job(tmp_path: Path) -> 
 
 
 async def until_failed(cluster: LocalCluster, job_id: str, count: int) -> None:
-    """Wait for so many failures, each of which says what to do."""
+    """Wait for ``count`` failures, and check that the message says what to do."""
     while (answer := await checkpoints_of(cluster, job_id))["counts"]["failed"] < count:
         pass
     message = answer["latest"]["failed"]["failure_message"]
@@ -97,7 +100,7 @@ async def until_failed(cluster: LocalCluster, job_id: str, count: int) -> None:
 
 
 async def checkpoints_of(cluster: LocalCluster, job_id: str) -> dict[str, Any]:
-    """How the job's checkpoints went."""
+    """Return the statistics of the job's checkpoints."""
     headers = authorization_headers(cluster.token)
     url = f"http://{cluster.address}/v1/jobs/{job_id}/checkpoints"
     async with aiohttp.ClientSession(headers=headers) as session, session.get(url) as response:

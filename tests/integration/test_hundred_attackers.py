@@ -1,7 +1,7 @@
-"""A hundred hostile clients beside one good job, at every port, with TLS and with the secret alone.
+"""A hundred hostile clients at every port beside one good job, with TLS and with the secret alone.
 
-The attackers are those of ``bench/attackers``, in a process of their own; each comes again as soon
-as its connection has ended.
+The attackers are those of ``bench/attackers``, in a process of their own. Each connects again as
+soon as its connection has ended.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.integration.exchange_programs import status_bytes
 MIB = 2**20
 RECORDS, RATE = 20_000, 2_000.0
 SLACK_BYTES = 16 * MIB
-"""As in ``test_memory_bound.py``: of the interpreter and the allocator."""
+"""Slack for the interpreter and the allocator, as in ``test_memory_bound.py``."""
 
 ATTACKERS = 100
 
@@ -49,8 +49,10 @@ REASONS = {
     "wrong_certificate": {"tls"},
     "replayed": {"refused"},
 }
-"""Under which of the workers' reasons those are found that do not get in. With TLS, one whose first
-message of TLS is not complete has said nothing yet."""
+"""The workers' possible reasons for refusing each kind of attacker.
+
+With TLS, an attacker with an incomplete first TLS message counts as silent.
+"""
 
 VIOLATIONS = {
     "forged_credit": "credit",
@@ -60,11 +62,14 @@ VIOLATIONS = {
     "cancels": "cancels",
     "unread": "requests",
 }
-"""The same of those that do. Who asks for much and reads nothing meets the limit on requests before
-the answers are due; ``unit/net/test_link_protocol.py`` has one whom ``control_bytes_max`` ends."""
+"""The violations of attackers that pass the handshake.
+
+An attacker that requests much and reads nothing reaches the limit on requests before its answers
+are due. ``unit/net/test_link_protocol.py`` tests one that exceeds ``control_bytes_max``.
+"""
 
 UNENDING = {"http_requests"}
-"""Requests that are legal, whose answers are read: nothing ends them, and they take turns."""
+"""Kinds with legal requests and read answers: no limit ends them, and they take turns."""
 
 HTTP_REASONS = {
     "http_silent": "silent",
@@ -76,7 +81,7 @@ HTTP_REASONS = {
 
 
 def config_of(tls: TlsConfig) -> FlinknetConfig:
-    """Limits that a hundred reach within the seconds of a test."""
+    """Return limits that a hundred attackers exceed within the seconds of a test."""
     return FlinknetConfig(
         network=NetworkConfig(
             segment_bytes=4096,
@@ -106,7 +111,7 @@ def good_job() -> JobGraph:
 
 
 async def refused_by_http(cluster: LocalCluster) -> set[str]:
-    """Return for which reasons the coordinator has refused anything."""
+    """Return the reasons for which the coordinator has refused HTTP requests."""
     url = f"http://{cluster.address}/metrics"
     async with (
         aiohttp.ClientSession(headers=authorization_headers(cluster.token)) as session,

@@ -1,4 +1,4 @@
-"""A job whose workers and coordinator are killed or stopped, and each of its records looked at."""
+"""A job through kills and stops of its workers and coordinator, with an audit of each record."""
 
 from __future__ import annotations
 
@@ -41,9 +41,12 @@ CONFIG = FlinknetConfig(
 async def test_faults_lose_duplicate_reorder_and_change_no_record(
     tmp_path: Path, setting: Setting
 ) -> None:
-    """Workers are killed, or stopped for longer than anybody waits for them: a zombie that comes
-    back then changes nothing. The coordinator is killed, and another one takes its place. And the
-    job goes on with more keyed subtasks, and with fewer."""
+    """Workers are killed, or stopped for longer than any timeout; a returned zombie changes
+    nothing.
+
+    The coordinator is killed and replaced, and the job continues with more and with fewer keyed
+    subtasks.
+    """
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")
     job = AuditedFlights(GeneratorSource(flight, RECORDS), RECORDS, tmp_path, FAULTS_PER_JOB)
@@ -55,7 +58,7 @@ async def test_faults_lose_duplicate_reorder_and_change_no_record(
 
 
 def test_the_audit_finds_each_fault(tmp_path: Path) -> None:
-    """So that finding none means something."""
+    """Otherwise an audit without findings would prove nothing."""
     numbered = Numbered(tmp_path / "restored")
     records = list(map(numbered.map, map(flight, range(1_000))))
     pair = records[100][1:3]
@@ -78,6 +81,6 @@ def test_the_audit_finds_each_fault(tmp_path: Path) -> None:
         "out_of_order": 1,
         "corrupt": 1,
     }
-    # What comes late was missing before.
+    # a late record was first noted as lost
     found = AuditedFlights(CollectionSource(()), 0, tmp_path, 0).found()
     assert found == {"lost": 2, "duplicated": 1, "out_of_order": 1, "corrupt": 1}

@@ -1,5 +1,4 @@
-"""Latency markers of a real cluster: the workers' configuration asks for them, and all who look at
-a job are told how long they take."""
+"""Latency markers of a real cluster, configured in the workers, and visible in every report."""
 
 from __future__ import annotations
 
@@ -28,13 +27,13 @@ SCOPE = "flink_taskmanager_job_latency_source_id_operator_id_operator_subtask_in
 
 
 def hold(record: Any) -> None:
-    """Keep every batch for a while, so that what comes behind it has to wait."""
+    """Delay every batch, so that the markers behind it wait."""
     if record % 1000 == 0:
         time.sleep(HOLD_S)
 
 
 def discard(record: Any) -> None:
-    """Nobody wants it."""
+    """Discard a record."""
 
 
 def marked() -> JobGraph:
@@ -51,7 +50,7 @@ async def read(session: aiohttp.ClientSession, path: str) -> Any:
 
 
 async def histograms(session: aiohttp.ClientSession, address: str) -> dict[str, dict[str, float]]:
-    """Of a worker's /metrics, how many markers came to each operator."""
+    """Return count and quantiles of the markers at each operator, from a worker's /metrics."""
     async with session.get(f"http://{address}/metrics") as response:
         text = await response.text()
     counts: dict[str, dict[str, float]] = {}
@@ -65,8 +64,7 @@ async def histograms(session: aiohttp.ClientSession, address: str) -> dict[str, 
 
 
 async def test_a_slow_operator_is_seen_in_the_latency_of_markers() -> None:
-    """V6: markers wait behind records, so those that come to a slow operator are late there, and
-    not before."""
+    """V6: markers wait behind records, so they are late at the slow operator, and not before it."""
     async with LocalCluster(CONFIG) as cluster:
         headers = authorization_headers(cluster.token)
         running = asyncio.create_task(cluster.execute(marked()))
@@ -76,7 +74,7 @@ async def test_a_slow_operator_is_seen_in_the_latency_of_markers() -> None:
                 jobs = (await read(session, "/api/v1/jobs"))["jobs"]
             job, rows = jobs[0]["job_id"], list[Any]()
             wanted = {(name, index) for name in ("first", "slow") for index in (0, 1)}
-            # The first marker may come to the slow operator at the end of what that holds up.
+            # the first marker may reach the slow operator only after a held batch
             while (
                 wanted - {(one["operator"], one["subtask"]) for one in rows}
                 or max(one["max"] for one in rows if one["operator"] == "slow") < 1000 * HOLD_S

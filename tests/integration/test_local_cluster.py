@@ -1,4 +1,4 @@
-"""``LocalCluster`` and ``run_job`` inside a program of one's own, with real processes."""
+"""``LocalCluster`` and ``run_job`` inside a user's program, with real processes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CONFIG = FlinknetConfig(
 
 
 def sums(count: int | None, name: str = "sums", parallelism: int = 2) -> JobGraph:
-    """Sums over the numbers up to ``count`` by their last digit; without end if it is None."""
+    """Return a job that sums the numbers below ``count`` by last digit; None is an endless job."""
     environment = StreamExecutionEnvironment().set_parallelism(parallelism)
     numbers = environment.from_source(GeneratorSource(lambda number: (number % 10, number), count))
     totals = numbers.key_by(lambda record: record[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
@@ -64,7 +64,7 @@ def failing(how: str) -> JobGraph:
 
 
 class Output(list[tuple[str, str]]):
-    """What the processes print. The coordinator's first line says that it listens."""
+    """The output of the processes; the coordinator's first line says that it listens."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ def is_running(pid: int) -> bool:
 
 
 async def test_jobs_run_one_after_the_other(cluster: LocalCluster) -> None:
-    """And a failed one in between does no harm."""
+    """A failed job between two others does no harm."""
     seen: list[JobProgress] = []
     first = await cluster.execute(sums(1000), on_progress=seen.append)
     with pytest.raises(JobFailedError, match="on purpose"):
@@ -107,7 +107,7 @@ async def test_jobs_run_one_after_the_other(cluster: LocalCluster) -> None:
 
 
 async def test_consecutive_jobs_are_never_refused(cluster: LocalCluster) -> None:
-    """Each takes all slots of the cluster."""
+    """Each job takes all slots of the cluster."""
     for count in range(100, 200):
         environment = StreamExecutionEnvironment().set_parallelism(4)
         numbers = environment.from_source(GeneratorSource(int, count)).rebalance()
@@ -144,7 +144,7 @@ async def test_cancelling_execute_cancels_the_job_and_keeps_the_cluster(
 
 @pytest.mark.parametrize("how", ["in a job", "idle", "hung"])
 async def test_a_lost_worker_is_replaced_and_the_next_job_waits_for_it(how: str) -> None:
-    """Also one that no job misses: the next one may need all slots."""
+    """This includes a worker that no job uses, because the next job may need all slots."""
     quick = replace(
         CONFIG.cluster,
         heartbeat_interval_ms=50.0,
@@ -167,7 +167,7 @@ async def test_a_lost_worker_is_replaced_and_the_next_job_waits_for_it(how: str)
 
 
 async def test_a_job_is_restarted_and_the_lost_worker_replaced(cluster: LocalCluster) -> None:
-    """The first attempt kills its worker; the second, on a new one beside the other, does not."""
+    """The first attempt kills its worker; the second runs on a new worker beside the other one."""
     environment = StreamExecutionEnvironment()
     environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(1, 0.0))
 
@@ -214,7 +214,7 @@ async def test_an_error_in_the_block_ends_every_process() -> None:
 
 
 async def test_a_call_that_is_cancelled_returns_when_its_job_has_ended() -> None:
-    """Who continues from its last checkpoint finds that, and no other one that replaces it."""
+    """A caller that continues from the last checkpoint can rely on it: no later one replaces it."""
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def watch(progress: JobProgress) -> None:
@@ -235,7 +235,7 @@ async def test_a_call_that_is_cancelled_returns_when_its_job_has_ended() -> None
 
 
 async def test_a_call_that_is_cancelled_while_it_submits_leaves_no_job() -> None:
-    """Whenever it is: the request may have been sent already."""
+    """This holds at every moment, also if the request has been sent already."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     numbers = environment.from_source(GeneratorSource(lambda number: number))
     numbers.rebalance().sink_to(lambda record: None)
@@ -255,7 +255,7 @@ async def test_a_call_that_is_cancelled_while_it_submits_leaves_no_job() -> None
 
 
 async def test_two_cancellations_end_every_process() -> None:
-    """The first asks them to stop, the second kills them."""
+    """The first cancellation asks the processes to stop, the second kills them."""
     cluster = LocalCluster(CONFIG, on_output=Output())
     entered = asyncio.Event()
 
@@ -267,7 +267,7 @@ async def test_two_cancellations_end_every_process() -> None:
     task = asyncio.create_task(hold())
     await entered.wait()
     for pid in cluster.pids().values():
-        os.kill(pid, signal.SIGSTOP)  # none of them hears SIGTERM
+        os.kill(pid, signal.SIGSTOP)  # stopped processes do not react to SIGTERM
     task.cancel()
     await asyncio.sleep(0)
     task.cancel()
@@ -280,7 +280,7 @@ async def test_cancelling_the_start_ends_every_process() -> None:
     output = Output()
     cluster = LocalCluster(CONFIG, on_output=output)
     task = asyncio.create_task(cluster.__aenter__())
-    await output.has_come.wait()  # the coordinator listens; no worker has registered
+    await output.has_come.wait()  # the coordinator listens, and no worker has registered
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -288,7 +288,7 @@ async def test_cancelling_the_start_ends_every_process() -> None:
 
 
 async def test_a_worker_that_cannot_start_says_why() -> None:
-    """Its data port is taken after it was checked."""
+    """Another process takes its data port after the check of the port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     config = FlinknetConfig(cluster=ClusterConfig(workers=1, data_port=port))
@@ -317,8 +317,10 @@ async def test_the_control_plane_tells_the_token_to_nobody(cluster: LocalCluster
 
 
 async def test_a_stranger_without_the_token_has_no_part_in_a_job(cluster: LocalCluster) -> None:
-    """It finds the workers' ports, as any local user can, and guesses who it could be; it learns
-    neither names nor job, and jobs go on."""
+    """A stranger can find the workers' ports, as any local user can, and guess an identity.
+
+    It learns no name and no job, and jobs continue.
+    """
     headers = authorization_headers(cluster.token)
     async with (
         aiohttp.ClientSession(f"http://{cluster.address}", headers=headers) as session,
@@ -336,7 +338,7 @@ async def test_a_stranger_without_the_token_has_no_part_in_a_job(cluster: LocalC
 
 
 async def guess_at(address: str, job: str) -> bytes:
-    """Dial a worker as its neighbour would, with a secret that is none; return what it says."""
+    """Dial a worker as another worker would, with a wrong secret; return the bytes received."""
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     opening = Opening(bytes(16)).encode()

@@ -1,7 +1,7 @@
-"""What a worker holds at most: the bound that it computes, against real processes at their worst.
+"""The memory bound that a worker computes, compared with real processes under the worst load.
 
-Growth is that of the resident memory at its peak, since before the worker's environment was
-entered, in a process that has exchanged a first record in others.
+Growth is the peak of resident memory minus its value before the worker's environment was entered.
+The process has exchanged a first record in other environments by then.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 KIB = 1024
 MIB = 1024 * KIB
 SLACK_BYTES = 16 * MIB
-"""What the interpreter and the allocator may take for themselves."""
+"""Slack for the interpreter and the allocator."""
 
 SMALL: dict[str, Any] = {
     "segment_bytes": 16 * KIB,
@@ -50,7 +50,7 @@ SMALL: dict[str, Any] = {
         "channels_per_connection_max": 10_000,
     },
 }
-"""Limits that are low where the test does not come near them, so that the bound is low as well."""
+"""Low limits where the test does not reach them, so that the bound is low, too."""
 
 
 every_loop = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
@@ -63,7 +63,7 @@ class Worker:
         self._process = process
 
     def hear(self) -> dict[str, Any]:
-        """The next thing that it says."""
+        """Return the next report of the program."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, "the worker ended without a word"
@@ -71,7 +71,7 @@ class Worker:
         return said
 
     def tell(self) -> None:
-        """Let it go on."""
+        """Let the program continue."""
         assert self._process.stdin is not None
         self._process.stdin.write("go on\n")
         self._process.stdin.flush()
@@ -79,7 +79,7 @@ class Worker:
 
 @contextmanager
 def worker(program: str, loop: str = "uvloop", **options: Any) -> Iterator[Worker]:
-    """Start a program; it has ended when this is left."""
+    """Start a program, and kill it on exit."""
     module = "tests.integration.exchange_programs"
     with subprocess.Popen(
         [sys.executable, "-m", module, loop, program, json.dumps(options)],
@@ -95,7 +95,7 @@ def worker(program: str, loop: str = "uvloop", **options: Any) -> Iterator[Worke
 
 
 def assert_within_bound(report: dict[str, Any], bound: int | None = None) -> None:
-    """The growth stays under the bound, and what is in use is part of it."""
+    """Check that the growth is below the bound, and includes the network buffers in use."""
     bound = report["bound"] if bound is None else bound
     print(
         f"grew by {report['growth'] / MIB:.1f} MiB, of which {report['in_use'] / MIB:.1f} MiB are "
@@ -106,7 +106,7 @@ def assert_within_bound(report: dict[str, Any], bound: int | None = None) -> Non
 
 @every_loop
 def test_a_stopped_consumer_stops_the_producer_within_its_memory(loop: str) -> None:
-    """With as many buffers as the network memory has on both sides, all of them are full."""
+    """Pools are as large as the network memory on both sides, and all buffers are full."""
     config = {
         **SMALL,
         "buffers_per_channel": 200,
@@ -129,7 +129,7 @@ def test_a_stopped_consumer_stops_the_producer_within_its_memory(loop: str) -> N
 
 @every_loop
 def test_a_thousand_channels_stay_within_the_bound(loop: str) -> None:
-    """All of them carry data to a consumer that has stopped."""
+    """All channels carry data to a consumer that has stopped."""
     config = {**SMALL, "segment_bytes": 4 * KIB, "outbox_bytes_max": 64 * KIB}
     with worker(
         "emit_until_held_back", loop, config=config, subpartitions=1000, record_bytes=1000
@@ -147,7 +147,7 @@ def test_a_thousand_channels_stay_within_the_bound(loop: str) -> None:
 
 
 def test_long_records_on_many_channels_stay_within_the_bound() -> None:
-    """48 records of 4 MiB are being put together at a time, in 8 MiB of memory."""
+    """48 records of 4 MiB are reassembled at a time, with 8 MiB of memory for that."""
     channels, records, record_bytes = 48, 2, 4 * MIB
     config = {
         **SMALL,
@@ -179,8 +179,10 @@ def test_long_records_on_many_channels_stay_within_the_bound() -> None:
 
 @every_loop
 def test_a_peer_that_never_reads_stays_within_the_bound(loop: str) -> None:
-    """It requests everything with much credit, then what there is not, until it is cut off: every
-    answer to that is queued for it."""
+    """The peer requests everything with much credit, and then subpartitions that do not exist.
+
+    An answer to each of these requests is queued for it, until it is cut off.
+    """
     subpartitions = 64
     with worker(
         "emit_until_held_back", loop, config=SMALL, subpartitions=subpartitions, record_bytes=1000
@@ -201,7 +203,7 @@ def test_a_peer_that_never_reads_stays_within_the_bound(loop: str) -> None:
 
 
 def shake_hands(peer: socket.socket, address: str) -> None:
-    """Connect, and read no more than the answer."""
+    """Connect and shake hands, and read no byte beyond that."""
     host, _, port = address.rpartition(":")
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * KIB)
     peer.connect((host, int(port)))
@@ -222,7 +224,7 @@ def request(channel: int, subpartition: int, *, credit: int) -> bytes:
 
 
 def flood(peer: socket.socket, first_channel: int) -> None:
-    """Request subpartitions that there are not, each an error to be answered."""
+    """Request subpartitions that do not exist; each request needs an error as its answer."""
     with suppress(ConnectionError):
         for channel in range(first_channel, SMALL["wire"]["channels_per_connection_max"]):
             peer.sendall(request(channel, 1_000_000, credit=1))
@@ -232,7 +234,7 @@ def flood(peer: socket.socket, first_channel: int) -> None:
 
 
 def keyed_job(parallelism: int) -> JobGraph:
-    """Two exchanges of everybody with everybody, and more records than their buffers hold."""
+    """Return a job with two all-to-all exchanges, and more records than their buffers hold."""
     environment = StreamExecutionEnvironment().set_parallelism(parallelism)
     source = GeneratorSource(lambda number: (number % 997, "x" * 200), count=60_000)
     first = environment.from_source(source).key_by(lambda record: record[0])
@@ -245,7 +247,7 @@ def keyed_job(parallelism: int) -> JobGraph:
 async def test_real_jobs_take_what_is_expected_and_no_more_than_the_bound(
     parallelism: int, workers: int
 ) -> None:
-    """Beyond the network memory, which a worker has from its start."""
+    """The growth does not include the network memory, which a worker allocates at its start."""
     graph, config = keyed_job(parallelism), FlinknetConfig()
     slots = -(-parallelism // workers)
     cluster_config = replace(config.cluster, workers=workers, slots_per_worker=slots)

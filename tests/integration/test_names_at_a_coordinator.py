@@ -1,4 +1,4 @@
-"""Programs and jobs that find each other by the names that a coordinator knows."""
+"""Programs and jobs that find each other by names that a coordinator knows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ print(sum(numbers.execute_and_collect()))
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """That of all processes of a test: they know one secret."""
+    """Return the environment of a test's processes, with one common secret."""
     return {
         **os.environ,
         TOKEN_VARIABLE: new_token(),
@@ -76,7 +76,7 @@ def python(*arguments: str, env: dict[str, str]) -> Iterator[subprocess.Popen[st
 
 @contextmanager
 def coordinator(env: dict[str, str], port: str = "0") -> Iterator[tuple[int, str]]:
-    """A coordinator without workers: its process and its address."""
+    """Run a coordinator without workers; yield its process id and address."""
     with python(
         "-m",
         "flinknet.cluster.coordinator",
@@ -100,7 +100,7 @@ def test_a_killed_writer_is_nobody_and_the_next_one_is_found(
             python("-c", program, address, env=environment) as reader,
             python("-c", WRITER, address, env=environment) as writer,
         ):
-            # A job is slow to start where much else runs: the writer says that it waits.
+            # on a loaded machine the job starts late, and the writer reports that it waits
             written, _ = writer.communicate("go\n", timeout=PATIENCE_S)
             assert (writer.returncode, written) == (0, "open\n")
             assert reader.communicate(timeout=PATIENCE_S) == ("499500\n", "")

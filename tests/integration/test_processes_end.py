@@ -1,4 +1,4 @@
-"""However a run ends, it says why within seconds and leaves no process behind."""
+"""However a run ends, it gives the reason within seconds and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def job(tmp_path: Path) -> str:
 
 
 def test_a_killed_worker_ends_the_job_with_its_name_and_cause(tmp_path: Path, job: str) -> None:
-    """Its neighbour sees a broken connection, perhaps first; the user sees the kill."""
+    """The message names the kill, although the other worker may see a broken connection first."""
     with start_run(job, cwd=tmp_path) as run:
         worker = run.wait_until_running()["worker-1"]
         os.kill(worker, signal.SIGKILL)
@@ -51,7 +51,7 @@ def test_a_worker_that_hangs_is_noticed_by_its_silence(tmp_path: Path, job: str)
 
 
 def test_a_killed_coordinator_ends_a_job_that_cannot_go_on(tmp_path: Path, job: str) -> None:
-    """Another coordinator takes its place, and says so."""
+    """Another coordinator takes its place, and reports the loss."""
     with start_run(job, cwd=tmp_path) as run:
         coordinator = run.wait_until_running()["coordinator"]
         os.kill(coordinator, signal.SIGKILL)
@@ -63,7 +63,7 @@ def test_a_killed_coordinator_ends_a_job_that_cannot_go_on(tmp_path: Path, job: 
 
 
 def test_a_coordinator_that_hangs_is_noticed_by_its_silence(tmp_path: Path, job: str) -> None:
-    """By the client, which ends the run; without a client its workers end by themselves."""
+    """The client notices it and ends the run; without a client the workers end by themselves."""
     (tmp_path / "cluster.toml").write_text(
         "[cluster]\nheartbeat_interval_ms = 100\ncoordinator_timeout_ms = 1000\n"
         "stop_timeout_ms = 500\ncause_grace_ms = 100\n"
@@ -79,7 +79,7 @@ def test_a_coordinator_that_hangs_is_noticed_by_its_silence(tmp_path: Path, job:
 
 
 def test_a_coordinator_that_is_told_to_stop_is_named_as_the_cause(tmp_path: Path, job: str) -> None:
-    """Its workers end, too, and perhaps first: but only because it sends them away."""
+    """Its workers end, too, perhaps first, but only because it sends them away."""
     with start_run(job, cwd=tmp_path) as run:
         coordinator = run.wait_until_running()["coordinator"]
         os.kill(coordinator, signal.SIGTERM)
@@ -116,7 +116,7 @@ environment.execute("resetting")
 
 
 def test_a_control_link_that_is_reset_is_named_as_the_cause(tmp_path: Path) -> None:
-    """The worker ends by itself then, with status 3, and its neighbour loses it."""
+    """The worker ends with status 3, and the other worker loses its connection to it."""
     path = tmp_path / "job.py"
     path.write_text(RESETTING_JOB)
     with start_run(str(path), cwd=tmp_path) as run:
@@ -172,7 +172,7 @@ environment.execute("starting")
     "end", ["finished", "worker killed", "launcher killed", "launcher interrupted"]
 )
 def test_what_user_code_has_started_does_not_survive_the_run(tmp_path: Path, end: str) -> None:
-    """It would keep its ports and its memory, until the next run wants them."""
+    """Such a process would keep its ports and memory until the next run needs them."""
     path = tmp_path / "job.py"
     path.write_text(STARTING_JOB.format(count=1000 if end == "finished" else None))
     with start_run(str(path), ONE_WORKER, cwd=tmp_path) as run:
@@ -208,7 +208,7 @@ def test_a_cluster_that_does_not_come_up_in_time_is_given_up(tmp_path: Path, job
 
 
 def test_a_user_function_that_never_returns_does_not_keep_the_run(tmp_path: Path) -> None:
-    """It sees neither cancellation nor SIGTERM."""
+    """The function reacts neither to cancellation nor to SIGTERM."""
     (tmp_path / "cluster.toml").write_text(
         "[cluster]\ncancel_timeout_ms = 300\nstop_timeout_ms = 300\n"
     )

@@ -1,5 +1,4 @@
-"""Debian's Prometheus scrapes a running job as ``deploy/prometheus.yml`` says, and knows Flink's
-names."""
+"""Debian's Prometheus scrapes a running job with ``deploy/prometheus.yml``, under Flink's names."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ TASK = 'flink_taskmanager_job_task_%s{job_name="sums",task_name=~"Reduce.*"}'
 
 @asynccontextmanager
 async def prometheus(cluster: LocalCluster, folder: Path) -> AsyncIterator[aiohttp.ClientSession]:
-    """A Prometheus that scrapes the cluster often; yields a session with its HTTP API."""
+    """Run a Prometheus that scrapes the cluster often; yield a session for its HTTP API."""
     program = shutil.which("prometheus")
     if program is None:
         pytest.skip("there is no prometheus (Debian: apt-get install prometheus)")
@@ -91,7 +90,7 @@ async def prometheus(cluster: LocalCluster, folder: Path) -> AsyncIterator[aioht
 
 
 async def _listening(process: asyncio.subprocess.Process) -> str:
-    """Where it listens, once it answers: it does not at once."""
+    """Return the address of a Prometheus once it answers requests."""
     assert process.stdout is not None
     address = ""
     said: list[str] = []
@@ -123,20 +122,20 @@ class Api:
         return answer["data"]
 
     async def query(self, query: str, samples: int) -> list[dict[str, Any]]:
-        """The answer to a query, once it has so many samples."""
+        """Return the answer to a query once it has this number of samples."""
         while True:
             found: list[dict[str, Any]] = (await self.get("query", query=query))["result"]
             if len(found) == samples:
                 return found
-            await asyncio.sleep(0.05)  # between two questions to a process of its own
+            await asyncio.sleep(0.05)  # a pause between two requests to another process
 
     async def some(self, query: str) -> list[dict[str, Any]]:
-        """The answer to a query, once it has a sample that is a number."""
+        """Return the answer to a query once one sample is a number."""
         while True:
             found: list[dict[str, Any]] = (await self.get("query", query=query))["result"]
             if any(one["value"][1] != "NaN" for one in found):
                 return found
-            await asyncio.sleep(0.05)  # between two questions to a process of its own
+            await asyncio.sleep(0.05)  # a pause between two requests to another process
 
     async def values(self, query: str, samples: int) -> list[float]:
         return [float(found["value"][1]) for found in await self.query(query, samples)]
@@ -212,8 +211,10 @@ async def test_prometheus_finds_every_process_and_answers_in_flinks_names(tmp_pa
 
 
 def held_up_windows() -> JobGraph:
-    """Windows of event time, some records for which are late, with a sink behind them that waits;
-    so all queues before it are full."""
+    """Return a job with event-time windows, late records, and a slow function behind the windows.
+
+    So all queues before that function are full.
+    """
     environment = StreamExecutionEnvironment().set_parallelism(2)
     environment.get_config().set_auto_watermark_interval(5)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(time_of)
@@ -227,7 +228,7 @@ def held_up_windows() -> JobGraph:
 
 
 def reading(number: int) -> tuple[int, int]:
-    """Key and time; one of a hundred is of long ago."""
+    """Return key and time; every hundredth reading is very late."""
     return number % 50, 0 if number % 100 == 99 else number
 
 
@@ -240,7 +241,7 @@ def time_of(record: tuple[int, int], stamp: int | None) -> int:
 
 
 async def wait_for_somebody(record: tuple[int, int]) -> tuple[int, int]:
-    await asyncio.sleep(0.001)  # as one that asks somebody else for each record
+    await asyncio.sleep(0.001)  # as a function that sends a request for each record
     return record
 
 
@@ -261,7 +262,7 @@ async def test_a_dashboard_of_grafanas_that_was_made_for_flink_has_data(tmp_path
 
 
 def panel_queries() -> list[tuple[str, str]]:
-    """What each panel of the dashboard in ``deploy`` asks, with its variable for all jobs."""
+    """Return title and query of each panel of the dashboard in ``deploy``, for all jobs."""
     return [
         (panel["title"], target["expr"].replace("$job", ".*"))
         for panel in DASHBOARD["panels"]

@@ -1,5 +1,7 @@
-"""Programs for the tasks of PyFlink's public examples, written against PyFlink's API: they run on a
-local cluster when nothing but their import lines has changed."""
+"""Programs like PyFlink's public examples run on a local cluster with changed imports.
+
+They are written against PyFlink's API, and nothing but their import lines changes.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ CONFIG = FlinknetConfig(
 )
 
 SUBTASK = re.compile(r"^\d+> ")
-"""What a print sink of several subtasks says of which it is."""
+"""The subtask's number before a record of a print sink with several subtasks."""
 
 PRINTED = {
     "async_requests": [
@@ -74,7 +76,7 @@ PRINTED = {
 
 
 def with_own_imports(program: str) -> str:
-    """Change the import lines: modules have PyFlink's names here, too."""
+    """Replace the package in import lines: flinknet has modules with PyFlink's names."""
     return re.sub(r"^from pyflink\b", "from flinknet", program, flags=re.MULTILINE)
 
 

@@ -119,8 +119,10 @@ def run_program(
 
 
 def test_a_program_with_an_event_loop_of_its_own(tmp_path: Path) -> None:
-    """It is configured by the file that FLINKNET_CONFIG names; what it prints is on standard
-    output, and what it logs on standard error."""
+    """The file in FLINKNET_CONFIG configures it.
+
+    Its prints go to standard output, and its logs to standard error.
+    """
     run = run_program(tmp_path, IN_A_LOOP, FLINKNET_CONFIG="cluster.toml")
     assert run.returncode == 0, run.stderr
     refused, *printed = run.stdout.splitlines()
@@ -137,8 +139,10 @@ def test_a_program_with_an_event_loop_of_its_own(tmp_path: Path) -> None:
 
 
 def test_workers_run_functions_as_the_program_would(tmp_path: Path) -> None:
-    """Modules are found in archives and relative places too, and in the same order. Options of the
-    interpreter hold, and so do warning filters."""
+    """Modules in archives and relative paths are found, in the program's order.
+
+    Options of the interpreter and warning filters apply, too.
+    """
     with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
         archive.writestr("archived.py", "NAME = 'archived'")
     (tmp_path / "later").mkdir()
@@ -158,7 +162,7 @@ def test_workers_run_functions_as_the_program_would(tmp_path: Path) -> None:
 
 
 def test_a_terminal_sees_progress_and_a_summary(tmp_path: Path) -> None:
-    """Standard output has what the job printed, and nothing else."""
+    """Standard output has the job's prints only."""
     write(tmp_path, ON_A_TERMINAL)
     ours, theirs = pty.openpty()
     with (
@@ -177,7 +181,7 @@ def test_a_terminal_sees_progress_and_a_summary(tmp_path: Path) -> None:
             while data := terminal.read(65536):
                 shown += data
         except OSError:
-            pass  # The terminal's other end is closed.
+            pass  # the other end of the terminal is closed
         assert run.stdout is not None
         printed = run.stdout.read()
     text = shown.decode()
@@ -222,15 +226,18 @@ except Exception as error:
 
 
 def test_records_come_while_the_job_runs(tmp_path: Path) -> None:
-    """A limit ends an endless job; one upstream subtask's order is kept; records of classes of the
-    program come as that; with checkpoints records come when one is complete."""
+    """A limit ends an endless job, and the order of one upstream subtask is kept.
+
+    Records of the program's own classes arrive as such. With checkpoints, records arrive when a
+    checkpoint is complete.
+    """
     run = run_program(tmp_path, COLLECTING, FLINKNET_CLUSTER_WORKERS="1")
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == ["5", "True", "20", "JobFailedError True"]
 
 
 def test_a_program_whose_streams_end_in_no_sink(tmp_path: Path) -> None:
-    """It runs for what its functions do, as in Flink."""
+    """Such a program runs for the effects of its functions, as in Flink."""
     run = run_program(tmp_path, WITHOUT_SINKS, FLINKNET_CONFIG="cluster.toml")
     assert run.returncode == 0, run.stderr
     assert sorted(map(int, run.stdout.split())) == list(range(1_000))

@@ -1,5 +1,7 @@
-"""What the README prints runs as it stands there: ``test_embedding.py`` has what takes two
-programs, files or columns."""
+"""The README's programs run as printed.
+
+``test_embedding.py`` has those that need two programs, files or columns.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ PROGRAMS = {named[1]: block for block in BLOCKS if (named := NAMED.match(block))
 FRAGMENTS = [block for block in BLOCKS if not NAMED.match(block)]
 
 PRINTED = re.compile(r"^(?:\d> )?(.*)$", re.MULTILINE)
-"""A print sink of several subtasks says in front of each record of which it is."""
+"""A record of a print sink, without the subtask's number before it."""
 
 
 def printed(program: str, directory: Path) -> list[str]:
-    """What it prints, without the subtasks, sorted."""
+    """Return the program's sorted output, without the subtasks' numbers."""
     run = subprocess.run(
         [sys.executable, "-c", program],
         cwd=directory,
@@ -56,7 +58,7 @@ def test_counts(tmp_path: Path) -> None:
 
 
 def test_counts_with_checkpoints(tmp_path: Path) -> None:
-    """As printed, but for how many records there are: it would take 20 s."""
+    """The program runs as printed, but with fewer records; all of them would take 20 s."""
     program = PROGRAMS["counts.py"].replace("count=2_000_000", "count=20_000")
     assert printed(program, tmp_path) == sorted(f"({key}, 20)" for key in range(1000))
 

@@ -21,7 +21,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 def test_every_value_is_the_same_in_a_chain_and_behind_an_exchange() -> None:
-    """Each goes through a chain, to another process and back, and to all."""
+    """Each value passes a chain, exchanges to another process and back, and a broadcast."""
     values = [*VALUES, Order(5)]
     environment = StreamExecutionEnvironment().set_parallelism(2)
     assert environment.register_type(*TYPES, Order) is environment

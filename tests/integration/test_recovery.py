@@ -1,4 +1,4 @@
-"""Jobs with checkpoints whose workers are killed: the answer is that of a run without failure."""
+"""Jobs with checkpoints and killed workers give the result of a run without failure."""
 
 from __future__ import annotations
 
@@ -50,9 +50,11 @@ KILLS = 3
 
 
 def sums(go: Path, mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE) -> JobGraph:
-    """Sums and counts by key over numbers that come for two seconds; it ends when it may. What
-    ``hash`` says of a text has a part in the key: every worker, and each that replaces one, must
-    say the same."""
+    """Return a job that counts and sums numbers by key for two seconds, and ends once ``go``
+    exists.
+
+    The key contains the hash of a text, which must be equal on all workers and their replacements.
+    """
     environment = StreamExecutionEnvironment().set_parallelism(2)
     environment.enable_checkpointing(100, mode)
     environment.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1000)
@@ -67,8 +69,10 @@ def sums(go: Path, mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE) -> 
 
 
 class Held(Source):
-    """Another source that does not end before there is a file: however slow the machine is, the
-    job takes checkpoints until the test has done with it what it wants."""
+    """Another source that does not end before a file exists.
+
+    So the job takes checkpoints until the test is done, however slow the machine is.
+    """
 
     replayable = True
 
@@ -101,8 +105,10 @@ def config_of(directory: Path) -> FlinknetConfig:
 
 
 async def complete(store: CheckpointStore, more_than: int, job: asyncio.Task[Any]) -> int:
-    """Wait until more checkpoints have been completed, and return the newest one's entry; raises
-    what the job fails with."""
+    """Wait until a checkpoint's entry exceeds ``more_than``; return the newest entry's number.
+
+    Raises the error of a job that fails meanwhile.
+    """
     while True:
         completed = await store.completed()
         if completed and completed[-1].number > more_than:
@@ -114,8 +120,10 @@ async def complete(store: CheckpointStore, more_than: int, job: asyncio.Task[Any
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_killed_workers_change_nothing(tmp_path: Path, seed: int) -> None:
-    """One at a time, each after some checkpoints of the attempt before: what the sums count is
-    lost nowhere, and nowhere counted twice."""
+    """Workers are killed one at a time, each after some checkpoints of the attempt before.
+
+    No record is lost or counted twice.
+    """
     random = Random(seed)
     config = config_of(tmp_path)
     attempts: set[int] = set()
@@ -143,14 +151,15 @@ async def test_killed_workers_change_nothing(tmp_path: Path, seed: int) -> None:
 
 
 class Numbered(KeyedProcessFunction):
-    """Takes 100 us for a record, fails if one of its key is missing, and passes its sum on."""
+    """Takes 100 us for a record, fails if one of its key is missing, and emits the count of the
+    key."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Find the state."""
+        """Open the state."""
         self._count = runtime_context.get_state(ValueStateDescriptor("count"))
 
     def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any]:
-        """Take one record."""
+        """Count one record."""
         key, number = value
         count = self._count.value() or 0
         if number != key + count * KEYS:
@@ -164,7 +173,7 @@ SLOW_RECORDS = 20_000
 
 
 def backpressured(go: Path, aligned_timeout_ms: float) -> JobGraph:
-    """Numbers by key, for a second behind full queues."""
+    """Return a job that sends numbers by key through full queues for a second."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     environment.enable_checkpointing(50)
     config = environment.get_checkpoint_config().enable_unaligned_checkpoints()
@@ -183,10 +192,12 @@ def backpressured(go: Path, aligned_timeout_ms: float) -> JobGraph:
 async def test_what_was_in_flight_is_neither_lost_nor_counted_twice(
     tmp_path: Path, aligned_timeout_ms: float
 ) -> None:
-    """N7: a function that is too slow for good: checkpoints store what its queues are full of, and
-    a worker that is killed loses none of it; the order of each key is looked at, too."""
+    """N7: checkpoints store the full queues of a slow function, and killed workers lose none of it.
+
+    The function checks the order of each key, too.
+    """
     config = config_of(tmp_path)
-    # The job completes others while the test reads one: it must still be there.
+    # Keep all checkpoints: the job completes others while the test reads one.
     config = replace(config, checkpointing=replace(config.checkpointing, retained=1000))
     attempts: set[int] = set()
     async with LocalCluster(config, on_output=lambda process, line: None) as cluster:
@@ -225,7 +236,7 @@ async def test_what_was_in_flight_is_neither_lost_nor_counted_twice(
 
 
 def written(path: Path, go: Path, as_lines_in_a_store: bool = False) -> JobGraph:
-    """Numbers that come for two seconds, into files; it ends when it may."""
+    """Return a job that writes numbers into files for two seconds, and ends once ``go`` exists."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     environment.enable_checkpointing(100)
     environment.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1000)
@@ -240,7 +251,8 @@ def written(path: Path, go: Path, as_lines_in_a_store: bool = False) -> JobGraph
 
 
 def numbers_in(path: Path) -> list[int]:
-    """What a reader finds, who passes over names that begin with a dot."""
+    """Return the numbers in visible files, whose names begin with neither a dot nor an
+    underscore."""
     numbers = []
     for file in path.glob("[!._]*"):
         if file.suffix == ".parquet":
@@ -254,8 +266,11 @@ def numbers_in(path: Path) -> list[int]:
 async def test_readers_see_each_record_once_whatever_is_killed(
     tmp_path: Path, seed: int, as_lines_in_a_store: bool
 ) -> None:
-    """Files become visible with their checkpoints, and never twice; in the end all is there, and
-    nothing else is left in the directory. A store is fsspec's."""
+    """Files become visible with their checkpoints, once each.
+
+    At the end all records are there, and nothing else is left in the directory. The store is one of
+    fsspec.
+    """
     random, config, output = Random(seed), config_of(tmp_path / "checkpoints"), tmp_path / "out"
     attempts: set[int] = set()
     seen: list[int] = []
@@ -293,7 +308,7 @@ FEW = 5_000
 
 
 def beside_another(path: Path, go: Path) -> JobGraph:
-    """Some numbers into files, beside a pipeline that ends when it may."""
+    """Return a job that writes some numbers, beside a pipeline that ends once ``go`` exists."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     environment.enable_checkpointing(100)
     environment.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1000)
@@ -309,8 +324,11 @@ def beside_another(path: Path, go: Path) -> JobGraph:
 async def test_what_a_sink_has_written_to_its_end_stays_if_the_job_goes_on_as_another(
     tmp_path: Path,
 ) -> None:
-    """O2: its last files are visible while the rest of the job still runs, and whatever is killed;
-    a new job that continues from a checkpoint behind that writes none of them again."""
+    """O2: the last files of a sink become visible while the rest of the job still runs.
+
+    A killed worker does not change that. A new job that continues from a later checkpoint writes
+    none of them again.
+    """
     config, output = config_of(tmp_path / "checkpoints"), tmp_path / "out"
     go = tmp_path / "go"
     async with LocalCluster(config, on_output=lambda process, line: None) as cluster:
@@ -340,8 +358,10 @@ async def test_what_a_sink_has_written_to_its_end_stays_if_the_job_goes_on_as_an
 
 
 async def test_a_savepoint_commits_nothing(tmp_path: Path) -> None:
-    """After a failure the job continues from a checkpoint before it: what sinks had committed with
-    the savepoint would come again."""
+    """After a failure the job continues from an earlier point.
+
+    Records that sinks had committed with the savepoint would be written again.
+    """
     config, output = config_of(tmp_path / "checkpoints"), tmp_path / "out"
     graph = written(output, tmp_path / "go")
     assert graph.checkpointing is not None
@@ -363,8 +383,7 @@ async def test_a_savepoint_commits_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["torn", "a bit", "removed"])
 async def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str) -> None:
-    """The newest one is damaged, and then a worker killed: the one before is as good, but for the
-    records that are processed again."""
+    """The newest checkpoint is damaged, and then a worker killed: the job uses the one before."""
     config = config_of(tmp_path)
     graph = sums(tmp_path / "go")
     assert graph.checkpointing is not None
@@ -387,7 +406,7 @@ async def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str) -> 
         os.kill(cluster.pids()[workers[0]], signal.SIGSTOP)
         newest = (await store.completed())[-1].directory
         change(tmp_path / store.path(newest, "metadata"), how)
-        # On a machine that was busy for that long, it is complete all the same.
+        # On a busy machine a newer checkpoint may be complete nevertheless.
         overtaken = (await store.completed())[-1].directory.checkpoint_id > newest.checkpoint_id
         os.kill(cluster.pids()[workers[0]], signal.SIGKILL)
         (tmp_path / "go").touch()
@@ -400,8 +419,10 @@ async def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str) -> 
 async def test_damage_that_is_found_while_state_is_restored_leads_to_the_checkpoint_before(
     tmp_path: Path,
 ) -> None:
-    """The files are as long as they should be, and read once: by the attempt that begins with them.
-    The restart strategy allows for what was killed alone."""
+    """The files have the right size, and only the attempt that restores them reads them.
+
+    The restart strategy permits only the failure that the kill causes.
+    """
     config = config_of(tmp_path)
     config = replace(config, checkpointing=replace(config.checkpointing, inline_bytes_max=0))
     graph = sums(tmp_path / "go")
@@ -428,7 +449,7 @@ async def test_damage_that_is_found_while_state_is_restored_leads_to_the_checkpo
         for *_, part in metadata.parts():
             assert part.name is not None
             change(tmp_path / store.path(newest, part.name), "a bit")
-        # On a machine that was busy for that long, it is complete all the same.
+        # On a busy machine a newer checkpoint may be complete nevertheless.
         overtaken = (await store.completed())[-1].directory.checkpoint_id > newest.checkpoint_id
         os.kill(cluster.pids()[workers[0]], signal.SIGKILL)
         (tmp_path / "go").touch()
@@ -440,7 +461,7 @@ async def test_damage_that_is_found_while_state_is_restored_leads_to_the_checkpo
 
 
 async def test_a_job_whose_checkpoints_are_gone_fails_with_their_place(tmp_path: Path) -> None:
-    """Had it begun again from its start, it would have looked like any other job."""
+    """A restart from the beginning would hide the loss."""
     config = config_of(tmp_path / "checkpoints")
     graph = sums(tmp_path / "never")
     assert graph.checkpointing is not None
@@ -461,7 +482,7 @@ async def test_a_job_whose_checkpoints_are_gone_fails_with_their_place(tmp_path:
         job = asyncio.create_task(cluster.execute(graph, watch))
         storage = FileStorage(tmp_path / "checkpoints", config.checkpointing)
         store = CheckpointStore(storage, await started, config.checkpointing)
-        # Its files are there a moment before the coordinator is done with them, and knows.
+        # A checkpoint's files exist a moment before the coordinator counts it as complete.
         async with CoordinatorClient(cluster.address, cluster.token, config.cluster) as client:
             path = f"/v1/jobs/{store.job_id}/checkpoints"
             while not (await client.read(path))["counts"]["completed"]:

@@ -1,4 +1,4 @@
-"""Jobs of which a part fails: what exchanges records with it begins again, and the rest goes on."""
+"""A failure restarts the part of a job that exchanges records with it; the rest continues."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SIDES = ("left", "right")
 
 
 class FailsOnce(KeyedProcessFunction):
-    """Fails when it is asked to, if it has not done so before."""
+    """Fails once when a file exists."""
 
     def __init__(self, asked: Path) -> None:
         self._asked = asked
@@ -47,8 +47,10 @@ class FailsOnce(KeyedProcessFunction):
 
 
 def two_pipelines(directory: Path, parallelism: int, *, apart: bool) -> JobGraph:
-    """Sums and counts by key on two sides that have nothing to do with each other; ``apart``, they
-    share no slots. They end when they may."""
+    """Return a job that counts and sums numbers by key on two independent sides.
+
+    With ``apart``, the sides share no slots. They end once the file "go" exists.
+    """
     environment = StreamExecutionEnvironment().set_parallelism(parallelism)
     environment.enable_checkpointing(100)
     environment.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1000)
@@ -68,14 +70,14 @@ def two_pipelines(directory: Path, parallelism: int, *, apart: bool) -> JobGraph
 
 
 class Story:
-    """A job, and what the coordinator tells of it."""
+    """A job, as the coordinator's REST API shows it."""
 
     def __init__(self, client: CoordinatorClient, job_id: str) -> None:
         self._client = client
         self.job_id = job_id
 
     async def subtasks(self, side: str) -> list[dict[str, Any]]:
-        """What REST tells of all subtasks of a side."""
+        """Return all subtasks of a side."""
         vertices = (await self._client.read(f"/v1/jobs/{self.job_id}"))["vertices"]
         half = len(vertices) // 2
         paths = [f"/v1/jobs/{self.job_id}/vertices/{vertex['id']}" for vertex in vertices]
@@ -84,15 +86,15 @@ class Story:
         return [subtask for subtasks in told for subtask in subtasks]
 
     async def begun(self, side: str) -> set[tuple[int, int]]:
-        """Under which attempt number the subtasks of a side were begun, and when."""
+        """Return the attempt numbers and start times of a side's subtasks."""
         return {(one["attempt"], one["start-time"]) for one in await self.subtasks(side)}
 
     async def workers(self, side: str) -> set[str]:
-        """Who runs the subtasks of a side."""
+        """Return the workers of a side's subtasks."""
         return {one["taskmanager-id"] for one in await self.subtasks(side)}
 
     async def restarted(self, side: str, more_than: int) -> int:
-        """Wait until a side runs under a larger number, and return that."""
+        """Wait until a side runs under a larger attempt number; return that number."""
         while True:
             subtasks = await self.subtasks(side)
             numbers = {one["attempt"] for one in subtasks}
@@ -102,7 +104,7 @@ class Story:
             await asyncio.sleep(LOOK_S)
 
     async def checkpointed(self) -> None:
-        """Wait for a checkpoint that begins after this."""
+        """Wait for a checkpoint that begins after this call."""
         path = f"/v1/jobs/{self.job_id}/checkpoints"
         counts = (await self._client.read(path))["counts"]
         enough = counts["completed"] + counts["in_progress"] + 1
@@ -110,18 +112,18 @@ class Story:
             await asyncio.sleep(LOOK_S)
 
     async def failures(self) -> list[str]:
-        """What REST tells of failures, the latest first."""
+        """Return the stack traces of failures, the latest first."""
         told = await self._client.read(f"/v1/jobs/{self.job_id}/exceptions")
         return [one["stacktrace"] for one in told["exceptionHistory"]["entries"]]
 
     async def restarts(self) -> int:
-        """The metric of that name."""
+        """Return the metric ``numRestarts``."""
         path = f"/v1/jobs/{self.job_id}/metrics?get=numRestarts"
         return int((await self._client.read(path))[0]["value"])
 
 
 class Running:
-    """A job of two pipelines that runs on two workers; it ends with ``result``."""
+    """A job of two pipelines on two workers."""
 
     def __init__(
         self,
@@ -166,11 +168,11 @@ class Running:
         await self._resources.aclose()
 
     def kill(self, worker_id: str) -> None:
-        """A worker gets SIGKILL."""
+        """Kill a process of the cluster with SIGKILL."""
         os.kill(self.cluster.pids()[worker_id], signal.SIGKILL)
 
     async def check_result(self) -> None:
-        """Each side has counted each record once."""
+        """Let the job end, and check that each side has counted each record once."""
         (self.directory / "go").touch()
         result = await self._job
         for side in SIDES:
@@ -179,8 +181,11 @@ class Running:
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_only_what_was_on_a_killed_worker_begins_again(tmp_path: Path, seed: int) -> None:
-    """Three times, on either side: the other side's subtasks stay as they are, checkpoints are
-    taken of both again, and what both have counted is exact."""
+    """A worker of either side is killed, three times.
+
+    The other side's subtasks stay as they are. Checkpoints then cover both sides again, and both
+    results are exact.
+    """
     random = Random(seed)
     async with Running(tmp_path, parallelism=1, apart=True) as running:
         story = running.story

@@ -1,4 +1,4 @@
-"""Jobs that continue from an unaligned checkpoint as others lose nothing that was in flight."""
+"""Jobs that continue from an unaligned checkpoint in another shape lose no in-flight record."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FLINKNET = FlinknetConfig(
 
 
 class Numbered(KeyedProcessFunction):
-    """Counts the records of a key, slowly, and refuses one out of turn."""
+    """Counts the records of a key slowly, and fails at one out of order."""
 
     def open(self, context: RuntimeContext) -> None:
         self._count = context.get_state(ValueStateDescriptor("count"))
@@ -57,7 +57,10 @@ class Numbered(KeyedProcessFunction):
 def job(
     *, counted: int = 2, mapped: int = 1, ordered: bool = True, checkpointed: bool = True
 ) -> JobGraph:
-    """Counts by key behind full queues. With one subtask, what maps is in the source's chain."""
+    """Return a job that counts by key behind full queues.
+
+    With one subtask, the map operator is in the source's chain.
+    """
     environment = StreamExecutionEnvironment().set_parallelism(2).set_max_parallelism(16)
     if checkpointed:
         environment.enable_checkpointing(50)
@@ -75,7 +78,7 @@ def job(
 
 
 class Counted(Numbered):
-    """The same, for records in any order."""
+    """The same for records in any order."""
 
     def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any]:
         count = (self._count.value() or 0) + 1
@@ -85,7 +88,7 @@ class Counted(Numbered):
 
 
 async def checkpoint_of(cluster: LocalCluster, graph: JobGraph, directory: Path, to: Path) -> None:
-    """Run a job until it has a checkpoint with records in flight to and from chains; copy that."""
+    """Copy a checkpoint of a job that has records in flight on both sides of its channels."""
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def watch(progress: JobProgress) -> None:

@@ -1,4 +1,4 @@
-"""Jobs whose state is in RocksDB: killed, and continued with it on the heap and the other way."""
+"""Jobs with state in RocksDB: killed, and continued with another state backend."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ from tests.integration.test_savepoints import EXPECTED, Running, config_of, quie
 
 
 def with_state_in(directory: Path) -> FlinknetConfig:
-    """Next to nothing is in memory, so that entries come and go all the time."""
+    """Return a configuration with a tiny cache, so that entries are evicted and read all the
+    time."""
     state = StateConfig(rocksdb_directory=str(directory / "state"), rocksdb_cached_entries_max=10)
     return replace(config_of(directory / "checkpoints"), state=state)
 
@@ -44,7 +45,7 @@ def with_state_in(directory: Path) -> FlinknetConfig:
 async def test_a_job_continues_with_another_backend(
     tmp_path: Path, backends: tuple[StateBackendName, StateBackendName]
 ) -> None:
-    """From a savepoint, at another parallelism; at the end no file of either is left."""
+    """The job continues from a savepoint at another parallelism, and leaves no file of either."""
     before, after = (
         replace(sums(count), state_backend=name)
         for count, name in zip((2, 3), backends, strict=True)
@@ -77,14 +78,14 @@ async def test_a_killed_worker_changes_nothing_and_leaves_nothing(tmp_path: Path
         assert len(directories) == 2, "one of each worker"
         os.kill(cluster.pids()["worker-0"], signal.SIGKILL)
         while len(directories & set((tmp_path / "state").iterdir())) == 2:
-            await asyncio.sleep(LOOK_S)  # until the worker in its place has begun
+            await asyncio.sleep(LOOK_S)  # wait until the replacement worker has begun
         (tmp_path / "go").touch()
         assert sorted((await job).collected["sums"]) == HELD_EXPECTED
     assert list((tmp_path / "state").iterdir()) == []
 
 
 class OutOfRoom(KeyedProcessFunction):
-    """Keeps a text of each key, where no file may become long."""
+    """Keeps a text of each key, with a limit on the size of files."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.text = runtime_context.get_state(ValueStateDescriptor("text"))
@@ -98,7 +99,7 @@ class OutOfRoom(KeyedProcessFunction):
 
 
 async def test_a_full_disk_fails_the_job_with_what_it_was_for(tmp_path: Path) -> None:
-    """Operator, state and directory are named; no file is left."""
+    """The error names operator, state and directory, and no file is left."""
     config = with_state_in(tmp_path)
     small = replace(config.state, rocksdb_write_buffer_bytes=65536)
     async with LocalCluster(replace(config, state=small), on_output=quiet) as cluster:

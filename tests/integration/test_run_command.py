@@ -1,4 +1,4 @@
-"""``flinknet run``: what it prints, what it refuses, how it exits."""
+"""``flinknet run``: its output, its refusals, and its exit status."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def job(tmp_path: Path, program: str) -> str:
 
 
 def failing_job(body: str) -> str:
-    """A job whose map does ``body``, which sees ``record``."""
+    """Return a job with a map function that runs ``body``, with the variable ``record``."""
     return f"""
 from flinknet.datastream import StreamExecutionEnvironment
 
@@ -58,7 +58,7 @@ environment.execute("failing")
 """
 
 
-# -- jobs that go well
+# -- successful jobs
 
 
 @pytest.mark.parametrize("event_loop", ["uvloop", "asyncio"])
@@ -78,7 +78,7 @@ def test_a_job_file_runs_on_two_workers(tmp_path: Path, event_loop: str) -> None
 
 @pytest.mark.parametrize("host", ["localhost", pytest.param("::1", marks=needs_ipv6)])
 def test_a_cluster_runs_at_any_name_of_this_machine(tmp_path: Path, host: str) -> None:
-    """Coordinator, workers and client find each other: an IPv6 host has brackets in addresses."""
+    """All processes connect; an IPv6 host is written in brackets in addresses."""
     (tmp_path / "cluster.toml").write_text(f"[cluster]\nhost = '{host}'\nworkers = 2\n")
     path = job(tmp_path, WORD_COUNT)
     run = flinknet_run(path, "--config", "cluster.toml", "a loud b a a", cwd=tmp_path)
@@ -96,7 +96,7 @@ environment.execute("endless")
 
 
 def test_a_job_ends_when_the_reader_of_its_output_does(tmp_path: Path) -> None:
-    """``flinknet run JOB.py | head`` ends without a word, as other programs do."""
+    """``flinknet run JOB.py | head`` ends silently, as other programs do."""
     with subprocess.Popen(
         [sys.executable, "-m", "flinknet.cli", "run", job(tmp_path, ENDLESS), ONE_WORKER],
         env=environment(),
@@ -167,7 +167,7 @@ def test_a_log_level_shows_what_functions_log(tmp_path: Path) -> None:
 
 
 def test_a_blocked_event_loop_is_no_lost_worker(tmp_path: Path) -> None:
-    """Blocked for seven heartbeats, and well within the time-out."""
+    """The loop is blocked for seven heartbeats, well within the timeout."""
     (tmp_path / "cluster.toml").write_text(
         '[cluster]\nheartbeat_interval_ms = "100ms"\nheartbeat_timeout_ms = "20s"\n'
     )
@@ -197,7 +197,8 @@ print("right")
 def test_with_the_minimum_a_job_runs_degraded_to_the_right_result(
     tmp_path: Path, buffers: int, limit: int
 ) -> None:
-    """Down to channels without exclusive buffers, which share one floating buffer."""
+    """The smallest memory has channels without exclusive buffers, which share one floating
+    buffer."""
     (tmp_path / "cluster.toml").write_text(
         f'[network]\nsegment_bytes = "1KiB"\nnetwork_memory_bytes = "{buffers}KiB"\n'
     )
@@ -209,7 +210,7 @@ def test_with_the_minimum_a_job_runs_degraded_to_the_right_result(
     assert "raise network.network_memory_bytes to 2" in notice
 
 
-# -- jobs that fail
+# -- failing jobs
 
 
 def test_the_error_of_a_function_is_shown_with_its_origin(tmp_path: Path) -> None:
@@ -321,7 +322,7 @@ def test_a_workers_error_and_its_records_do_not_rule_the_terminal(tmp_path: Path
     )
 
 
-# -- what is refused before anything starts; so it needs no process of its own
+# -- refusals before any process starts; so they run in this process
 
 Refused = Callable[..., str]
 
@@ -330,7 +331,7 @@ Refused = Callable[..., str]
 def refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Refused:
-    """Run a job with arguments that are refused; return what is said."""
+    """Return a function that runs a job with refused arguments, and returns the message."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str, program: str = WORD_COUNT) -> str:

@@ -1,5 +1,4 @@
-"""``flinknet savepoint``, ``stop``, ``checkpoints`` and ``run --from-checkpoint``, as a user types
-them."""
+"""``flinknet savepoint``, ``stop``, ``checkpoints`` and ``run --from-checkpoint`` for a user."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ SLOWLY, AT_ONCE = "2000", "1e9"
 
 @pytest.fixture(autouse=True)
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One address and one secret for the cluster and for those who ask it."""
+    """Set one address and one secret for the cluster and its clients."""
     monkeypatch.setenv("FLINKNET_CLUSTER_COORDINATOR_PORT", str(free_port()))
     monkeypatch.setenv("FLINKNET_CLUSTER_TOKEN", secrets.token_hex(16))
     monkeypatch.setenv("FLINKNET_CHECKPOINTING_DIRECTORY", str(tmp_path / "checkpoints"))
@@ -55,7 +54,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def flinknet(*arguments: str) -> str:
-    """Run a command, which must succeed; return what it prints."""
+    """Run a command that must succeed; return its output."""
     run = subprocess.run(
         [sys.executable, "-m", "flinknet.cli", *arguments],
         env=environment(),
@@ -69,7 +68,7 @@ def flinknet(*arguments: str) -> str:
 
 
 def sums_from(place: str, sources: int, sums: int, alignment: str, cwd: Path) -> str:
-    """Go on from a checkpoint, to the end; return what the job file prints."""
+    """Run the job from a checkpoint to its end; return the output."""
     run = flinknet_run(
         *("sums.py", "--from-checkpoint", place, "--workers=2", "--"),
         *(str(sources), str(sums), AT_ONCE, alignment),
@@ -80,7 +79,7 @@ def sums_from(place: str, sources: int, sums: int, alignment: str, cwd: Path) ->
 
 
 def said(output: str) -> str:
-    """What the job file has printed."""
+    """Return the line of the output that the job file has printed."""
     (line,) = [line for line in output.splitlines() if line.endswith(" of them")]
     return line
 
@@ -88,7 +87,7 @@ def said(output: str) -> str:
 def test_a_job_is_saved_stopped_and_continued_with_more_and_with_fewer_subtasks(
     tmp_path: Path,
 ) -> None:
-    """N10: a job with unaligned checkpoints goes on from its savepoints with either kind."""
+    """N10: a job with unaligned checkpoints continues from its savepoints with either kind."""
     savepoints = str(tmp_path / "savepoints")
     arguments = ("sums.py", "--workers=2", "--", "2", "2", SLOWLY, "unaligned")
     with start_run(*arguments, cwd=tmp_path) as run:

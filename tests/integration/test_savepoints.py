@@ -1,4 +1,4 @@
-"""Savepoints of jobs in real processes: taken, and continued from, at another parallelism too."""
+"""Savepoints of jobs in real processes, and jobs that continue from them, also rescaled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXPECTED = [
 
 
 def sums(parallelism: int = 2, *, checkpointed: bool = True, uid: str = "sums") -> JobGraph:
-    """Sums and counts by key over numbers that come for two seconds."""
+    """Return a job that counts and sums numbers by key for two seconds."""
     environment = StreamExecutionEnvironment().set_parallelism(2).set_max_parallelism(16)
     if checkpointed:
         environment.enable_checkpointing(200)
@@ -56,7 +56,7 @@ def config_of(directory: Path) -> FlinknetConfig:
 
 
 class Running:
-    """A job whose id is known once it has read some records."""
+    """A running job; its id is known once it has read some records."""
 
     def __init__(self, cluster: LocalCluster, graph: JobGraph) -> None:
         self._underway: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -72,15 +72,17 @@ class Running:
 
 
 def quiet(process: str, line: str) -> None:
-    """What the processes say is not looked at."""
+    """Ignore a line of output."""
 
 
 @pytest.mark.parametrize("checkpointed", [True, False])
 async def test_a_job_continues_from_a_savepoint_at_another_parallelism(
     tmp_path: Path, checkpointed: bool
 ) -> None:
-    """The job that was saved goes on to its end; another one, with more subtasks for the keyed
-    state, begins where it was, and has the same answer. So it is without periodic checkpoints."""
+    """The saved job runs to its end; the other one starts from the savepoint, with more subtasks.
+
+    Both have the same result. This holds without periodic checkpoints, too.
+    """
     config = config_of(tmp_path / "checkpoints")
     async with LocalCluster(config, on_output=quiet) as cluster:
         job = Running(cluster, sums(checkpointed=checkpointed))
@@ -94,8 +96,10 @@ async def test_a_job_continues_from_a_savepoint_at_another_parallelism(
 
 
 async def test_what_cannot_be_saved_or_continued_is_said(tmp_path: Path) -> None:
-    """A place that cannot be written fails the savepoint and not the job; a directory that is no
-    checkpoint, or one that is damaged, or of another job, is refused by its name."""
+    """An unwritable directory fails the savepoint, and not the job.
+
+    A directory that is no checkpoint, a damaged one, and one of another job are refused by name.
+    """
     async with LocalCluster(config_of(tmp_path / "checkpoints"), on_output=quiet) as cluster:
         job = Running(cluster, sums())
         job_id = await job.underway()
@@ -120,8 +124,10 @@ async def test_what_cannot_be_saved_or_continued_is_said(tmp_path: Path) -> None
 
 
 async def test_a_job_is_suspended_and_goes_on_elsewhere(tmp_path: Path) -> None:
-    """It ends FINISHED without having emitted its sums, which are those of an end of input; what
-    continues it has them whole."""
+    """The job ends FINISHED without emitting its sums, which belong to the end of input.
+
+    The job that continues from the savepoint has the whole sums.
+    """
     async with LocalCluster(config_of(tmp_path / "checkpoints"), on_output=quiet) as cluster:
         job = Running(cluster, sums())
         location = await cluster.stop(await job.underway(), str(tmp_path / "saved"))
@@ -137,7 +143,8 @@ async def test_a_job_is_suspended_and_goes_on_elsewhere(tmp_path: Path) -> None:
 
 
 async def test_a_job_is_drained(tmp_path: Path) -> None:
-    """It ends as if its input had: every sum of what was read is there, before the savepoint."""
+    """The job ends as at the end of its input: it emits the sums of all records read, before the
+    savepoint."""
     async with LocalCluster(config_of(tmp_path / "checkpoints"), on_output=quiet) as cluster:
         job = Running(cluster, sums())
         await cluster.stop(await job.underway(), drain=True)

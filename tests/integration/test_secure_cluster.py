@@ -1,4 +1,4 @@
-"""A cluster over TLS: every plane of it, each role, and peers that are not let in."""
+"""A cluster over TLS: each connection, each role, and refused peers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def config_of(tls: TlsConfig, **cluster: object) -> FlinknetConfig:
 
 
 def sums(sleep_s: float = 0.0) -> JobGraph:
-    """Sums of numbers by their last digit, which cross from worker to worker."""
+    """Return a job with sums of numbers by last digit, which pass between workers."""
 
     def record_of(number: int) -> tuple[int, int]:
         if sleep_s and number == 100:
@@ -69,7 +69,8 @@ def https(authority: Authority, name: str | None = NAME) -> ssl.SSLContext:
 
 
 async def test_a_job_runs_over_tls_while_user_code_holds_a_worker_up(authority: Authority) -> None:
-    """What speaks for the worker then does so over TLS, too; the data plane is encrypted."""
+    """The thread that answers for the blocked worker uses TLS, too, and the data plane is
+    encrypted."""
     config = config_of(tls_of(authority), heartbeat_interval_ms=100.0, heartbeat_timeout_ms=1_000.0)
     async with LocalCluster(config) as cluster:
         result = await cluster.execute(sums(sleep_s=3.0))
@@ -89,7 +90,7 @@ async def test_a_job_runs_over_tls_while_user_code_holds_a_worker_up(authority: 
 async def test_a_worker_in_the_place_of_a_lost_one_is_let_in(
     authority: Authority, tmp_path: Path
 ) -> None:
-    """Its id, worker-0.1, is one of "worker-*"."""
+    """Its id, worker-0.1, matches "worker-*"."""
     killed = tmp_path / "killed"
 
     def kill_once(record: tuple[int, int]) -> tuple[int, int]:
@@ -111,7 +112,7 @@ async def test_a_worker_in_the_place_of_a_lost_one_is_let_in(
 
 
 async def test_roles_get_what_they_need_and_no_more(authority: Authority) -> None:
-    """Also from a browser, where clients need no certificate; metrics of workers, too."""
+    """This holds for a browser, too, if clients need no certificate, and for workers' metrics."""
     config = config_of(tls_of(authority, http_clients="token"))
     async with LocalCluster(config) as cluster, aiohttp.ClientSession() as session:
         assert cluster.page.startswith("https://")
@@ -157,7 +158,7 @@ async def test_roles_get_what_they_need_and_no_more(authority: Authority) -> Non
 async def test_a_client_is_told_why_a_coordinator_is_refused(
     authority: Authority, tmp_path: Path
 ) -> None:
-    """And one whose own certificate is refused, that this may be so."""
+    """A client with a refused certificate is told that this may be the cause."""
     other = Authority(tmp_path / "other")
     other.issue(NAME, "127.0.0.1")
     authority.issue("client")
@@ -183,7 +184,7 @@ async def test_a_client_is_told_why_a_coordinator_is_refused(
 
 
 async def test_a_worker_needs_a_certificate_with_its_id(authority: Authority) -> None:
-    """That of a client lets it ask, and not be a worker."""
+    """With a client's certificate a process may send requests, but may not be a worker."""
     authority.issue("client", "127.0.0.1")
     async with LocalCluster(config_of(tls_of(authority), workers=1)) as cluster:
         certificate, key, ca = authority.files("client")

@@ -1,8 +1,8 @@
-"""What a diagnosis names when a function is slow, and that no line of it contradicts another.
+"""Diagnoses of slow functions name the right culprit, and no line contradicts another.
 
-No other task may be named than the culprit, the tasks that lose time must be backpressured, and no
-evidence may call normal what is not. All subtasks share a worker, so that their channels are local;
-or they are apart, so that there is credit.
+No other task may be named, the tasks that lose time must be backpressured, and no evidence may call
+an abnormal value normal. The subtasks share a worker, with local channels, or are on two workers,
+with credit.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ from tests.integration.test_diagnosis import (
 pytestmark = pytest.mark.xdist_group("situations")
 
 SLOW_S = 0.002
-"""What a slow function takes for a record."""
+"""The time that a slow function takes for a record."""
 
 Function = Callable[[Any], Any]
 
 
 async def awaits(record: Any) -> Any:
-    """As one that asks a service."""
+    """Wait, as a request to a service does."""
     await asyncio.sleep(SLOW_S)
     return record
 
 
 def blocks(record: Any) -> Any:
-    """As a request, or a driver of a database."""
+    """Block, as a database driver does."""
     time.sleep(SLOW_S)
     return record
 
 
 def computes(record: Any) -> Any:
-    """As a model, for so much time of the processor, however busy that is."""
+    """Compute, as a model does, for a fixed CPU time, however busy the machine is."""
     until = time.thread_time() + SLOW_S
     while time.thread_time() < until:
         pass
@@ -68,13 +68,13 @@ KINDS = [awaits, blocks, computes]
 
 
 class Situation(NamedTuple):
-    """A job, and what is to be said of it."""
+    """A job, and its expected diagnosis."""
 
     stream: DataStream
     kind: str
     culprits: set[str]
     losers: set[str]
-    """Those who may lose time; some do."""
+    """Tasks that may lose time; at least one does."""
 
 
 def slow_sink(slow: Function) -> Situation:
@@ -122,7 +122,7 @@ def two_culprits(slow: Function) -> Situation:
 
 
 def amplification(slow: Function) -> Situation:
-    """What is read is so large that a buffer has few of them."""
+    """Return a job with input records so large that a buffer has few of them."""
     stream = numbers().map(lambda record: "x" * 2_000).slot_sharing_group("sources").rebalance()
     stream = stream.flat_map(lambda record: range(1_000)).name("multiply")
     stream = stream.slot_sharing_group("multiply")
@@ -133,14 +133,14 @@ def amplification(slow: Function) -> Situation:
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["shared", "apart"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Started]:
-    """One for all tests, with so many workers."""
+    """A cluster for all tests with this number of workers."""
     slots = replace(CONFIG.cluster, workers=request.param, slots_per_worker=8 // request.param)
     with started_cluster(replace(CONFIG, cluster=slots)) as started:
         yield started
 
 
 def contradictions(told: Any, situation: Situation) -> list[str]:
-    """What does not agree with the situation, in a diagnosis."""
+    """Return the contradictions between a diagnosis and the situation."""
     findings = told["findings"]
     rows = {row["task"]["name"]: row for row in told["tasks"]}
     found = [f"{one['kind']} is found" for one in findings if one["kind"] != situation.kind]
@@ -199,7 +199,7 @@ async def test_the_right_one_is_named_and_no_line_contradicts(
 
 
 class Collects(MapFunction):
-    """Has many objects, and looks for garbage with each record."""
+    """Keeps many objects, and collects garbage for each record."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._kept = [[number] for number in range(100_000)]

@@ -1,4 +1,4 @@
-"""User code that holds up a worker's event loop for longer than any heartbeat time-out."""
+"""User code that blocks a worker's event loop for longer than every heartbeat timeout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HELD_UP_S = 3.0
 
 
 def configured(task_stuck_timeout_ms: float = 0.0) -> FlinknetConfig:
-    """Everything that waits for a sign of life waits for a third of what code takes here."""
+    """Return timeouts of a third of the time that the code takes, or less."""
     return FlinknetConfig(
         network=NetworkConfig(
             network_memory_bytes=8 * 2**20,
@@ -48,12 +48,12 @@ def sleep() -> None:
 
 
 def sleep_with_the_interpreter_lock() -> None:
-    """As a C extension does that computes and does not release the lock."""
+    """Sleep as a C extension does that computes without releasing the interpreter lock."""
     ctypes.PyDLL(None).usleep(int(HELD_UP_S * 1e6))
 
 
 class Slow(MapFunction):
-    """One record, or the start, takes long."""
+    """Takes long for one record or for its start."""
 
     def __init__(self, wait: Callable[[], None], at: int | None) -> None:
         self._wait = wait
@@ -84,7 +84,7 @@ def slow(wait: Callable[[], None], at: int | None) -> JobGraph:
 async def test_a_worker_whose_code_is_slow_is_not_lost(
     wait: Callable[[], None], at: int | None
 ) -> None:
-    """And no link, handshake or request of it fails."""
+    """No link, handshake or request of the worker fails."""
     async with LocalCluster(configured()) as cluster:
         result = await cluster.execute(slow(wait, at))
     assert sorted(result.collected["out"]) == list(range(1000))

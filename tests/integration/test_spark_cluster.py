@@ -1,5 +1,7 @@
-"""Jobs whose workers are in tasks of Spark, on real executors: the answer is exact, whatever is
-killed, and nothing is left running."""
+"""Jobs with workers in tasks of Spark, on real executors.
+
+The result is exact in spite of kills, and no process is left.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ PATIENT = FlinknetConfig(
     cluster=ClusterConfig(start_timeout_ms=120_000.0),
     spark=SparkConfig(tasks_timeout_ms=110_000.0),
 )
-"""Executors that other tests leave no processor for start slowly."""
+"""Generous timeouts, because executors start slowly beside other tests."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Coordinator and worker without a launcher, as a container would start them."""
+"""Coordinator and worker without a launcher, as in a container."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ def event(coordinator: subprocess.Popen[str]) -> dict[str, str]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_their_coordinator(tmp_path: Path, number: signal.Signals) -> None:
-    """When it stops it says so: status 0; when it is killed, and none comes in its place, they have
-    lost it: status 3."""
+    """A stopping coordinator sends its workers away, with status 0.
+
+    If it is killed, and no other comes in its place, its workers have lost it, with status 3.
+    """
     token = new_token()
     config = tmp_path / "cluster.toml"
     config.write_text("[cluster]\nworkers = 1\ncoordinator_return_ms = 100\n")
@@ -61,7 +63,7 @@ def test_workers_end_with_their_coordinator(tmp_path: Path, number: signal.Signa
 
 
 def test_a_worker_that_is_started_first_waits_for_its_coordinator(tmp_path: Path) -> None:
-    """It says so once, and joins; one that is told to end meanwhile does."""
+    """It reports once that it waits, and joins; SIGTERM ends its wait."""
     token = new_token()
     port = free_port()
     config = tmp_path / "cluster.toml"
@@ -108,7 +110,7 @@ def test_a_worker_that_finds_no_coordinator_says_why(
 
 
 def test_a_worker_started_by_hand_hashes_as_the_cluster_does(tmp_path: Path) -> None:
-    """It takes the seed of its own configuration; another one than the coordinator's is refused."""
+    """It uses the hash seed of its own configuration, which must equal the coordinator's."""
     token = new_token()
     config, other = tmp_path / "cluster.toml", tmp_path / "other.toml"
     config.write_text("[cluster]\nworkers = 1\n")
@@ -126,8 +128,10 @@ def test_a_worker_started_by_hand_hashes_as_the_cluster_does(tmp_path: Path) -> 
 
 
 def test_a_worker_that_is_behind_still_hears_that_it_is_to_stop(tmp_path: Path) -> None:
-    """What it still sends must not meet a closed socket: the reset would discard the unread Stop,
-    and a cluster that ends in order would look like one that has lost its coordinator."""
+    """The coordinator must not close its socket while the worker still sends.
+
+    The reset would discard the unread Stop, so that the worker would report a lost coordinator.
+    """
     token = new_token()
     config = tmp_path / "cluster.toml"
     config.write_text("[cluster]\nworkers = 1\nstop_timeout_ms = 60_000\n")
@@ -148,7 +152,7 @@ def test_a_worker_that_is_behind_still_hears_that_it_is_to_stop(tmp_path: Path) 
 
 
 def test_a_worker_ends_when_its_coordinator_hangs(tmp_path: Path) -> None:
-    """Nobody else would tell it."""
+    """Without a launcher, the worker must find out by itself."""
     token = new_token()
     config = tmp_path / "cluster.toml"
     config.write_text(
@@ -169,7 +173,7 @@ def test_a_worker_ends_when_its_coordinator_hangs(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="this system has no prlimit")
 def test_a_coordinator_without_a_file_left_says_so_once_in_a_while(tmp_path: Path) -> None:
-    """And serves again when there are files."""
+    """It accepts connections again when file descriptors are available."""
     token = new_token()
     config = tmp_path / "cluster.toml"
     config.write_text("[cluster]\nworkers = 1\n")

@@ -1,4 +1,4 @@
-"""``flinknet cluster``, and jobs on a cluster that stays, as a user types it."""
+"""``flinknet cluster``, and jobs on a cluster that stays, as a user runs them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ environment.execute("fails")
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The user's directories, and no cluster left behind."""
+    """Set the user's directories, and stop every cluster after the test."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("FLINKNET_CLUSTER_TOKEN", raising=False)
@@ -87,7 +87,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def wait_until_gone(pids: list[int]) -> None:
-    """A process whose parent has ended is gone when it has been reaped."""
+    """Wait for the end of processes; an orphan is gone once its reaper has collected it."""
     for pid in pids:
         try:
             handle = os.pidfd_open(pid)
@@ -117,7 +117,7 @@ def test_a_cluster_stays_runs_jobs_outlives_a_worker_and_leaves_nothing(home: Pa
     if handle is not None:
         select.select([handle], [], [], PATIENCE_S)
         os.close(handle)
-    # The coordinator waits for slots that are on their way: of a worker in the lost one's place.
+    # The coordinator waits for the slots of the replacement worker.
     second = flinknet("run", str(home / "sums.py"), "--cluster=demo")
     assert (second.returncode, second.stdout.strip()) == (0, SUMS_PRINTED), second.stderr
     states = {one["worker_id"]: one["loss"] for one in told("cluster", "status", "demo")["workers"]}
@@ -160,7 +160,7 @@ def test_a_job_fails_is_interrupted_or_goes_on_alone(home: Path) -> None:
     detached = flinknet("run", str(home / "endless.py"), "--cluster=default", "--detach")
     job_id = detached.stdout.strip()
     assert (detached.returncode, len(job_id)) == (0, 32), detached.stderr
-    # A command that names no cluster is about the one called default.
+    # a command without a name uses the cluster called default
     assert [one["state"] for one in told("jobs")["jobs"] if one["jid"] == job_id] == ["RUNNING"]
     full = flinknet("run", str(home / "endless.py"), "--cluster=default")
     assert full.returncode == 2
@@ -300,7 +300,7 @@ print(sorted((one.key, one.value) for one in out))
 
 
 def test_modules_beside_a_job_reach_workers_that_cannot_import_them(home: Path) -> None:
-    """Also when they have changed, and while another job has others of the same name."""
+    """This holds for changed modules, and beside another job's modules of the same names."""
     told("cluster", "start", "demo", "--workers=2")
     for number, kept in enumerate(("number % 2", "number % 3")):
         tools = home / f"job-{number}" / "tools"

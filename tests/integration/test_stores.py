@@ -11,8 +11,11 @@ from tests.chaos.store_rounds import KINDS, StoreRounds, print_summary
 pytestmark = pytest.mark.timeout(300)
 
 FLIPPED, GONE, REMOUNTED = 10, 2, 15
-"""Seeds: the newest checkpoint is flipped, and files are withdrawn; it is gone, and output cannot
-be; a directory is swapped for another one and back, and files are withdrawn."""
+"""Seeds of three rounds.
+
+The newest checkpoint is flipped, and files are withdrawn. It is gone, and output cannot be
+withdrawn. The directory is swapped for another and back, and files are withdrawn.
+"""
 
 
 async def test_a_lost_checkpoint_repeats_no_output(tmp_path: Path) -> None:

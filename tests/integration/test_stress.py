@@ -1,4 +1,4 @@
-"""A job whose records are small and huge, checkpointed all the time, killed and started anew."""
+"""A job with tiny and huge records, under constant checkpoints, kills and restarts as a new job."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ ROUNDS = 4
 
 
 def payload(number: int) -> bytes:
-    """Of some bytes, or, of one record in a hundred, of so many that they take a dozen buffers."""
+    """Return a few bytes, or for one record in a hundred, enough for a dozen buffers."""
     size = 50_000 if number % 100 == 41 else number % 20
     return bytes([number % 251]) * size
 
 
 class Audited(KeyedProcessFunction):
-    """Counts; fails at the first record that is missing, double, out of order or changed."""
+    """Counts records; fails if one is missing, duplicated, out of order or changed."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Find the state."""
+        """Open the state."""
         self._count = runtime_context.get_state(ValueStateDescriptor("count"))
 
     def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any]:
-        """Look at one record."""
+        """Check one record."""
         number, content = value
         count = self._count.value() or 0
         if number != number % KEYS + count * KEYS or content != payload(number):
@@ -61,7 +61,7 @@ class Audited(KeyedProcessFunction):
 
 
 def audited(go: Path) -> JobGraph:
-    """Two exchanges: by key, and on to who keeps the highest count of each."""
+    """Return a job with two exchanges by key, the second one to the maximum of each count."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     environment.enable_checkpointing(20)
     config = environment.get_checkpoint_config().enable_unaligned_checkpoints()
@@ -77,7 +77,7 @@ def audited(go: Path) -> JobGraph:
 
 
 class Runs:
-    """The job, as one after the other."""
+    """The job, and the jobs that continue it in turn."""
 
     def __init__(self, cluster: LocalCluster, config: FlinknetConfig, folder: Path) -> None:
         self._cluster = cluster
@@ -86,10 +86,10 @@ class Runs:
         self._go = folder / "go"
         self._store: CheckpointStore | None = None
         self.newest = 0
-        """The last journal entry of the present one that is known."""
+        """The last known journal entry of the present job."""
 
     async def begin(self, location: str | None = None) -> None:
-        """Start it, or continue it from a checkpoint of the one before."""
+        """Start the job, or continue it from a checkpoint of the one before."""
         begun: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def watch(progress: JobProgress) -> None:
@@ -106,12 +106,12 @@ class Runs:
         self.newest = 0
 
     async def take(self, checkpoints: int) -> None:
-        """Wait until so many more are complete."""
+        """Wait until ``checkpoints`` more are complete."""
         assert self._store is not None
         self.newest = await complete(self._store, self.newest + checkpoints - 1, self.job)
 
     async def begin_anew(self) -> None:
-        """Cancel it, and continue from its last checkpoint as another job."""
+        """Cancel the job, and continue from its last checkpoint as a new job."""
         assert self._store is not None
         self.job.cancel()
         with suppress(asyncio.CancelledError):
@@ -120,14 +120,14 @@ class Runs:
         await self.begin(f"{self._storage.location}/{self._job_id}/{entry.directory}")
 
     async def end(self) -> JobResult:
-        """Have it come to its end."""
+        """Let the job end, and return its result."""
         self._go.touch()
         return await self.job
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_it_is_consistent_whatever_is_done_to_it(tmp_path: Path, seed: int) -> None:
-    """N8: after two to ten checkpoints a worker is killed, or the job goes on as a new one."""
+    """N8: after two to ten checkpoints a worker is killed, or the job continues as a new one."""
     random = Random(seed)
     config = FlinknetConfig(
         network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),

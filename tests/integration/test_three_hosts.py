@@ -1,5 +1,8 @@
-"""A cluster over three hosts: the flights job over TLS, and over the secret alone, verified by
-Spark, on a network that delays, loses and is cut; and peers that are not let in."""
+"""A cluster over three hosts, with TLS and with the secret alone, on a bad network.
+
+Spark verifies the flights job while the network delays, loses and is cut. Peers without access are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ TEST, COORDINATOR, WORKERS, FIRST_STRANGER = 0, 1, (2, 3), 4
 PORT = 7400
 RECORDS = 40_000
 RATE = 8_000.0
-"""So that a run lasts for five seconds."""
+"""Records per second, so that a run takes five seconds."""
 LOOK_S = 0.05
 PATIENCE_S = 60.0
 OUTAGE_S = 60.0
@@ -53,14 +56,14 @@ QUICK = NetworkConfig(rendezvous_timeout_ms=2_000.0, network_memory_bytes=1 << 2
 
 @dataclass(frozen=True)
 class Prepared:
-    """The flights, and Spark's answer."""
+    """The flights, and Spark's result."""
 
     spark: SparkSession
     workload: Workload
     expected: DataFrame
 
     def check(self, results: Path) -> None:
-        """Compare what a run has written with that answer."""
+        """Compare the output of a run with Spark's result."""
         verification = verify(self.spark, self.expected, results / AGGREGATES)
         assert verification.passed, verification.differences[:5]
         assert verification.records == RECORDS
@@ -76,7 +79,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
 
 
 class Hosts:
-    """A coordinator and two workers, each on a host of its own, and a client on a fourth."""
+    """A coordinator and two workers, each on a host of its own; the test is a client on a
+    fourth."""
 
     def __init__(
         self, lan: Lan, place: Path, authority: Authority, *, tls: bool, **cluster: str
@@ -100,7 +104,7 @@ class Hosts:
             self.authority.issue(f"worker-{number}")
 
     def start(self) -> None:
-        """Start the workers first: they wait for their coordinator."""
+        """Start the workers first, which wait for the coordinator, and then the coordinator."""
         for number, host in enumerate(WORKERS):
             arguments = ("--coordinator", self.coordinator, "--worker-id", f"worker-{number}")
             self._start("worker", f"worker-{number}", host, "0.0.0.0", *arguments)
@@ -138,11 +142,11 @@ class Hosts:
         return self._place / f"{name}.log"
 
     def said(self, name: str) -> str:
-        """Return what a process has written."""
+        """Return the output of a process."""
         return self._log(name).read_text()
 
     def stop(self) -> None:
-        """Stop the coordinator, with which the workers end; no secret may be in what they said."""
+        """Stop the coordinator, and the workers with it; check that no output contains a secret."""
         self.lan.set()
         self._processes["coordinator"].terminate()
         ended = {}
@@ -157,7 +161,7 @@ class Hosts:
         self.check_secrets()
 
     def check_secrets(self) -> None:
-        """Assert that no process has said a secret of the cluster."""
+        """Check that no process has printed a secret of the cluster."""
         secret = data_plane_secret(self.token)
         secrets = {self.token, secret.hex(), b64encode(secret).decode(), repr(secret)[2:-1]}
         for key in self.authority.directory.glob("*.key"):
@@ -167,7 +171,7 @@ class Hosts:
             assert not any(one in said for one in secrets), name
 
     def tls_of(self, name: str) -> TlsConfig:
-        """Return the configuration of a process."""
+        """Return the TLS configuration of a process."""
         if not self._is_secure:
             return TlsConfig()
         certificate, key, ca = map(str, self.authority.files(name))
@@ -188,7 +192,7 @@ async def hosts_on(
     strangers: int = 0,
     **cluster: str,
 ) -> AsyncIterator[tuple[Hosts, CoordinatorClient]]:
-    """Have a cluster whose workers have registered, and hosts for strangers."""
+    """Yield a cluster with registered workers and its client, on hosts with some for strangers."""
     async with AsyncExitStack() as stack:
         lan = stack.enter_context(Lan(FIRST_STRANGER + strangers))
         given = authority or Authority(place / "authority")
@@ -223,7 +227,7 @@ async def run(
     rate: float | None = None,
     disturb: Callable[[JobProgress], None] = lambda progress: None,
 ) -> JobProgress:
-    """Run the flights job, have Spark verify it, and return how it stood at its end."""
+    """Run the flights job, let Spark verify it, and return its last progress."""
     job = FlightsJob(prepared.workload.source_files(), 2, results, rate, 200.0)
     job_id = await client.submit(Submission.of_graph(job.graph()))
     last: list[JobProgress] = []
@@ -245,7 +249,7 @@ def read_by_keyed(progress: JobProgress) -> int:
 async def test_a_slow_lossy_network_changes_no_result(
     tls: bool, prepared: Prepared, tmp_path: Path
 ) -> None:
-    """Reliability 7: 50 ms of delay each way and 1 % of loss; and a cable pulled for a second."""
+    """Reliability 7: 50 ms of delay each way and 1 % of loss; then a cable pulled for a second."""
     async with hosts_on(tmp_path, tls=tls) as (hosts, client):
         hosts.lan.set(delay_ms=50.0, loss=0.01)
         await run(client, prepared, tmp_path / "slow")
@@ -268,7 +272,7 @@ async def test_a_slow_lossy_network_changes_no_result(
 async def test_a_worker_that_is_cut_off_for_a_minute_is_done_without(
     prepared: Prepared, tmp_path: Path
 ) -> None:
-    """Its job goes on elsewhere from a checkpoint, and it comes back as a fresh worker."""
+    """The job continues elsewhere from a checkpoint, and the worker returns as a fresh one."""
     async with hosts_on(tmp_path, tls=True, heartbeat_timeout_ms="10s") as (hosts, client):
         loop = asyncio.get_running_loop()
         plugged = asyncio.Event()
@@ -294,11 +298,11 @@ async def test_a_worker_that_is_cut_off_for_a_minute_is_done_without(
         await run(client, prepared, tmp_path / "again")
 
 
-# -- peers that are not let in ---------------------------------------------------------------------
+# -- refused peers ---------------------------------------------------------------------------------
 
 
 async def refused_by(client: CoordinatorClient, worker: str) -> dict[str, int]:
-    """Return how many sockets a worker has refused, by the reason."""
+    """Return the number of sockets that a worker has refused, by reason."""
     statistics = await client.statistics(worker, fresh=True)
     return {one.reason: one.sockets for one in statistics.peers.refused}
 
@@ -329,22 +333,24 @@ except FlinknetError as error:
 
 @dataclass(frozen=True)
 class Refused:
-    """A stranger on a host of its own, and what both sides say of it."""
+    """A stranger on a host of its own, and the expected reports of both sides."""
 
     name: str
     files: Sequence[Path]
     its_own: str
-    """In its own log."""
+    """A text in the stranger's log."""
     reason: str
-    """The word by which the worker counts it."""
+    """The reason under which the worker counts it."""
     at_worker: str
-    """In the worker's log, on a line with the stranger's address; empty for no line."""
+    """A text in the worker's log, on a line with the stranger's address; empty for no line."""
     has_secret: bool = True
 
 
 async def test_strangers_are_refused_and_both_sides_are_told(tmp_path: Path) -> None:
-    """Each is counted, and explained by a line of its own on each side that can know why. A
-    stranger learns no more than that, and no secret is in any log."""
+    """Each stranger is counted, and each side that can know the reason logs one line about it.
+
+    A stranger learns no more than that, and no log contains a secret.
+    """
     other = Authority(tmp_path / "other")
     other.issue("worker-7")
     ours = Authority(tmp_path / "authority")
@@ -374,7 +380,7 @@ async def test_strangers_are_refused_and_both_sides_are_told(tmp_path: Path) -> 
             "identity",
             "its certificate is that of 'worker-9', it says 'worker-1'",
         ),
-        # The worker proves itself first, so that this one hangs up; the worker cannot know why.
+        # The worker proves itself first, so the stranger closes, and the worker cannot know why.
         "wrong secret": Refused(
             "worker-9",
             known,
@@ -384,7 +390,7 @@ async def test_strangers_are_refused_and_both_sides_are_told(tmp_path: Path) -> 
             has_secret=False,
         ),
         "no TLS": Refused("worker-9", (), "it may want TLS", "tls", "it does not speak TLS 1.3"),
-        # This one hangs up, too.
+        # the stranger closes here, too
         "does not know the authority": Refused(
             "worker-9",
             (*known[:2], unknown[2]),
@@ -424,12 +430,12 @@ async def test_strangers_are_refused_and_both_sides_are_told(tmp_path: Path) -> 
                 assert lines == [], what
         await say_plainly(*split_address(hosts.coordinator))
         told = f"refused (tls): {hosts.lan.address(TEST)}: it does not speak TLS 1.3"
-        while told not in hosts.said("coordinator"):  # the socket is closed first
+        while told not in hosts.said("coordinator"):  # it closes the socket first
             await asyncio.sleep(LOOK_S)
 
 
 async def say_plainly(host: str, port: int) -> None:
-    """Ask by HTTP where TLS is spoken."""
+    """Send an HTTP request to a TLS port."""
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(b"GET / HTTP/1.1\r\nHost: there\r\n\r\n")
     with suppress(ConnectionError):
@@ -438,7 +444,7 @@ async def say_plainly(host: str, port: int) -> None:
 
 
 async def test_a_replayed_handshake_proves_nothing(tmp_path: Path) -> None:
-    """What a worker has said to another one, word for word, over the secret alone."""
+    """The replay repeats a worker's messages to another worker byte for byte, without TLS."""
     async with hosts_on(tmp_path, tls=False) as (hosts, client):
         address = await address_of(client, "worker-0")
         heard: list[bytes] = []

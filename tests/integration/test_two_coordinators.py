@@ -1,4 +1,4 @@
-"""A coordinator that wakes up after another one has taken its place changes nothing any more."""
+"""A stopped coordinator that continues after its replacement changes nothing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ from tests.integration.test_recovery import config_of
 async def test_the_one_that_was_stopped_ends_and_the_answer_is_exact(
     tmp_path: Path, same_host: bool
 ) -> None:
-    """Its lock is gone, as on a file system that loses it, or when its file is removed. On another
-    host the successor has another address; the workers of the first one are stopped with it, and
-    come back to nobody but those that were started for the successor."""
+    """The lock is gone, as on a file system that loses it, or after the removal of its file.
+
+    The second coordinator has another address. On one host the first worker is killed. On another
+    host it is stopped together with the first coordinator, and continues with it; only the workers
+    that were started for the second coordinator belong to that.
+    """
     config = config_of(tmp_path / "checkpoints")
     state = tmp_path / "state"
     cluster = replace(
@@ -42,7 +45,7 @@ async def test_the_one_that_was_stopped_ends_and_the_answer_is_exact(
         first.send_signal(signal.SIGSTOP)
         (state / "lock").unlink()
         if same_host:
-            # Its port is taken for as long as it lives: the worker is to look elsewhere.
+            # The stopped coordinator keeps its port, so the worker would have to connect elsewhere.
             worker.kill()
         else:
             worker.send_signal(signal.SIGSTOP)
