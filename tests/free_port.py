@@ -27,8 +27,7 @@ def free_port() -> int:
 
 
 def _ports_of_worker(worker: str) -> Iterator[int]:
-    """Cycle through the 2,000 ports of a pytest-xdist process, from a start that depends on the
-    pid."""
+    """Cycle through the 2,000 ports of a pytest-xdist process; the pid sets the start."""
     first = 12_000 + int(worker.removeprefix("gw") or 0) % 10 * 2_000
     return cycle([*range(first + os.getpid() % 2_000, first + 2_000), *range(first, first + 2_000)])
 

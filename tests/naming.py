@@ -9,8 +9,7 @@ NAME_CHARACTERS_MAX = 60
 
 
 def spelled(value: object) -> str:
-    """Return ``repr(value)`` without addresses of objects, and with the elements of sets in
-    order."""
+    """Return at most 60 characters of ``repr(value)``, without addresses, and with sets sorted."""
     if isinstance(value, set | frozenset):
         value = type(value).__name__, sorted(map(repr, value))
     return ADDRESS.sub("", repr(value))[:NAME_CHARACTERS_MAX]

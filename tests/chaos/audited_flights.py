@@ -89,8 +89,7 @@ class AuditedFlights:
     """One job; ``folder`` has its gate and its notes."""
 
     source: Source
-    """Yields (id, origin, dest, distance, arr_delay); ids ascend in each of the SOURCES
-    subtasks."""
+    """Yields (id, origin, dest, distance, arr_delay), with ascending ids in each source subtask."""
     records: int
     folder: Path
     faults: int

@@ -142,8 +142,7 @@ class StandaloneCluster:
             await self._start_worker()
 
     async def _end(self) -> None:
-        """Stop the watches first, because they would replace every worker that ends; then all
-        processes."""
+        """End everything, the watches first, because they would replace each worker that ends."""
         for watch in self._watches:
             watch.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)

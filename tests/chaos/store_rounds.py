@@ -394,8 +394,7 @@ class StoreRound:
             await self._look(job)
 
     async def _settled(self) -> Path:
-        """Return the newest checkpoint, once the coordinator has processed all messages of
-        workers."""
+        """Return the newest checkpoint once the coordinator has processed all messages."""
         before: list[Path] = []
         while not before or self._complete() != before:
             before = self._complete()

@@ -1,5 +1,4 @@
-"""``flinknet run --on spark`` with Spark Connect and a cluster without flinknet, as a user runs
-it."""
+"""``flinknet run --on spark`` over Spark Connect, on executors without flinknet."""
 
 from __future__ import annotations
 

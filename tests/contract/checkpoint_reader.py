@@ -46,8 +46,7 @@ def envelope(file: Path) -> dict[str, Any]:
 
 
 def complete(job: Path) -> list[Path]:
-    """Return the directories of a job's complete checkpoints, in order of completion (section
-    4)."""
+    """Return the directories of complete checkpoints, in order of completion (section 4)."""
     entries = sorted(
         entry for entry in (job / "journal").iterdir() if re.fullmatch("[0-9]{20}", entry.name)
     )
@@ -117,8 +116,10 @@ def _headed(part: bytes, mark: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def _values(data: bytes) -> list[Any]:
-    """Return consecutive values. Lists are extensions with a class number that no program
-    registers."""
+    """Return consecutive values.
+
+    A list is an extension whose first element is a class number that no program registers.
+    """
 
     def extension(code: int, content: bytes) -> Any:
         listed = msgpack.unpackb(content, ext_hook=extension)

@@ -145,8 +145,7 @@ async def test_an_event_keeps_its_place_and_may_block(
 
 
 async def test_an_unaligned_barrier_comes_before_what_waits(exchange: Exchange) -> None:
-    """Row 17: an unaligned barrier is polled first, wherever the data is, and hands out the data
-    that it overtook."""
+    """Row 17: an unaligned barrier is polled first, and hands out the data that it overtook."""
     channel = Channel(exchange)
     for number in range(8):
         channel.write(number)
@@ -212,8 +211,10 @@ WAYS: dict[str, list[Callable[[Channel], None]]] = {
 async def test_a_barrier_whose_time_is_over_cuts_the_data_in_two(
     exchange: Exchange, who: str, taken_before: int
 ) -> None:
-    """Rows 18, 58 to 60: processed records, stored input and stored output are together everything
-    that was written before the barrier, each once."""
+    """Rows 18, 58 to 60: no record before the barrier is missing or counted twice.
+
+    Processed records, stored input and stored output together are everything before the barrier.
+    """
     channel = Channel(exchange)
     for number in range(6):
         channel.write(number)

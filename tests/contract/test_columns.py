@@ -86,8 +86,10 @@ async def test_batches_are_broadcast_and_balanced(exchange: Exchange) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_long_batches_are_put_together_on_disk(kind: str) -> None:
-    """Long batches over hundreds of buffers, on two channels at once, are reassembled on disk, and
-    memory and disk are released."""
+    """Long batches on two channels at once are reassembled on disk, and everything is released.
+
+    Each batch spans hundreds of buffers.
+    """
     spilling = {"record_spill_bytes": 100 * KIB, "reassembly_memory_bytes": 100 * KIB}
     batches = [numbered(0, 30_000), numbered(5, 10), numbered(7, 25_000)]
     async with open_exchange(kind, **spilling) as exchange:

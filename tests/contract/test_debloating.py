@@ -53,8 +53,7 @@ class Consumer:
         gate.debloating.end_wait(self.now)
 
     async def take(self, seconds: float) -> int:
-        """Take one data buffer when others wait behind it, and advance the clock; return its
-        size."""
+        """Take a data buffer when others wait behind it, advance the clock, and return the size."""
         channel = self.gate.channels[0]
         await until(lambda: channel.statistics().queued_buffers >= BUFFERS_BEHIND)
         polled = self.gate.poll()
@@ -77,8 +76,7 @@ class Consumer:
 async def test_buffers_shrink_for_a_slow_consumer_and_fill_up_for_a_fast_one(
     exchange: Exchange,
 ) -> None:
-    """Census 1.8, D9, E6, F11: the data on its way is as much as the consumer processes in a
-    second."""
+    """Census 1.8, D9, E6, F11: the data in flight is what the consumer processes in a second."""
     writer = exchange.writer(buffer_timeout_ms=-1)
     location = PartitionLocation(exchange.producer.address, "p", 0)
     consumer = Consumer(exchange.consumer.create_input_gate([location]))

@@ -39,8 +39,7 @@ class Task:
         return data_type
 
     async def take_all(self) -> None:
-        """Take buffers until the gate raises; a channel that ends cleanly makes this wait for
-        ever."""
+        """Take buffers until the gate raises; after a clean end this waits for ever."""
         while True:
             await self.take()
 
@@ -74,8 +73,7 @@ def force(write: Callable[[ResultPartition], None], partition: ResultPartition) 
 
 
 async def test_a_channel_goes_from_data_to_the_end_of_its_partition(exchange: Exchange) -> None:
-    """D12, I2: other events may follow the end of the data, before and after its
-    acknowledgement."""
+    """D12, I2: events may follow the end of the data, before and after its acknowledgement."""
     partition, reader = exchange.writer().partition, exchange.reader()
     task = Task(reader.gate.gates[0])
     write_data(partition)

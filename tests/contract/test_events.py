@@ -74,8 +74,7 @@ def numbered(data_type: DataType, number: int) -> Event:
 async def test_an_event_comes_between_the_records_that_it_was_written_between(
     exchange: Exchange, record: str
 ) -> None:
-    """A17: an event arrives in order without a flush, however the records before it fill
-    buffers."""
+    """A17: an event keeps its place without a flush, however full the buffers before it are."""
     task = Task()
     writer = exchange.writer(buffer_timeout_ms=-1)
     task.reader = exchange.reader(event_handler=task)

@@ -51,8 +51,10 @@ async def test_long_records_among_short_ones(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["local", "tcp"])
 async def test_what_an_environment_has_of_a_record_goes_with_its_reader(kind: str) -> None:
-    """Memory and disk of a partial record are released with its reader; all readers of a worker
-    share one account."""
+    """A closed reader releases the memory and disk of a partial record.
+
+    All readers of a worker share one account.
+    """
     async with open_exchange(kind, **SPILLING) as exchange:
         consumer = exchange.consumer
         assert isinstance(consumer, NetworkEnvironment)

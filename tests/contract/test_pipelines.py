@@ -159,8 +159,7 @@ async def test_two_ways_from_one_source_meet_again(exchange: Exchange) -> None:
 
 
 async def test_a_side_that_is_read_later_waits_in_its_buffers(exchange: Exchange) -> None:
-    """V4: a task that reads one side to its end first finishes if the other side fits its
-    buffers."""
+    """V4: reading one side to its end first works if the other side fits its buffers."""
     sent = sent_by(0)[:20]
     left, right = exchange.reader(name="left"), exchange.reader(name="right")
     forking = asyncio.ensure_future(fork(exchange, sent))

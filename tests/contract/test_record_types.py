@@ -49,8 +49,7 @@ FILLINGS = {"small": b"", "over buffers": b"x" * 700, "large": b"x" * 20_000}
 async def environments(
     request: pytest.FixtureRequest,
 ) -> AsyncIterator[tuple[NetworkEnvironment, NetworkEnvironment]]:
-    """Yield the environments of a producer and its consumer: one process, or two and a
-    connection."""
+    """Yield the environments of a producer and its consumer, in one process or connected."""
     async with NetworkEnvironment(config=CONFIG) as first:
         if request.param == "one process":
             yield first, first

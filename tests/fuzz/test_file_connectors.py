@@ -225,8 +225,7 @@ def in_members(content: bytes, compress: Callable[[bytes], bytes], random: Rando
 
 
 def test_csv_that_others_have_written(tmp_path: Path, seeds: range) -> None:
-    """Files may have any encoding, compression and quoting, empty lines, and columns in any
-    order."""
+    """Files have any encoding, compression and quoting, empty lines, and any order of columns."""
     for seed in seeds:
         random = Random(seed)
         names = [f"c{place}" for place in range(random.randint(2, 4))]

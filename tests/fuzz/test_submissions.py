@@ -1,5 +1,4 @@
-"""Submissions with wrong bytes and values: a coordinator accepts them, or refuses them with one
-error."""
+"""Damaged submissions: a coordinator accepts them, or refuses them with one kind of error."""
 
 from __future__ import annotations
 

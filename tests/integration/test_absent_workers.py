@@ -61,8 +61,7 @@ class RunningJob:
             self.attempts.setdefault(progress.attempt, set()).update(progress.workers)
 
     async def goes_on(self) -> None:
-        """Return when two more checkpoints are complete, the second of which began after the
-        call."""
+        """Return when a checkpoint has completed after this call."""
         for _ in range(2):
             self._newest = await complete(self._store, self._newest, self._follow)
 

@@ -1,5 +1,4 @@
-"""Stored in-flight data of unaligned checkpoints, compared with the bound of ``flinknet
-explain``."""
+"""Stored in-flight data of unaligned checkpoints, and the bound of ``flinknet explain``."""
 
 from __future__ import annotations
 
@@ -39,8 +38,7 @@ def slow(record: tuple[int, bytes]) -> list[int]:
 
 
 def full_queues(exchange: str, record_bytes: int) -> JobGraph:
-    """Return a job of one source and two subtasks that are too slow for it, with work in
-    threads."""
+    """Return a job of one source and two slow subtasks, which work in threads."""
     payload = b"x" * record_bytes
     environment = StreamExecutionEnvironment().set_parallelism(2)
     environment.enable_checkpointing(100)

@@ -504,8 +504,7 @@ def _tls_variables(coordinator: Started) -> dict[str, str]:
 
 
 def made_secrets(folder: Path, worker_ids: tuple[str, ...]) -> Path:
-    """Make a token and certificates of a coordinator and of workers, the latter in numbered
-    files."""
+    """Make a token and certificates of a coordinator and of workers, by number."""
     authority = Authority(folder / "certs")
     authority.issue("coordinator", "coordinator.example.org", "flinknet-coordinator")
     for number, name in enumerate(worker_ids, 1):
@@ -548,8 +547,7 @@ async def test_the_units_of_systemd_run_a_job_over_tls(tmp_path: Path) -> None:
 
 
 def test_the_build_stage_makes_a_wheel_of_what_the_image_copies(tmp_path: Path) -> None:
-    """The wheel is plain Python; another test compiles. A secret beside the sources is not
-    packed."""
+    """The image's wheel is plain Python, and no secret beside the sources is packed."""
     text = (DEPLOY / "container" / "Containerfile").read_text()
     [build] = re.findall(r" AS build\n(.*?)\nFROM ", text, re.DOTALL)
     source, wheels, site = tmp_path / "source", tmp_path / "wheels", tmp_path / "site"

@@ -41,11 +41,10 @@ CONFIG = FlinknetConfig(
 async def test_faults_lose_duplicate_reorder_and_change_no_record(
     tmp_path: Path, setting: Setting
 ) -> None:
-    """Workers are killed, or stopped for longer than any timeout; a returned zombie changes
-    nothing.
+    """Faults change no record, and a zombie that returns changes nothing.
 
-    The coordinator is killed and replaced, and the job continues with more and with fewer keyed
-    subtasks.
+    Workers are killed, or stopped for longer than any timeout. The coordinator is killed and
+    replaced. The job continues with more and with fewer keyed subtasks.
     """
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")

@@ -50,8 +50,7 @@ KILLS = 3
 
 
 def sums(go: Path, mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE) -> JobGraph:
-    """Return a job that counts and sums numbers by key for two seconds, and ends once ``go``
-    exists.
+    """Return a job that sums numbers by key for two seconds, and ends once ``go`` exists.
 
     The key contains the hash of a text, which must be equal on all workers and their replacements.
     """
@@ -151,8 +150,7 @@ async def test_killed_workers_change_nothing(tmp_path: Path, seed: int) -> None:
 
 
 class Numbered(KeyedProcessFunction):
-    """Takes 100 us for a record, fails if one of its key is missing, and emits the count of the
-    key."""
+    """Takes 100 us for a record, fails if one of its key is missing, and emits its count."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the state."""
@@ -251,8 +249,7 @@ def written(path: Path, go: Path, as_lines_in_a_store: bool = False) -> JobGraph
 
 
 def numbers_in(path: Path) -> list[int]:
-    """Return the numbers in visible files, whose names begin with neither a dot nor an
-    underscore."""
+    """Return the numbers in visible files; hidden names begin with a dot or an underscore."""
     numbers = []
     for file in path.glob("[!._]*"):
         if file.suffix == ".parquet":

@@ -35,8 +35,7 @@ from tests.integration.test_savepoints import EXPECTED, Running, config_of, quie
 
 
 def with_state_in(directory: Path) -> FlinknetConfig:
-    """Return a configuration with a tiny cache, so that entries are evicted and read all the
-    time."""
+    """Return a configuration with a tiny cache, so that entries are evicted all the time."""
     state = StateConfig(rocksdb_directory=str(directory / "state"), rocksdb_cached_entries_max=10)
     return replace(config_of(directory / "checkpoints"), state=state)
 

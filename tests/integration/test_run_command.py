@@ -197,8 +197,7 @@ print("right")
 def test_with_the_minimum_a_job_runs_degraded_to_the_right_result(
     tmp_path: Path, buffers: int, limit: int
 ) -> None:
-    """The smallest memory has channels without exclusive buffers, which share one floating
-    buffer."""
+    """In the smallest memory, channels have no exclusive buffers and share a floating one."""
     (tmp_path / "cluster.toml").write_text(
         f'[network]\nsegment_bytes = "1KiB"\nnetwork_memory_bytes = "{buffers}KiB"\n'
     )

@@ -143,8 +143,7 @@ async def test_a_job_is_suspended_and_goes_on_elsewhere(tmp_path: Path) -> None:
 
 
 async def test_a_job_is_drained(tmp_path: Path) -> None:
-    """The job ends as at the end of its input: it emits the sums of all records read, before the
-    savepoint."""
+    """The job emits the sums of all records read, as at an end of input, before the savepoint."""
     async with LocalCluster(config_of(tmp_path / "checkpoints"), on_output=quiet) as cluster:
         job = Running(cluster, sums())
         await cluster.stop(await job.underway(), drain=True)

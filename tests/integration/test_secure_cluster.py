@@ -69,8 +69,7 @@ def https(authority: Authority, name: str | None = NAME) -> ssl.SSLContext:
 
 
 async def test_a_job_runs_over_tls_while_user_code_holds_a_worker_up(authority: Authority) -> None:
-    """The thread that answers for the blocked worker uses TLS, too, and the data plane is
-    encrypted."""
+    """The thread that answers for a blocked worker uses TLS, and so does the data plane."""
     config = config_of(tls_of(authority), heartbeat_interval_ms=100.0, heartbeat_timeout_ms=1_000.0)
     async with LocalCluster(config) as cluster:
         result = await cluster.execute(sums(sleep_s=3.0))

@@ -79,8 +79,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
 
 
 class Hosts:
-    """A coordinator and two workers, each on a host of its own; the test is a client on a
-    fourth."""
+    """A coordinator and two workers, each on its own host; the test is a client on a fourth."""
 
     def __init__(
         self, lan: Lan, place: Path, authority: Authority, *, tls: bool, **cluster: str

@@ -1,5 +1,4 @@
-"""Shapes of worlds with checkpoints: scripts with barriers, and events that may happen beside
-them."""
+"""Shapes of worlds with checkpoints: scripts with barriers, aborts, and the passing of time."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ DATA_OPERATIONS = (DATA, OPEN_DATA, MORE_DATA)
 class CheckpointShape(Shape):
     """A shape with checkpoints.
 
-    Beside scripts and buffers it has channels whose producer is in the consumer's worker
+    Beside scripts and buffers it has channels with a producer in the consumer's worker
     (``local``), a checkpoint that the coordinator may abort at any moment (``aborts``), and whether
     time passes (``times``).
     """

@@ -198,8 +198,7 @@ class CheckpointTask:
         self.aborted.append(checkpoint_id)
 
     def stored(self, index: int, checkpoint_id: int) -> tuple[int, ...]:
-        """Return a channel's records in a checkpoint: processed before it, then in flight at the
-        input."""
+        """Return a channel's records in a checkpoint: processed ones, then those in flight."""
         script, processed = self.shape.scripts[index], self.taken[checkpoint_id][index]
         before = tuple(place for place in range(processed) if script[place] in DATA_OPERATIONS)
         return before + self.in_flight[checkpoint_id][index]
@@ -238,8 +237,7 @@ class CheckpointConsumerSide(Side):
             self.registry.request(partition_id, 0, local, 0.0)
 
     def own_steps(self) -> list[Step]:
-        """Return the steps of the writers, the reader, the clock, the timer and the coordinator's
-        abort."""
+        """Return the steps of writers, reader, clock and timer, and the coordinator's abort."""
         steps = steps_of(self.writers)
         if self.gate.availability.available and not self.gate.finished:
             steps.append(POLL)

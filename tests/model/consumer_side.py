@@ -74,7 +74,7 @@ class ConsumerSide(Side):
             channel.request(self.session)
 
     def own_steps(self) -> list[Step]:
-        """Return the steps of the operator, which takes or recycles a buffer, and of the
+        """Return the steps of the operator, which takes or recycles a buffer, and the
         cancellation."""
         steps = []
         if self.operator is not None:
@@ -102,8 +102,7 @@ class ConsumerSide(Side):
             self.resume_if_aligned()
 
     def receive(self, chunk: bytes) -> bytes:
-        """Receive a chunk, and check that the connection fails if and only if the chunk breaks a
-        rule."""
+        """Receive a chunk; the connection must fail if and only if the chunk breaks a rule."""
         unlawful = [str(kind) for kind in map(self.breach, kinds_of_buffers(chunk)) if kind]
         sent = super().receive(chunk)
         refused = self.session.failure is not None

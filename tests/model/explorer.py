@@ -147,8 +147,7 @@ class World:
         return State(producer, consumer, to_consumer, to_producer)
 
     def check_credit(self, state: State) -> None:
-        """Check, for each channel, that the free announced buffers equal the credit and data
-        promised.
+        """Check that free announced buffers match the credit and data promised on each channel.
 
         Free announced buffers == credit in transit + credit at the producer + data in transit.
         """
@@ -268,8 +267,7 @@ def _filled(content: bytes, size: int) -> memoryview:
 
 
 def _memoryview(view: memoryview) -> tuple[Callable[[bytes, int], memoryview], tuple[bytes, int]]:
-    """Reduce a view without its zeros: between steps, views are receive buffers, nearly always
-    empty."""
+    """Reduce a view without its zeros: between steps views are nearly always empty."""
     return _filled, (bytes(view).rstrip(b"\0"), len(view))
 
 

@@ -154,8 +154,7 @@ class ProducerSide(Side):
                 subpartition.seal_open()
 
     def check(self) -> None:
-        """Check that the backlog is the number of pollable data buffers, counted from the scripts
-        (C10)."""
+        """Check the backlog against the pollable data buffers, counted from the scripts (C10)."""
         if self.shape.lawless:
             return
         self.partition.check_invariants()

@@ -462,8 +462,7 @@ class RegionWorld:
         )
 
     def _take_result(self, worker: RegionWorker, number: int, key: SubtaskKey) -> None:
-        """Take a result as the coordinator's route does, which refuses a result of an old
-        attempt."""
+        """Take a result as the coordinator's route does, which refuses one of an old attempt."""
         (upload,) = (one for one in worker.uploads if (one.number, one.key) == (number, key))
         worker.uploads.remove(upload)
         present = self.record.present
@@ -582,8 +581,7 @@ def _digest(world: RegionWorld) -> bytes:
 
 
 def _contents(values: Iterable[Any]) -> list[Any]:
-    """Return the content of objects without their identity, so that equal worlds give equal
-    lists."""
+    """Return the content of objects without their identity; equal worlds give equal lists."""
     return [
         value if (kind := type(value)) in _ATOMS else _CONTENT_OF[kind](value) for value in values
     ]

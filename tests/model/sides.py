@@ -51,8 +51,7 @@ Worlds that differ only in these counters are equal.
 
 
 class Account(NamedTuple):
-    """A side's view of the credit of each channel, and its description; None for an unknown
-    credit."""
+    """A side's view of each channel's credit, None if unknown, and a description."""
 
     credit: tuple[int | None, ...]
     described: str

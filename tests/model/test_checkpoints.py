@@ -104,9 +104,12 @@ def explored(shape: CheckpointShape, tell: Tell) -> set[str]:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_checkpoint_is_a_consistent_cut(shape: CheckpointShape, tell: Tell) -> None:
-    """J3, J8, J9, J12, K1 to K6, K12, K16 to K18, K20, K22: each record of a completed checkpoint
-    counts once, as processed or in flight, and none from behind a barrier counts. No channel stays
-    blocked, buffers and credit add up, and each expected outcome occurs."""
+    """J3, J8, J9, J12, K1 to K6, K12, K16 to K18, K20, K22: completed checkpoints are consistent.
+
+    A checkpoint counts each record before its barriers once, as processed or in flight, and none
+    from behind them. No channel stays blocked, buffers and credit add up, and each expected outcome
+    occurs.
+    """
     assert SHAPES[shape] <= explored(shape, tell)
 
 
@@ -114,8 +117,7 @@ def test_every_checkpoint_is_a_consistent_cut(shape: CheckpointShape, tell: Tell
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("shape", DEEP_SHAPES, ids=str)
 def test_every_checkpoint_of_a_larger_world_is_one(shape: CheckpointShape, tell: Tell) -> None:
-    """The same for more data, more channels, and alignment timeouts on both sides of all of
-    them."""
+    """The same for more data, more channels, and alignment timeouts on both sides."""
     assert "1 complete" in explored(shape, tell)
 
 

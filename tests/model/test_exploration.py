@@ -92,12 +92,11 @@ DEEP_SHAPES = (
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_interleaving_is_right(shape: Shape, tell: Tell) -> None:
-    """C10, C11, E3, E4, E11, F6, G6 to G10: there is no deadlock and no data without a buffer;
-    credit and buffers are conserved, the announced backlog can be polled, and records arrive in
-    order.
+    """C10, C11, E3, E4, E11, F6, G6 to G10: no interleaving deadlocks or breaks an invariant.
 
-    The consumer never has to refuse an event, however long its reader is held up: the writer sends
-    no more events than permitted.
+    No data is sent without a buffer. Credit and buffers are conserved, the announced backlog can be
+    polled, and records arrive in order. The consumer never has to refuse an event, however long its
+    reader is held up: the writer sends no more events than permitted.
     """
     began = perf_counter()
     seen = explore(shape, STATES_MAX)

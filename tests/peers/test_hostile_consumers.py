@@ -152,8 +152,7 @@ async def test_a_violation_ends_the_connection(
 
 
 async def test_a_flipped_bit_changes_nothing(environment: NetworkEnvironment) -> None:
-    """The connection ends with CORRUPTED, or with PROTOCOL where the message type becomes
-    invalid."""
+    """The connection ends with CORRUPTED, or with PROTOCOL if the message type is invalid."""
     message = wire.encode(wire.REQUEST, 0, wire.partition_id(CONSUMED), 0, 1)
     sealed = message + b"\xce" + wire.crc32c(message).to_bytes(4, "big")
     async with written(environment, ended=False):
@@ -240,8 +239,7 @@ async def test_hundreds_of_silent_sockets_keep_nobody_out(environment: NetworkEn
         silent = await asyncio.to_thread(open_all)
 
         def come_until_the_oldest_goes() -> None:
-            """Connect until the oldest one is refused; flinknet refuses a newcomer while all are
-            recent."""
+            """Connect until the oldest is refused; newcomers are refused while all are recent."""
             while not select.select([silent[0].socket], [], [], 0.01)[0]:
                 with connect(environment.address):
                     pass

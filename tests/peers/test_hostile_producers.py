@@ -70,8 +70,7 @@ def send_for_a_channel_that_nobody_requested(peer: Stranger) -> None:
 
 
 def go_on_behind_a_block(kind: int, body: bytes, records: int = 0) -> Break:
-    """Send a blocking event and the next buffer in one piece, before the reader can see the
-    block."""
+    """Send a blocking event and the next buffer together, before the reader sees the block."""
 
     def send(peer: Stranger) -> None:
         barrier = wire.encode(wire.BUFFER, 0, 0, 0, 4, 0, 0, 0, body=b"\x90")

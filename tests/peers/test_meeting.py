@@ -1,5 +1,4 @@
-"""Limits on connections and channels, and the choice between two connections of the same
-workers."""
+"""Limits on connections and channels, and the choice between two connections."""
 
 from __future__ import annotations
 

@@ -31,8 +31,7 @@ def _stub(module: str, names: list[str]) -> str:
 
 
 def _line(package: str, name: str) -> str:
-    """Return the import of a re-exported name, which is imported under its own name for type
-    checkers."""
+    """Return the re-export of a name, which type checkers expect in the form "name as name"."""
     line = f"from {package} import {name} as {name}\n"
     if len(line) <= _LINE_CHARS_MAX:
         return line

@@ -315,8 +315,7 @@ class SimTransport(asyncio.Transport):
         self._line.send(self.peer._reset if self._arrived else self.peer._take_eof)
 
     def _reset(self) -> None:
-        """Lose the connection because the peer closed it with unread data; drop unread data here,
-        too."""
+        """Lose the connection because the peer closed it with unread data, and drop ours."""
         self._arrived.clear()
         self._is_closing = True
         self._lose(ConnectionResetError(104, "Connection reset by peer"))

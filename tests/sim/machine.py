@@ -75,8 +75,7 @@ class OutsideError(BaseException):
     """Code in the simulation called the real machine."""
 
     first: OutsideError | None = None
-    """The first error, kept because a task or a job may treat it as its own failure and
-    continue."""
+    """The first error, kept because a task or a job may catch it and continue."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -266,8 +265,7 @@ class Thread:
             raise self._error
 
     def pause(self) -> None:
-        """Let the loop's thread continue, and wait for this thread's turn. Called in this
-        thread."""
+        """Let the loop's thread continue, and wait for this thread's turn."""
         self._paused.release()
         self._turn.acquire()
 

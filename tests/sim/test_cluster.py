@@ -52,8 +52,7 @@ def completed(trace: list[str]) -> int:
 
 @pytest.mark.parametrize(("job", "attempts"), [("succeeds", 1), ("fails once", 2)])
 def test_a_cluster_does_the_same_in_each_run(tmp_path: Path, job: str, attempts: int) -> None:
-    """Each record counts once, also after a failure, and every message has the same time, with any
-    hash seed."""
+    """Each record counts once, and every message has the same time, with any hash seed."""
     first, again, other = (
         simulate(job, tmp_path / hash_seed, 1, hash_seed) for hash_seed in ("1", "2", "3")
     )

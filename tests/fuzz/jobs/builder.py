@@ -147,8 +147,7 @@ class _LazyBatch:
 
 
 class HeldSource(Source):
-    """Emits batches of many sizes, some empty; each subtask waits at a position until a file
-    exists."""
+    """Emits batches of many sizes, some empty; each subtask waits at a position for a file."""
 
     replayable = True
     deals_out_records = True

@@ -25,8 +25,7 @@ SLOTS = 24
 
 
 def cluster_of(kind: str, heard: list[str]) -> LocalCluster:
-    """Return a cluster of a kind, not yet entered; lines of its processes are appended to
-    ``heard``."""
+    """Return a cluster of a kind, not yet entered, that appends its output to ``heard``."""
     workers = 1 if kind.startswith("one") else 2
     config = FlinknetConfig(
         network=CLUSTERS[kind],

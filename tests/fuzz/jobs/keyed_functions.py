@@ -360,8 +360,7 @@ class CoCount(KeyedCoProcessFunction):
 
 
 class RuleCount(KeyedBroadcastProcessFunction):
-    """Counts the records of each key; at the end it emits the number of broadcast rules for each
-    key."""
+    """Counts the records of each key, and emits the number of broadcast rules at the end."""
 
     def __init__(
         self, kept: KeptRecord, rules: MapStateDescriptor, conduct: Conduct, *, is_rude: bool

@@ -1,5 +1,4 @@
-"""Runs a program on a local cluster, in one go or with a savepoint between, and compares
-outputs."""
+"""Runs a program on a local cluster, perhaps with a savepoint between, and compares outputs."""
 
 from __future__ import annotations
 

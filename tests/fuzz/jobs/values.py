@@ -254,8 +254,7 @@ def model_key(key: Any) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """Return a canonical text: equal before and after transport, and different for different
-    values."""
+    """Return a canonical text, which transport does not change and no other value has."""
     return "".join(_pieces(value))
 
 

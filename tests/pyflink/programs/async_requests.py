@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Asks a slow service for each record, retries failed requests, and gives late ones the result None."""
+"""Asks a slow service for each record, retries failures, and answers timeouts with None."""
 
 import asyncio
 import functools
