@@ -66,9 +66,8 @@ async def test_checkpoints_store_no_more_than_can_be_in_flight(
 ) -> None:
     """The bound is the data that can be in flight at once, because a subtask has one channel here.
 
-    So no data is added while further barriers are awaited.
-
-    With full queues the largest checkpoint exceeds a quarter of the bound.
+    So no data is added while further barriers are awaited. With full queues the largest checkpoint
+    exceeds a quarter of the bound.
     """
     config = FlinknetConfig(
         network=NetworkConfig(

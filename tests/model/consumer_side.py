@@ -74,8 +74,7 @@ class ConsumerSide(Side):
             channel.request(self.session)
 
     def own_steps(self) -> list[Step]:
-        """Return the steps of the operator, which takes or recycles a buffer, and the
-        cancellation."""
+        """Return the steps that poll a buffer, recycle it, or cancel a channel."""
         steps = []
         if self.operator is not None:
             steps.append(RELEASE)
