@@ -318,7 +318,7 @@ def test_nothing_in_a_graph_lies_on_anything_else(page: Page, address: str) -> N
 
 @pytest.mark.parametrize("width", [390, 768])
 def test_a_narrow_window_scrolls_nothing_but_tables_and_graphs(job: Page, width: int) -> None:
-    """This holds for each view; a wide table scrolls in its own frame."""
+    """Only tables and graphs scroll sideways in a narrow window, in each view."""
     base = job.url
     job.set_viewport_size({"width": width, "height": 800})
     expect(job.get_by_text("Time lost in the last")).to_be_visible()
@@ -343,7 +343,10 @@ def test_dark_and_light_differ(job: Page) -> None:
 
 
 def test_who_is_sure_cancels_the_job(job: Page) -> None:
-    """This test runs last, because it ends the job of the other tests."""
+    """Confirming the dialog cancels the job.
+
+    The test runs last, because it ends the job of the other tests.
+    """
     job.get_by_label("Refresh").select_option("paused")
     job.get_by_role("button", name="Cancel").click()
     dialog = job.get_by_role("dialog", name="Cancel")

@@ -58,7 +58,10 @@ def resident_bytes(pids: dict[str, int]) -> dict[str, int]:
 async def test_500_consecutive_jobs_are_never_refused_and_memory_stays_flat(
     request: pytest.FixtureRequest,
 ) -> None:
-    """Two thirds of the jobs fail, at a random record."""
+    """No job is refused, and memory stays flat, although two thirds of the jobs fail.
+
+    They fail at a random record.
+    """
     chance = random.Random(request.config.getoption("--seed"))
     async with LocalCluster(CONFIG, on_output=lambda process, line: None) as cluster:
         before: dict[str, int] = {}

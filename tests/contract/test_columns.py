@@ -113,7 +113,7 @@ async def test_long_batches_are_put_together_on_disk(kind: str) -> None:
 
 
 async def test_a_batch_that_cannot_be_cut_stops_nobody(exchange: Exchange) -> None:
-    """The writer refuses such a batch and continues; the readers get no part of it."""
+    """A writer that refuses a batch continues, and the readers get no part of the batch."""
     writer = exchange.writer(subpartitions=2, partitioner=ColumnHashPartitioner("key"))
     readers = [exchange.reader(index) for index in range(2)]
 
@@ -155,7 +155,7 @@ class NoBatch:
 async def test_what_is_no_batch_names_its_channel(
     exchange: Exchange, content: bytes, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the channel and the fault of the batch."""
+    """The error for a malformed batch names the channel and the fault."""
     monkeypatch.setitem(WRITERS, NoBatch, lambda value, _: (ARROW_BATCH, value.content))
     writer, reader = exchange.writer(), exchange.reader()
     await writer.emit(NoBatch(content))

@@ -139,7 +139,10 @@ async def test_a_stream_without_the_end_of_its_data_is_not_whole(exchange: Excha
 async def test_a_partition_does_not_end_before_its_data_is_acknowledged(
     exchange: Exchange,
 ) -> None:
-    """Data that was taken and not acknowledged may not have been processed."""
+    """A partition that ends before its data is acknowledged is refused.
+
+    Data that was taken and not acknowledged may not have been processed.
+    """
     partition, reader = exchange.writer().partition, exchange.reader()
     task = Task(reader.gate.gates[0])
     end_data(partition)

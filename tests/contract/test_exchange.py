@@ -40,7 +40,8 @@ RECORDS = [(number, f"record {number}", number / 3) for number in range(2_000)]
 
 
 async def test_records_arrive_once_and_in_order(exchange: Exchange) -> None:
-    """H1, I1: over hundreds of buffers; the reader ends with the partition."""
+    """H1, I1: records over hundreds of buffers arrive once, and the reader ends with the
+    partition."""
     taken, _ = await asyncio.gather(consume(exchange.reader()), produce(exchange.writer(), RECORDS))
     assert taken == RECORDS
 
@@ -132,7 +133,7 @@ async def test_without_a_timeout_only_full_buffers_leave(exchange: Exchange) -> 
 async def test_with_a_timeout_a_small_record_leaves_by_itself(
     exchange: Exchange, timeout: BufferTimeout
 ) -> None:
-    """C5: without a flush, a full buffer or an end; and again for the next record."""
+    """C5: a small record leaves without a flush, a full buffer or an end; so does the next one."""
     writer, reader = exchange.writer(buffer_timeout_ms=timeout), exchange.reader()
     for number in range(3):
         await writer.emit(number)
@@ -215,7 +216,7 @@ class WithoutTextError(Exception):
 async def test_a_failure_reaches_the_consumer_whatever_its_text(
     exchange: Exchange, error: Exception, text: str
 ) -> None:
-    """A text that cannot be encoded must not leave the consumer waiting for ever."""
+    """The consumer gets the failure also if its text cannot be encoded, or is very long."""
     writer, reader = exchange.writer(), exchange.reader()
     await writer.emit("x" * 3000)
     await let_things_happen()
@@ -239,7 +240,7 @@ async def test_a_writer_closed_before_the_end_does_not_leave_its_consumer_waitin
 
 
 async def test_a_consumer_that_goes_away_stops_its_producer(exchange: Exchange) -> None:
-    """C21: the producer gets an error that says so."""
+    """C21: a producer gets an error when its only consumer has gone away."""
     writer, reader = exchange.writer(), exchange.reader()
     await writer.emit("x" * 3000)
     assert await reader.next_batch() is not None
@@ -252,7 +253,7 @@ async def test_a_consumer_that_goes_away_stops_its_producer(exchange: Exchange) 
 
 
 async def test_one_of_two_consumers_goes_away(exchange: Exchange) -> None:
-    """The other consumer gets all of its records."""
+    """If one of two consumers goes away, the other one gets all of its records."""
     writer = exchange.writer(subpartitions=2, partitioner=RebalancePartitioner())
     leaving, staying = exchange.reader(0), exchange.reader(1)
     producing = asyncio.ensure_future(produce(writer, RECORDS))
@@ -314,7 +315,7 @@ async def test_a_broadcast_reaches_every_channel(exchange: Exchange) -> None:
 
 
 async def test_both_directions_at_once(exchange: Exchange) -> None:
-    """F13: both directions share one connection."""
+    """F13: both directions of an exchange share one connection."""
     there, back = exchange.writer("there"), exchange.writer("back", back=True)
     results = await asyncio.gather(
         consume(exchange.reader(name="there")),
@@ -341,7 +342,8 @@ async def test_a_cancelled_read_loses_nothing(exchange: Exchange) -> None:
 
 @pytest.mark.parametrize("kind", WHERE_BUFFERS_ARE_ALL)
 async def test_a_cancelled_emit_wrote_the_record_or_did_not(exchange: Exchange) -> None:
-    """The count of records out says which; records before and after it are whole."""
+    """After a cancelled emit, the records before it are whole, and the count of records out is
+    right."""
     writer, reader = exchange.writer(), exchange.reader()
     records = RECORDS * 5
     producing = asyncio.ensure_future(writer.emit_many(records))

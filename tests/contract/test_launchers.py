@@ -154,7 +154,7 @@ async def test_the_end_of_a_worker_is_reported_once_with_its_cause(launch: Launc
 
 
 async def test_a_worker_that_cannot_work_says_why(launch: Launch) -> None:
-    """The start does not raise, because the process starts; its end carries the reason."""
+    """The start of a worker that cannot work does not raise; its end carries the reason."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         launched = launch(data_port=port)
@@ -179,7 +179,7 @@ async def test_a_coordinator_that_cannot_work_says_why(launch: Launch) -> None:
 
 @pytest.mark.parametrize("is_stopped", [False, True])
 async def test_a_worker_is_replaced_under_another_name(launch: Launch, is_stopped: bool) -> None:
-    """The lost worker has ended, or is stopped and then killed."""
+    """A worker that has ended, or is stopped and then killed, is replaced under another name."""
     launched = launch(cause_grace_ms=1.0)
     (lost,) = await launched.start()
     launched.kill_worker(lost, signal.SIGSTOP if is_stopped else signal.SIGKILL)

@@ -134,7 +134,7 @@ def test_noise_is_refused(data: bytes, consumes: bool) -> None:
 @settings(max_examples=600)
 @given(st.data())
 def test_a_handshake_is_understood_or_refused(data: st.DataObject) -> None:
-    """The decision never needs more bytes than a message may have.
+    """A handshake is decided before more bytes arrive than a message may have.
 
     The accepting side refuses every message that was changed in transit.
     """

@@ -351,7 +351,7 @@ def test_json_lines(tmp_path: Path, seeds: range, database: duckdb.DuckDBPyConne
 
 
 def test_a_compressed_file_that_is_cut_off(tmp_path: Path, seeds: range) -> None:
-    """The source refuses such a file by name, unless it is cut between two members."""
+    """The source refuses a truncated file by name, unless it is cut between two members."""
     for seed in seeds:
         random = Random(seed)
         suffix = random.choice([suffix for suffix in COMPRESSIONS if suffix])
@@ -460,7 +460,7 @@ def test_parquet_that_others_have_written(
 
 
 def test_parquet_that_is_damaged(tmp_path: Path, seeds: range) -> None:
-    """The source refuses the file by name, or reads it as pyarrow does.
+    """The source refuses a damaged file by name, or reads it as pyarrow does.
 
     Parquet has no checksum over all of the file.
     """

@@ -72,7 +72,7 @@ def seed_of(failure: str) -> str:
 
 
 def test_every_feature_is_drawn(request: pytest.FixtureRequest) -> None:
-    """Otherwise a feature would remain untested."""
+    """Every feature is drawn by the fixed seeds; otherwise it would remain untested."""
     number = request.config.getoption("--seeds") or SEEDS
     first = request.config.getoption("--first-seed")
     counts: Counter[str] = Counter()
@@ -92,9 +92,10 @@ def test_a_program_and_its_outputs_follow_from_its_seed() -> None:
 
 
 async def test_a_smaller_program_fails_in_the_same_way() -> None:
-    """Program 3773 takes the minimum of field 1, which only the tuples of an earlier map have.
+    """The shrinker rejects a smaller program that fails for another reason.
 
-    Without the map it fails, too, but that failure has another cause.
+    Program 3773 takes the minimum of field 1, which only the tuples of an earlier map have. Without
+    the map it fails, too, but with another error.
     """
     program = generate(3773)
 

@@ -120,7 +120,7 @@ def test_messages_in_any_order_are_taken_or_refused(seed: int, exclusive: int) -
 
 @pytest.mark.parametrize("side", ["producer", "consumer"])
 def test_the_golden_conversation_with_wrong_bytes(side: str) -> None:
-    """One to three bytes of one side's messages are changed, by a seed."""
+    """A golden stream with one to three changed bytes raises a protocol error or none."""
     stream = golden_messages(side)
     chance = random.Random(side)
     for _ in range(400):

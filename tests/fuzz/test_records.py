@@ -145,9 +145,9 @@ def outcomes(stream: list[Cut]) -> list[object]:
 def test_any_changed_batch_is_a_batch_or_an_error(
     content: bytes, changes: list[tuple[int, bytes]], cut_off: int | None, segment_bytes: int
 ) -> None:
-    """The batch fills one or many buffers.
+    """A changed batch is accepted or refused with an error, in one buffer or many.
 
-    A batch that is accepted can be written again, and the record behind it is intact.
+    An accepted batch can be written again, and the record behind it is intact.
     """
     changed = bytearray(content)
     for place, octets in changes:

@@ -132,7 +132,10 @@ async def test_a_short_absence_is_only_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["stopped", "cut", "not heard", "deaf"])
 async def test_a_lost_worker_comes_back_as_a_fresh_one(tmp_path: Path, how: str) -> None:
-    """The job continues on the other worker meanwhile, and later on the returned one alone."""
+    """A lost worker that returns registers as a new one.
+
+    The job continues on the other worker meanwhile, and later on the returned one alone.
+    """
     times = {"heartbeat_timeout_ms": 1_500.0, "coordinator_timeout_ms": 1_500.0}
     async with running(tmp_path, **times) as (cluster, job, relay):
         # it has both slots that the job needs
@@ -162,7 +165,7 @@ async def test_a_lost_worker_comes_back_as_a_fresh_one(tmp_path: Path, how: str)
 
 
 async def test_a_worker_whose_connection_is_lost_unseen_connects_again(tmp_path: Path) -> None:
-    """The worker has given up a connection that the coordinator still considers alive."""
+    """A worker reconnects although the coordinator still considers the old connection alive."""
     times = {"heartbeat_timeout_ms": 600_000.0, "coordinator_timeout_ms": 1_500.0}
     async with running(tmp_path, **times) as (cluster, job, relay):
         await cluster.worker("other", relay.address)
@@ -180,7 +183,10 @@ async def test_a_worker_whose_connection_is_lost_unseen_connects_again(tmp_path:
 
 
 async def test_an_id_is_free_again_when_its_process_has_ended(tmp_path: Path) -> None:
-    """A service manager restarts a worker under the name of its host."""
+    """A new process may register under the id of one that has ended.
+
+    A service manager restarts a worker under the name of its host.
+    """
     times = {"heartbeat_timeout_ms": 60_000.0, "coordinator_timeout_ms": 60_000.0}
     async with running(tmp_path, **times) as (cluster, job, _):
         first = await cluster.worker("other")

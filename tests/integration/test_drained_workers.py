@@ -71,7 +71,7 @@ async def test_a_job_goes_on_elsewhere_from_a_checkpoint_of_its_own(tmp_path: Pa
 
 
 async def test_the_second_signal_ends_a_worker_at_once(tmp_path: Path) -> None:
-    """The job has no checkpoints, and does not end."""
+    """A second SIGTERM ends a worker whose job has no checkpoints and does not end."""
     async with standalone(tmp_path) as cluster:
         job = RunningJob(cluster, tmp_path)
         worker = await cluster.worker("worker-0")
@@ -86,7 +86,7 @@ async def test_the_second_signal_ends_a_worker_at_once(tmp_path: Path) -> None:
 
 
 async def test_a_worker_that_is_told_again_and_again_ends_in_order(tmp_path: Path) -> None:
-    """This holds up to the last moment, in which the worker closes its event loop."""
+    """Repeated SIGTERMs do not disturb a worker's end, up to the closing of its event loop."""
     async with standalone(tmp_path) as cluster:
         worker = await cluster.worker("worker-0")
         while worker.returncode is None:
@@ -96,7 +96,7 @@ async def test_a_worker_that_is_told_again_and_again_ends_in_order(tmp_path: Pat
 
 
 async def test_the_second_signal_ends_a_coordinator_at_once(tmp_path: Path) -> None:
-    """The coordinator waits for a stopped worker, which does not react to it."""
+    """A second SIGTERM ends a coordinator that waits for a stopped worker."""
     async with standalone(tmp_path) as cluster:
         coordinator = await cluster.coordinator("second")
         worker = await cluster.worker("worker-0")

@@ -108,7 +108,10 @@ class Tell(MapFunction):
 
 
 def test_windows_speak_while_a_part_of_the_source_is_idle(tmp_path: Path) -> None:
-    """The job cannot end before event time has passed the idle subtask."""
+    """Windows fire while one subtask of the source is idle.
+
+    The job cannot end before event time has passed the idle subtask.
+    """
     for index in "01":
         os.mkfifo(tmp_path / index)
     environment = StreamExecutionEnvironment().set_parallelism(2)

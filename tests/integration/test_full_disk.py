@@ -53,7 +53,7 @@ class Kept(KeyedProcessFunction):
 
 
 async def test_a_full_disk_fails_checkpoints_and_not_the_job(tmp_path: Path) -> None:
-    """The job keeps its attempt, although its strategy permits no failure.
+    """A full disk fails checkpoints, and the job keeps its attempt, which may not fail.
 
     The same attempt takes checkpoints once there is room.
     """

@@ -57,7 +57,7 @@ async def test_faults_lose_duplicate_reorder_and_change_no_record(
 
 
 def test_the_audit_finds_each_fault(tmp_path: Path) -> None:
-    """Otherwise an audit without findings would prove nothing."""
+    """The audit finds each fault, so that an audit without findings is evidence."""
     numbered = Numbered(tmp_path / "restored")
     records = list(map(numbered.map, map(flight, range(1_000))))
     pair = records[100][1:3]

@@ -107,7 +107,7 @@ async def test_jobs_run_one_after_the_other(cluster: LocalCluster) -> None:
 
 
 async def test_consecutive_jobs_are_never_refused(cluster: LocalCluster) -> None:
-    """Each job takes all slots of the cluster."""
+    """Consecutive jobs that each take all slots of the cluster are never refused."""
     for count in range(100, 200):
         environment = StreamExecutionEnvironment().set_parallelism(4)
         numbers = environment.from_source(GeneratorSource(int, count)).rebalance()
@@ -144,7 +144,7 @@ async def test_cancelling_execute_cancels_the_job_and_keeps_the_cluster(
 
 @pytest.mark.parametrize("how", ["in a job", "idle", "hung"])
 async def test_a_lost_worker_is_replaced_and_the_next_job_waits_for_it(how: str) -> None:
-    """This includes a worker that no job uses, because the next job may need all slots."""
+    """A lost worker is replaced also if no job uses it, because the next job may need all slots."""
     quick = replace(
         CONFIG.cluster,
         heartbeat_interval_ms=50.0,
@@ -214,7 +214,10 @@ async def test_an_error_in_the_block_ends_every_process() -> None:
 
 
 async def test_a_call_that_is_cancelled_returns_when_its_job_has_ended() -> None:
-    """A caller that continues from the last checkpoint can rely on it: no later one replaces it."""
+    """A cancelled call returns when its job has ended.
+
+    A caller that continues from the last checkpoint can rely on it: no later one replaces it.
+    """
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def watch(progress: JobProgress) -> None:
@@ -235,7 +238,7 @@ async def test_a_call_that_is_cancelled_returns_when_its_job_has_ended() -> None
 
 
 async def test_a_call_that_is_cancelled_while_it_submits_leaves_no_job() -> None:
-    """This holds at every moment, also if the request has been sent already."""
+    """A call that is cancelled at any moment of its submission leaves no job."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     numbers = environment.from_source(GeneratorSource(lambda number: number))
     numbers.rebalance().sink_to(lambda record: None)
@@ -288,7 +291,7 @@ async def test_cancelling_the_start_ends_every_process() -> None:
 
 
 async def test_a_worker_that_cannot_start_says_why() -> None:
-    """Another process takes its data port after the check of the port."""
+    """A worker reports a data port that another process took after the check of the port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     config = FlinknetConfig(cluster=ClusterConfig(workers=1, data_port=port))

@@ -51,7 +51,7 @@ def test_a_worker_that_hangs_is_noticed_by_its_silence(tmp_path: Path, job: str)
 
 
 def test_a_killed_coordinator_ends_a_job_that_cannot_go_on(tmp_path: Path, job: str) -> None:
-    """Another coordinator takes its place, and reports the loss."""
+    """A killed coordinator is replaced, and a job without checkpoints fails with its loss."""
     with start_run(job, cwd=tmp_path) as run:
         coordinator = run.wait_until_running()["coordinator"]
         os.kill(coordinator, signal.SIGKILL)
@@ -63,7 +63,7 @@ def test_a_killed_coordinator_ends_a_job_that_cannot_go_on(tmp_path: Path, job: 
 
 
 def test_a_coordinator_that_hangs_is_noticed_by_its_silence(tmp_path: Path, job: str) -> None:
-    """The client notices it and ends the run; without a client the workers end by themselves."""
+    """The client notices a hanging coordinator and ends the run."""
     (tmp_path / "cluster.toml").write_text(
         "[cluster]\nheartbeat_interval_ms = 100\ncoordinator_timeout_ms = 1000\n"
         "stop_timeout_ms = 500\ncause_grace_ms = 100\n"
@@ -79,7 +79,10 @@ def test_a_coordinator_that_hangs_is_noticed_by_its_silence(tmp_path: Path, job:
 
 
 def test_a_coordinator_that_is_told_to_stop_is_named_as_the_cause(tmp_path: Path, job: str) -> None:
-    """Its workers end, too, perhaps first, but only because it sends them away."""
+    """A coordinator that is told to stop is named as the cause.
+
+    Its workers end, too, perhaps first, but only because it sends them away.
+    """
     with start_run(job, cwd=tmp_path) as run:
         coordinator = run.wait_until_running()["coordinator"]
         os.kill(coordinator, signal.SIGTERM)
@@ -116,7 +119,7 @@ environment.execute("resetting")
 
 
 def test_a_control_link_that_is_reset_is_named_as_the_cause(tmp_path: Path) -> None:
-    """The worker ends with status 3, and the other worker loses its connection to it."""
+    """A worker with a reset control connection ends with status 3, and is named as the cause."""
     path = tmp_path / "job.py"
     path.write_text(RESETTING_JOB)
     with start_run(str(path), cwd=tmp_path) as run:
@@ -172,7 +175,10 @@ environment.execute("starting")
     "end", ["finished", "worker killed", "launcher killed", "launcher interrupted"]
 )
 def test_what_user_code_has_started_does_not_survive_the_run(tmp_path: Path, end: str) -> None:
-    """Such a process would keep its ports and memory until the next run needs them."""
+    """Processes that user code has started end with the run.
+
+    They would keep their ports and memory until the next run needs them.
+    """
     path = tmp_path / "job.py"
     path.write_text(STARTING_JOB.format(count=1000 if end == "finished" else None))
     with start_run(str(path), ONE_WORKER, cwd=tmp_path) as run:
@@ -208,7 +214,7 @@ def test_a_cluster_that_does_not_come_up_in_time_is_given_up(tmp_path: Path, job
 
 
 def test_a_user_function_that_never_returns_does_not_keep_the_run(tmp_path: Path) -> None:
-    """The function reacts neither to cancellation nor to SIGTERM."""
+    """A run ends although a function reacts neither to cancellation nor to SIGTERM."""
     (tmp_path / "cluster.toml").write_text(
         "[cluster]\ncancel_timeout_ms = 300\nstop_timeout_ms = 300\n"
     )

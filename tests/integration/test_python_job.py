@@ -119,7 +119,7 @@ def run_program(
 
 
 def test_a_program_with_an_event_loop_of_its_own(tmp_path: Path) -> None:
-    """The file in FLINKNET_CONFIG configures it.
+    """A program with its own event loop is configured by the file in FLINKNET_CONFIG.
 
     Its prints go to standard output, and its logs to standard error.
     """
@@ -162,7 +162,7 @@ def test_workers_run_functions_as_the_program_would(tmp_path: Path) -> None:
 
 
 def test_a_terminal_sees_progress_and_a_summary(tmp_path: Path) -> None:
-    """Standard output has the job's prints only."""
+    """A terminal shows progress and a summary, and standard output has the job's prints only."""
     write(tmp_path, ON_A_TERMINAL)
     ours, theirs = pty.openpty()
     with (
@@ -237,7 +237,7 @@ def test_records_come_while_the_job_runs(tmp_path: Path) -> None:
 
 
 def test_a_program_whose_streams_end_in_no_sink(tmp_path: Path) -> None:
-    """Such a program runs for the effects of its functions, as in Flink."""
+    """A program without sinks runs for the effects of its functions, as in Flink."""
     run = run_program(tmp_path, WITHOUT_SINKS, FLINKNET_CONFIG="cluster.toml")
     assert run.returncode == 0, run.stderr
     assert sorted(map(int, run.stdout.split())) == list(range(1_000))

@@ -355,7 +355,7 @@ async def test_what_a_sink_has_written_to_its_end_stays_if_the_job_goes_on_as_an
 
 
 async def test_a_savepoint_commits_nothing(tmp_path: Path) -> None:
-    """After a failure the job continues from an earlier point.
+    """A savepoint commits nothing, because a job continues from an earlier point after a failure.
 
     Records that sinks had committed with the savepoint would be written again.
     """
@@ -416,9 +416,10 @@ async def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str) -> 
 async def test_damage_that_is_found_while_state_is_restored_leads_to_the_checkpoint_before(
     tmp_path: Path,
 ) -> None:
-    """The files have the right size, and only the attempt that restores them reads them.
+    """Damage that a restore finds leads to the checkpoint before.
 
-    The restart strategy permits only the failure that the kill causes.
+    The files have the right size, and only the attempt that restores them reads them. The restart
+    strategy permits only the failure that the kill causes.
     """
     config = config_of(tmp_path)
     config = replace(config, checkpointing=replace(config.checkpointing, inline_bytes_max=0))
@@ -458,7 +459,8 @@ async def test_damage_that_is_found_while_state_is_restored_leads_to_the_checkpo
 
 
 async def test_a_job_whose_checkpoints_are_gone_fails_with_their_place(tmp_path: Path) -> None:
-    """A restart from the beginning would hide the loss."""
+    """A job without its checkpoints fails with their place, because a restart would hide the
+    loss."""
     config = config_of(tmp_path / "checkpoints")
     graph = sums(tmp_path / "never")
     assert graph.checkpointing is not None

@@ -208,7 +208,7 @@ async def test_only_what_was_on_a_killed_worker_begins_again(tmp_path: Path, see
 
 
 async def test_a_function_that_fails_takes_only_its_side_with_it(tmp_path: Path) -> None:
-    """Both sides are on both workers, in the same slots."""
+    """A failing function restarts only its side, though both sides are in the same slots."""
     async with Running(tmp_path, parallelism=2, apart=False) as running:
         story = running.story
         before = await story.begun("left")

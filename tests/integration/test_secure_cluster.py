@@ -89,7 +89,7 @@ async def test_a_job_runs_over_tls_while_user_code_holds_a_worker_up(authority: 
 async def test_a_worker_in_the_place_of_a_lost_one_is_let_in(
     authority: Authority, tmp_path: Path
 ) -> None:
-    """Its id, worker-0.1, matches "worker-*"."""
+    """The replacement of a lost worker is let in: its id, worker-0.1, matches "worker-*"."""
     killed = tmp_path / "killed"
 
     def kill_once(record: tuple[int, int]) -> tuple[int, int]:
@@ -111,7 +111,10 @@ async def test_a_worker_in_the_place_of_a_lost_one_is_let_in(
 
 
 async def test_roles_get_what_they_need_and_no_more(authority: Authority) -> None:
-    """This holds for a browser, too, if clients need no certificate, and for workers' metrics."""
+    """Each role may use its own requests and no others.
+
+    A browser needs no certificate here. The roles apply to the metrics of workers, too.
+    """
     config = config_of(tls_of(authority, http_clients="token"))
     async with LocalCluster(config) as cluster, aiohttp.ClientSession() as session:
         assert cluster.page.startswith("https://")

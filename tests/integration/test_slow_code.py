@@ -84,7 +84,7 @@ def slow(wait: Callable[[], None], at: int | None) -> JobGraph:
 async def test_a_worker_whose_code_is_slow_is_not_lost(
     wait: Callable[[], None], at: int | None
 ) -> None:
-    """No link, handshake or request of the worker fails."""
+    """A worker with slow code is not lost, and no link, handshake or request of it fails."""
     async with LocalCluster(configured()) as cluster:
         result = await cluster.execute(slow(wait, at))
     assert sorted(result.collected["out"]) == list(range(1000))

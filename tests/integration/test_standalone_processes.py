@@ -63,7 +63,7 @@ def test_workers_end_with_their_coordinator(tmp_path: Path, number: signal.Signa
 
 
 def test_a_worker_that_is_started_first_waits_for_its_coordinator(tmp_path: Path) -> None:
-    """It reports once that it waits, and joins; SIGTERM ends its wait."""
+    """A worker that is started first reports its wait once, and joins; SIGTERM ends the wait."""
     token = new_token()
     port = free_port()
     config = tmp_path / "cluster.toml"
@@ -110,7 +110,7 @@ def test_a_worker_that_finds_no_coordinator_says_why(
 
 
 def test_a_worker_started_by_hand_hashes_as_the_cluster_does(tmp_path: Path) -> None:
-    """It uses the hash seed of its own configuration, which must equal the coordinator's."""
+    """A worker's own configuration must have the hash seed of the coordinator."""
     token = new_token()
     config, other = tmp_path / "cluster.toml", tmp_path / "other.toml"
     config.write_text("[cluster]\nworkers = 1\n")
@@ -128,9 +128,10 @@ def test_a_worker_started_by_hand_hashes_as_the_cluster_does(tmp_path: Path) -> 
 
 
 def test_a_worker_that_is_behind_still_hears_that_it_is_to_stop(tmp_path: Path) -> None:
-    """The coordinator must not close its socket while the worker still sends.
+    """A worker that is behind receives the message to stop.
 
-    The reset would discard the unread Stop, so that the worker would report a lost coordinator.
+    The coordinator must not close its socket while the worker still sends. The reset would discard
+    the unread Stop, so that the worker would report a lost coordinator.
     """
     token = new_token()
     config = tmp_path / "cluster.toml"
@@ -152,7 +153,7 @@ def test_a_worker_that_is_behind_still_hears_that_it_is_to_stop(tmp_path: Path) 
 
 
 def test_a_worker_ends_when_its_coordinator_hangs(tmp_path: Path) -> None:
-    """Without a launcher, the worker must find out by itself."""
+    """Without a launcher, a worker ends by itself when its coordinator hangs."""
     token = new_token()
     config = tmp_path / "cluster.toml"
     config.write_text(
@@ -173,7 +174,7 @@ def test_a_worker_ends_when_its_coordinator_hangs(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="this system has no prlimit")
 def test_a_coordinator_without_a_file_left_says_so_once_in_a_while(tmp_path: Path) -> None:
-    """It accepts connections again when file descriptors are available."""
+    """A coordinator without file descriptors reports that now and then, and recovers."""
     token = new_token()
     config = tmp_path / "cluster.toml"
     config.write_text("[cluster]\nworkers = 1\n")

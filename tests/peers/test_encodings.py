@@ -40,7 +40,7 @@ ENCODINGS: dict[str, tuple[str, Any]] = {
 
 
 async def test_every_encoding_of_a_value_is_read(environment: NetworkEnvironment) -> None:
-    """This holds also for values in buffers of one byte, with empty buffers between."""
+    """Every encoding of a value is read, also in buffers of one byte with empty ones between."""
     records = [bytes.fromhex(encoded) for encoded, _ in ENCODINGS.values()]
 
     def act(peer: Stranger) -> None:
@@ -91,7 +91,7 @@ def sizes(peer: Stranger) -> list[int]:
 async def test_a_size_that_is_asked_for_before_the_partition_is_there_counts(
     environment: NetworkEnvironment,
 ) -> None:
-    """The last size counts, from the first buffer on."""
+    """The last requested size counts from the first buffer on."""
     other = environment.create_result_partition("other", subpartitions=1)
     peer = await asyncio.to_thread(connect, environment.address)
 
@@ -118,7 +118,7 @@ async def test_a_size_that_is_asked_for_before_the_partition_is_there_counts(
 async def test_a_producer_fills_buffers_up_to_the_size_that_it_was_asked_for(
     environment: NetworkEnvironment, size: int
 ) -> None:
-    """A single record may exceed the size."""
+    """A producer fills buffers up to the requested size; a single record may exceed it."""
     peer = await asyncio.to_thread(connect, environment.address)
 
     def begin() -> None:

@@ -152,7 +152,7 @@ async def test_a_foreign_consumer_receives_events_and_resumes(
 async def test_a_foreign_consumer_skips_what_it_does_not_know(
     language: Language, environment: NetworkEnvironment
 ) -> None:
-    """A later version may add such kinds."""
+    """A consumer skips unknown kinds of events, which a later version may add."""
     async with consumer(language, environment.address, "p", events=1) as foreigner:
         async with environment.open_writer("p") as writer:
             for data_type in (DataType.EVENT_BUFFER, DataType.PRIORITIZED_EVENT_BUFFER):
@@ -164,7 +164,7 @@ async def test_a_foreign_consumer_skips_what_it_does_not_know(
 async def test_a_barrier_whose_time_is_over_comes_unaligned(
     language: Language, environment: NetworkEnvironment
 ) -> None:
-    """The barrier comes before the data, and nothing waits to be resumed."""
+    """A barrier that has timed out arrives before the data, and nothing waits to be resumed."""
     sent = CheckpointBarrier(2, MOMENT, TIMEOUT)
     stored: list[Any] = []
     writer_opened = environment.open_writer("p", buffer_timeout_ms=-1)

@@ -91,7 +91,7 @@ async def test_a_consumer_without_buffers_of_its_own_is_told_of_the_backlog(
 async def test_a_slow_consumer_stops_its_writer_and_nobody_else(
     language: Language, environment: NetworkEnvironment
 ) -> None:
-    """The consumer loses nothing when it continues."""
+    """A slow consumer stops only its own writer, and loses nothing when it continues."""
     emitted = 0
 
     async def write() -> None:
@@ -155,7 +155,7 @@ async def test_the_foreign_side_may_ask_for_checksums(
 
 
 async def test_heartbeats_keep_a_silent_connection(language: Language) -> None:
-    """The writer is silent for longer than the peer's heartbeat timeout."""
+    """A connection survives a pause of the writer that is longer than ``heartbeat_timeout_ms``."""
     config = NetworkConfig(
         segment_bytes=SEGMENT_BYTES,
         network_memory_bytes=1 << 20,

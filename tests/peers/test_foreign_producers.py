@@ -74,7 +74,7 @@ async def test_several_channels_share_one_connection(
 
 
 async def test_a_slow_reader_loses_nothing(language: Language) -> None:
-    """The reader takes the first record when the exchange has come to rest."""
+    """A reader that pauses after one record, until another channel is read, loses nothing."""
     config = replace(CONFIG, floating_buffers_per_gate=1, buffers_per_channel=1)
     partitions = {"slow": [NUMBERS], "p": [NUMBERS]}
     async with producer(language, partitions, buffer_bytes=64) as (peer, address):
@@ -102,7 +102,7 @@ async def test_checksums_and_secrets_are_understood(
 
 
 async def test_a_producer_may_dial(language: Language) -> None:
-    """The reader uses the existing connection, and dials none."""
+    """A reader uses the connection that its producer has dialled, and dials none."""
     async with AsyncExitStack() as later:
         async with NetworkEnvironment(config=CONFIG) as environment:
             dialled = producer(language, {"p": [NUMBERS]}, dial=environment.address)
@@ -124,7 +124,7 @@ ERRORS: dict[int, type[RemoteError]] = {
 async def test_an_error_ends_its_channel_only(
     language: Language, code: int, error: type[RemoteError]
 ) -> None:
-    """The error has the type of its code, and its text; an unknown code is a general error."""
+    """An error has the type of its code and its text; an unknown code is a general error."""
     errors = {"bad": (code, "the cause: π")}
     async with producer(language, {"p": [NUMBERS]}, errors=errors) as (peer, address):
         async with (

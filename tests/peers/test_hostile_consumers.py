@@ -152,7 +152,7 @@ async def test_a_violation_ends_the_connection(
 
 
 async def test_a_flipped_bit_changes_nothing(environment: NetworkEnvironment) -> None:
-    """The connection ends with CORRUPTED, or with PROTOCOL if the message type is invalid."""
+    """A flipped bit ends the connection with CORRUPTED, or PROTOCOL if the type is invalid."""
     message = wire.encode(wire.REQUEST, 0, wire.partition_id(CONSUMED), 0, 1)
     sealed = message + b"\xce" + wire.crc32c(message).to_bytes(4, "big")
     async with written(environment, ended=False):
@@ -254,7 +254,7 @@ async def test_hundreds_of_silent_sockets_keep_nobody_out(environment: NetworkEn
 
 
 async def test_who_does_not_read_holds_up_nobody(environment: NetworkEnvironment) -> None:
-    """The consumer has all possible credit, and reads nothing."""
+    """A consumer with all possible credit that reads nothing delays no other."""
 
     def run() -> None:
         with connect(environment.address) as peer:

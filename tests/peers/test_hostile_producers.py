@@ -165,7 +165,7 @@ async def read(environment: NetworkEnvironment, address: str, name: str = "p") -
 async def test_a_violation_ends_the_connection_and_its_reader(
     environment: NetworkEnvironment, breach: Break, checksums: int
 ) -> None:
-    """The connection ends with PROTOCOL, and the reader gets an error, not the end of a stream."""
+    """A violation ends the connection with PROTOCOL, and the reader gets an error, not an end."""
 
     def act(peer: Stranger) -> Any:
         peer.expect(wire.REQUEST)
@@ -221,7 +221,7 @@ async def test_a_stream_that_ends_in_a_message_is_a_loss(
 async def test_a_stream_without_its_last_event_is_a_loss(
     environment: NetworkEnvironment, acknowledged: bool
 ) -> None:
-    """This holds also when the producer sends a close request."""
+    """A stream without its last event is a loss, also after a close request."""
 
     def act(peer: Stranger) -> Any:
         peer.expect(wire.REQUEST)
@@ -278,7 +278,7 @@ BAD_RECORDS: dict[str, Callable[[Stranger, int], None]] = {
 async def test_bad_records_end_their_reader_and_not_the_connection(
     environment: NetworkEnvironment, bad: Callable[[Stranger, int], None]
 ) -> None:
-    """The producer gets a cancel for this channel, and its other channel is complete."""
+    """Bad records end their channel with a cancel, and the other channel completes."""
 
     def act(peer: Stranger) -> Any:
         numbers = {peer.expect(wire.REQUEST).fields[1]: number for number in (0, 1)}
@@ -304,7 +304,7 @@ async def test_bad_records_end_their_reader_and_not_the_connection(
 async def test_an_unknown_error_for_the_connection_ends_it(
     environment: NetworkEnvironment,
 ) -> None:
-    """Flinknet sends no error back."""
+    """An unknown error for the connection ends it without an answer."""
 
     def act(peer: Stranger) -> Any:
         peer.expect(wire.REQUEST)

@@ -41,7 +41,7 @@ def serve(peer: Stranger) -> None:
 
 @pytest.mark.parametrize("name", ["a", "z"])
 async def test_of_two_that_dial_each_other_the_smaller_id_wins(name: str) -> None:
-    """The other side gets DUPLICATE, and uses the existing connection."""
+    """The connection of the smaller worker id wins; the other side gets DUPLICATE, and uses it."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(PATIENCE_S)
         address = f"127.0.0.1:{listener.getsockname()[1]}"
@@ -68,7 +68,7 @@ async def test_of_two_that_dial_each_other_the_smaller_id_wins(name: str) -> Non
 
 
 async def test_one_more_than_there_is_room_for_hears_that(environment: NetworkEnvironment) -> None:
-    """The third connection gets FULL."""
+    """A connection above the limit gets FULL."""
 
     def run() -> str:
         with connect(environment.address) as first, connect(environment.address) as second:
@@ -101,7 +101,7 @@ async def test_a_request_over_the_limit_of_its_connection_is_a_violation(
 async def test_requests_over_the_limit_of_the_worker_fail_alone(
     environment: NetworkEnvironment,
 ) -> None:
-    """The request gets TOO_MANY_CHANNELS when two workers together exceed the limit."""
+    """A request above the limit of all workers together gets TOO_MANY_CHANNELS."""
 
     def run() -> Any:
         with connect(environment.address) as crowd, connect(environment.address) as asking:

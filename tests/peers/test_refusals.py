@@ -55,7 +55,7 @@ class Careless(Stranger):
 
 @pytest.mark.parametrize("secret", SECRETS)
 async def test_who_does_not_know_the_secret_learns_nothing(secret: str) -> None:
-    """It receives a nonce, a proof and REFUSED, but no names of worker and job."""
+    """A peer without the secret gets a nonce, a proof and REFUSED, but no names."""
 
     def run(address: str) -> bytes:
         with socket.create_connection(split(address), 20) as peer:
@@ -184,7 +184,7 @@ async def test_another_version_is_told_whatever_its_length(
 async def test_who_is_connected_already_hears_so(
     language: Language, environment: NetworkEnvironment
 ) -> None:
-    """The second connection gets DUPLICATE, and the first one continues."""
+    """A second connection of a worker gets DUPLICATE, and the first one continues."""
     async with consumer(language, environment.address, "p", pause_after=1) as first:
         async with environment.open_writer("p", buffer_timeout_ms=0.0) as writer:
             await writer.emit(1)
@@ -257,7 +257,7 @@ async def test_a_request_for_what_lost_its_consumers_hears_that(
 async def test_a_part_that_is_meant_for_another_is_as_if_it_were_not_there(
     environment: NetworkEnvironment,
 ) -> None:
-    """The request waits, and times out like one for a partition that never existed."""
+    """A request for another consumer's subpartition waits, and times out as for an unknown one."""
     granted = asyncio.ensure_future(code_of(environment.address, "never"))
     partition = environment.create_result_partition("p", subpartitions=1, consumers=["another"])
     try:

@@ -60,7 +60,7 @@ def test_a_wait_that_nothing_can_end_is_an_error(loop: SimLoop) -> None:
 
 
 def test_what_is_sent_at_one_time_arrives_in_order(loop: SimLoop) -> None:
-    """Timers that are due at the same time are not in order by themselves."""
+    """Data that is sent at the same time arrives in order, although timers have no such order."""
     line, arrived = Line(loop), list[int]()
     for number in range(20):
         line.send(arrived.append, number)
