@@ -21,6 +21,7 @@ def free_port() -> int:
     while True:
         port = next(_own_ports)
         with socket.socket() as bare, suppress(OSError):
+            # Servers set this, too: a port with connections in TIME_WAIT is free for them.
             bare.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bare.bind(("127.0.0.1", port))
             return port

@@ -33,6 +33,7 @@ def own_session(log_file: Path, *master: str) -> Iterator[SparkSession]:
     ]
     before = [getattr(owner, name) for owner, name in kept]
     for owner, name in kept:
+        # PySpark would return the kept context in place of a new one.
         setattr(owner, name, None)
     try:
         with spark_session(log_file, *master) as session:

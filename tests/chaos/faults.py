@@ -190,6 +190,7 @@ def _reset(pid: int, descriptor: int) -> None:
     """Make the kernel end a connection of another process with RST."""
     with _stolen(pid, descriptor) as duplicate:
         if duplicate is not None:
+            # Linux resets a TCP connection when it is connected to AF_UNSPEC.
             nowhere = struct.pack("=H14x", socket.AF_UNSPEC)
             ctypes.CDLL(None).connect(duplicate, nowhere, len(nowhere))
 

@@ -224,6 +224,7 @@ class KillLoop:
     async def _let_it_go_on(self) -> None:
         """Wait for a random moment: within a checkpoint, between two, or while the job starts."""
         chance = self._chance
+        # The other quarter comes soon after the last fault, while the job may still restart.
         if chance.random() < 0.75:
             enough = await self._newest() + chance.randrange(1, 3)
             async with asyncio.timeout(PATIENCE_S):

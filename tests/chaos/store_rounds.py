@@ -263,6 +263,7 @@ class StoreRound:
 
     async def _damage_newest(self, cluster: LocalCluster) -> None:
         """Damage the newest checkpoint while no newer one can complete, and kill workers."""
+        # Stopped workers acknowledge no checkpoint, so the damaged one stays the newest.
         workers = _workers(cluster)
         for pid in workers.values():
             _signal(pid, signal.SIGSTOP)
@@ -507,6 +508,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 def _limit_files(pid: int, size_bytes: int | None) -> None:
     """Limit the size of a process's files; None removes the limit."""
     with suppress(ProcessLookupError):
+        # Only the soft limit changes: raising a hard limit again would need privileges.
         _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         soft = hard if size_bytes is None else size_bytes
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))

@@ -118,7 +118,7 @@ def _headed(part: bytes, mark: bytes) -> tuple[dict[str, Any], bytes]:
 def _values(data: bytes) -> list[Any]:
     """Return consecutive values.
 
-    A list is an extension whose first element is a class number that no program registers.
+    A list is an extension that begins with a class number that no program registers.
     """
 
     def extension(code: int, content: bytes) -> Any:

@@ -108,6 +108,7 @@ class MemoryHost:
         if link.can_resume:
             link.resume(self.loop.time())
             self._read()
+            # The peer may have waited because this side's pipe was full.
             peer._on_output()
         if link.has_output and len(peer._incoming) < _PIPE_BYTES:
             peer._incoming += self.worker.send(self.config.outbox_bytes_max)

@@ -76,7 +76,7 @@ class Consumer:
 async def test_buffers_shrink_for_a_slow_consumer_and_fill_up_for_a_fast_one(
     exchange: Exchange,
 ) -> None:
-    """Census 1.8, D9, E6, F11: the data in flight is what the consumer processes in a second."""
+    """Census 1.8, D9, E6, F11: the data in flight is as much as is consumed in a second."""
     writer = exchange.writer(buffer_timeout_ms=-1)
     location = PartitionLocation(exchange.producer.address, "p", 0)
     consumer = Consumer(exchange.consumer.create_input_gate([location]))

@@ -66,6 +66,7 @@ def force(write: Callable[[ResultPartition], None], partition: ResultPartition) 
     state = ChannelEnd.ACKNOWLEDGED if write is end_partition else ChannelEnd.DATA
     (subpartition,) = partition.subpartitions
     assert isinstance(subpartition, PipelinedSubpartition)
+    # Reset the state of both tables on the producer's side, so that the write passes.
     subpartition.end = state
     if isinstance(subpartition._listener, SubpartitionReader):
         subpartition._listener._end = state

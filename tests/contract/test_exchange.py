@@ -40,8 +40,7 @@ RECORDS = [(number, f"record {number}", number / 3) for number in range(2_000)]
 
 
 async def test_records_arrive_once_and_in_order(exchange: Exchange) -> None:
-    """H1, I1: records over hundreds of buffers arrive once, and the reader ends with the
-    partition."""
+    """H1, I1: records span hundreds of buffers, and the reader ends with the partition."""
     taken, _ = await asyncio.gather(consume(exchange.reader()), produce(exchange.writer(), RECORDS))
     assert taken == RECORDS
 
@@ -133,7 +132,7 @@ async def test_without_a_timeout_only_full_buffers_leave(exchange: Exchange) -> 
 async def test_with_a_timeout_a_small_record_leaves_by_itself(
     exchange: Exchange, timeout: BufferTimeout
 ) -> None:
-    """C5: a small record leaves without a flush, a full buffer or an end; so does the next one."""
+    """C5: each small record leaves without a flush, a full buffer or an end."""
     writer, reader = exchange.writer(buffer_timeout_ms=timeout), exchange.reader()
     for number in range(3):
         await writer.emit(number)
@@ -342,8 +341,7 @@ async def test_a_cancelled_read_loses_nothing(exchange: Exchange) -> None:
 
 @pytest.mark.parametrize("kind", WHERE_BUFFERS_ARE_ALL)
 async def test_a_cancelled_emit_wrote_the_record_or_did_not(exchange: Exchange) -> None:
-    """After a cancelled emit, the records before it are whole, and the count of records out is
-    right."""
+    """After a cancelled emit, earlier records are whole, and the count of records out is right."""
     writer, reader = exchange.writer(), exchange.reader()
     records = RECORDS * 5
     producing = asyncio.ensure_future(writer.emit_many(records))

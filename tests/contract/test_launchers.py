@@ -174,6 +174,7 @@ async def test_a_coordinator_that_cannot_work_says_why(launch: Launch) -> None:
         end = await launched.launcher.next_exit()
     assert (end.name, end.status) == (COORDINATOR, ExitStatus.REFUSED)
     assert str(port) in end.last_line
+    # A message to a coordinator that has ended is no error.
     launched.launcher.tell_coordinator({"event": "nothing is there to hear it"})
 
 

@@ -80,6 +80,7 @@ def feed(worker: Worker, data: bytes, piece: int, task: Callable[[], None] = lam
             task()
     except RemoteProtocolError:
         with pytest.raises(RemoteProtocolError):
+            # A failed connection refuses all further bytes.
             worker.receive(b"\x91\x05")
     worker.send()
     worker.lose(ConnectionError("the test is over"))

@@ -133,6 +133,7 @@ class Run:
             for kept in _children_of(pid):  # a keeper is the parent of each worker
                 words = _command_of(kept)
                 ids = [word.removeprefix("--worker-id=") for word in words if "worker-id=" in word]
+                # A keeper has the worker's arguments, too, and runs with -I.
                 if ids and "-I" not in words:
                     found[ids[0]] = kept
         return found

@@ -72,8 +72,11 @@ def main(names: list[str]) -> None:
                     frame, address = ports[descriptor].recvfrom(FRAME_BYTES_MAX)
                 except BlockingIOError:
                     break
+                # A packet socket also reports the frames that this process sends.
                 if address[2] == PACKET_OUTGOING or descriptor in pulled:
                     continue
+                # Learn the port of the source address, as a switch does; flood unknown
+                # destinations.
                 places[frame[6:12]] = descriptor
                 known = places.get(frame[:6])
                 targets = [known] if known is not None else [p for p in ports if p != descriptor]

@@ -157,6 +157,7 @@ async def test_a_lost_worker_comes_back_as_a_fresh_one(tmp_path: Path, how: str)
         await cluster.until_registered("other")
         await job.goes_on()
         assert other.returncode is None, "it is the same process"
+        # The returned worker must be able to run all of the job.
         one.kill()
         await job.runs_on("other")
         await job.end()

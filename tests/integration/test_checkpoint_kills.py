@@ -67,6 +67,7 @@ def in_a_child(store: CheckpointStore, changes: int) -> tuple[int, int]:
             kill_after(changes)
             asyncio.run(make(store, writing))
             status = 0
+        # Skip the exit handlers, which the fork has copied from the parent.
         os._exit(status)
     os.close(writing)
     with open(reading, "rb") as pipe:  # noqa: PTH123 - no path
@@ -82,6 +83,7 @@ def kill_after(changes: int) -> None:
         begins = event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_CREAT
         if event in CHANGES or begins:
             if left == 0:
+                # An audit hook runs before the change that it reports.
                 os.kill(os.getpid(), signal.SIGKILL)
             left -= 1
 

@@ -197,8 +197,7 @@ async def test_a_commit_under_way_is_made_all_the_same(tmp_path: Path) -> None:
 
 
 async def test_one_that_dies_now_and_then_is_replaced_each_time(tmp_path: Path) -> None:
-    """A coordinator is replaced as often as it dies: old failures do not count towards the
-    limit."""
+    """A coordinator is replaced each time, because old failures do not count towards the limit."""
     config = config_of(tmp_path / CHECKPOINTS)
     rarely = replace(config.cluster, coordinator_restarts=1, coordinator_restarts_interval_ms=1.0)
     run = Run(replace(config, cluster=rarely))

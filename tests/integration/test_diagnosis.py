@@ -250,6 +250,7 @@ async def test_an_operator_that_makes_a_thousand_records_of_each_one(cluster: St
 class Pacing(MapFunction):
     """Limits the send rate of each connection of this process in the kernel."""
 
+    # The socket module lacks these constants of Linux.
     SO_MAX_PACING_RATE = 47
     NO_LIMIT = 2**32 - 1
 

@@ -71,7 +71,7 @@ async def test_a_job_goes_on_elsewhere_from_a_checkpoint_of_its_own(tmp_path: Pa
 
 
 async def test_the_second_signal_ends_a_worker_at_once(tmp_path: Path) -> None:
-    """A second SIGTERM ends a worker whose job has no checkpoints and does not end."""
+    """A second SIGTERM ends a worker, though its job has no checkpoints and does not end."""
     async with standalone(tmp_path) as cluster:
         job = RunningJob(cluster, tmp_path)
         worker = await cluster.worker("worker-0")

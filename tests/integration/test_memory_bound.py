@@ -205,6 +205,7 @@ def test_a_peer_that_never_reads_stays_within_the_bound(loop: str) -> None:
 def shake_hands(peer: socket.socket, address: str) -> None:
     """Connect and shake hands, and read no byte beyond that."""
     host, _, port = address.rpartition(":")
+    # A small window, set before the connection, fills soon.
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * KIB)
     peer.connect((host, int(port)))
     identity = WorkerIdentity("deaf", "127.0.0.1:9", "embedded", 0, SMALL["segment_bytes"])

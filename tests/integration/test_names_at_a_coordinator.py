@@ -94,6 +94,7 @@ def test_a_killed_writer_is_nobody_and_the_next_one_is_found(
         with python("-c", WRITER, address, env=environment) as killed:
             assert killed.stdout is not None
             assert killed.stdout.readline() == "open\n"
+            # A killed writer cannot withdraw its name.
             killed.kill()
             killed.wait()
         with (

@@ -459,8 +459,7 @@ async def test_damage_that_is_found_while_state_is_restored_leads_to_the_checkpo
 
 
 async def test_a_job_whose_checkpoints_are_gone_fails_with_their_place(tmp_path: Path) -> None:
-    """A job without its checkpoints fails with their place, because a restart would hide the
-    loss."""
+    """A job whose checkpoints are gone fails, because a new beginning would hide the loss."""
     config = config_of(tmp_path / "checkpoints")
     graph = sums(tmp_path / "never")
     assert graph.checkpointing is not None

@@ -300,8 +300,7 @@ print(sorted((one.key, one.value) for one in out))
 
 
 def test_modules_beside_a_job_reach_workers_that_cannot_import_them(home: Path) -> None:
-    """Modules beside a job reach workers, also changed ones, and ones with the names of another
-    job's."""
+    """Modules beside a job reach workers, also if another job's modules have the same names."""
     told("cluster", "start", "demo", "--workers=2")
     for number, kept in enumerate(("number % 2", "number % 3")):
         tools = home / f"job-{number}" / "tools"

@@ -125,6 +125,7 @@ class World:
             consume.append((self.consumer, RECEIVE))
         if state.to_producer and self.producer.reads[state.producer]:
             produce.append((self.producer, RECEIVE))
+        # A chunk waits for this side, so its steps alone are enough (see the module's docstring).
         if reduced and consume and state.to_consumer:
             return consume
         if reduced and produce and state.to_producer:
@@ -154,6 +155,7 @@ class World:
         at_producer = self.producer.accounts[state.producer].credit
         at_consumer = self.consumer.accounts[state.consumer].credit
         for channel, (credit, free) in enumerate(zip(at_producer, at_consumer, strict=True)):
+            # A side without a view of the credit proves nothing about the balance.
             if credit is None or free is None:
                 continue
             promised = credit + sum(

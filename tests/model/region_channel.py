@@ -56,6 +56,7 @@ class NetworkMemory:
         """Blank free segments, because their content must not distinguish states."""
         for segment in self.pool._free:
             segment.writer()(bytes(SEGMENT_BYTES))
+            # rewind the stream: its position is part of the state
             segment.writer()
 
     @property

@@ -144,6 +144,7 @@ class Side(ABC):
         unread[:] = bytes(len(unread))
         for segment in [*self.pool._free, *self.free_segments()]:
             segment.writer()(bytes(SEGMENT_BYTES))
+            # rewind the stream: its position is part of the state
             segment.writer()
 
     @abstractmethod

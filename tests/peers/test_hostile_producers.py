@@ -195,6 +195,7 @@ async def test_a_flipped_bit_never_arrives(environment: NetworkEnvironment) -> N
             return peer.condemned()
 
         async with accepting(act, checksums=1) as (address, outcome):
+            # These are the high bytes of the body's length.
             long = 34 <= position < 37
             with pytest.raises(RemoteProtocolError if long else CorruptedDataError):
                 await read(environment, address)

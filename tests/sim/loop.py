@@ -223,6 +223,7 @@ class SimTransport(asyncio.Transport):
 
     def _send(self) -> None:
         peer = self.peer
+        # Data in flight needs room at the peer, too.
         room = PIPE_BYTES - self._in_flight - len(peer._arrived)
         piece = bytes(self._written[: max(0, room)])
         if piece:
@@ -241,6 +242,7 @@ class SimTransport(asyncio.Transport):
     def _arrive(self, piece: bytes) -> None:
         self._in_flight -= len(piece)
         if self.peer._is_lost:
+            # A closed socket answers data with RST.
             self.peer._line.send(self._reset)
             return
         self.peer._arrived += piece

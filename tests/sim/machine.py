@@ -399,6 +399,7 @@ def forbid_the_real_machine() -> None:
 
 def _refusing(name: str, real: Callable[..., Any] | None) -> Callable[..., Any]:
     def refuse(*arguments: Any, **options: Any) -> Any:
+        # Only a direct call of these modules passes, not one by code that they call.
         module = sys._getframe(1).f_globals.get("__name__", "")
         if real is None or module.partition(".")[0] not in _MAY_ASK:
             raise OutsideError(f"{module} calls {name} in a simulation")

@@ -47,6 +47,7 @@ def main() -> None:
     try:
         told = loop.run_until_complete(simulate(job, directory))
     finally:
+        # The job may have caught the error and finished.
         if machine.OutsideError.first is not None:
             raise machine.OutsideError.first
         loop.close()

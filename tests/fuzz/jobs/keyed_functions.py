@@ -156,6 +156,7 @@ class _InList(KeptRecord):
         for one in kept[:-1]:
             if shape_of(one) in CHANGEABLE_SHAPES:
                 refill(one, "old", -1, None)
+        # Exercise each way to change a list state in turn.
         if len(kept) % 3 == 2:
             self._state.update([*kept[-2:], new])
         elif len(kept) % 3 == 1:
@@ -303,6 +304,7 @@ class Timers(KeyedProcessFunction):
         self._conduct.begin()
         end_ms = ctx.timestamp() - ctx.timestamp() % self._span_ms + self._span_ms - 1
         ctx.timer_service().register_event_time_timer(end_ms)
+        # Exercise the deletion of a timer: this one must never fire.
         ctx.timer_service().register_event_time_timer(end_ms + LAST_MS)
         ctx.timer_service().delete_event_time_timer(end_ms + LAST_MS)
         self._counts.put(end_ms, (self._counts.get(end_ms) or 0) + 1)

@@ -132,6 +132,7 @@ class _Run:
         waiting = asyncio.create_task(self._running.wait())
         await asyncio.wait((stopping, waiting), return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
+        # Stop at a random moment after all subtasks run.
         await asyncio.sleep(self._random.random() / 50)
         if stopping.done():
             await stopping

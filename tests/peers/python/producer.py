@@ -161,6 +161,7 @@ class Producer:
             if not channel.is_blocked:
                 raise wire.PeerError("a channel was resumed that is not blocked")
             channel.is_blocked = False
+            # A blocked channel without exclusive buffers releases its buffers, and so its credit.
             if channel.initial == 0:
                 channel.credit, channel.is_announced = 0, False
         elif message.type == wire.CANCEL:

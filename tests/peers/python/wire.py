@@ -204,6 +204,7 @@ class Wire:
         self.socket.sendall(hello)
         answer = self._hear(4)
         _check_proof(said + hello + answer, b"flinknet accepting answer", secret)
+        # 12 bytes of header and 2 of array and type; the proof takes 34 at the end.
         verdict, (*theirs, reason) = answer[14], unpack_all(answer[15:-34])
         if verdict != 1:
             raise RefusedError(verdict, reason)
@@ -363,6 +364,7 @@ def proof(secret: bytes, said: bytes) -> bytes:
 
 def _proved(body: bytes, label: bytes, secret: bytes, said: bytes) -> bytes:
     """Return a message of the handshake that ends with a proof of all bytes so far."""
+    # The length in the header includes the proof, which is appended below.
     message = _framed(body + b"\xc4\x20" + bytes(32))[:-32]
     return message + proof(secret, label + said + message)
 
