@@ -6,8 +6,8 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 
 /**
- * Reads answers of a REST interface as Flink's strictest clients do, and writes them again: what comes out must be what
- * went in, key by key. Arguments: the class of an answer, the file that it is in, and so on.
+ * Reads answers of a REST interface as Flink's strictest clients do, and writes them again. The result must equal the
+ * answer, key by key. The arguments are pairs of an answer's class and its file.
  */
 public class ReadBodies {
     public static void main(String[] arguments) throws Exception {
@@ -21,7 +21,7 @@ public class ReadBodies {
                 JsonNode written = mapper.readTree(mapper.writeValueAsString(body));
                 for (JsonNode tree : new JsonNode[] {sent, written}) {
                     for (JsonNode cause : tree.findParents("serialized-throwable")) {
-                        // The same object may be written as other bytes.
+                        // The bytes of equal objects may differ.
                         ((ObjectNode) cause).remove(Arrays.asList("serialized-throwable", "stack-trace"));
                     }
                 }

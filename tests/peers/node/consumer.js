@@ -21,7 +21,7 @@ const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 class Channel {
   sequence = 0;
   state = "data";
-  events = 0; // that were processed and not announced
+  events = 0; // processed, and not announced as event credit
   #open = null;
 
   constructor(number, subpartition, credit) {
@@ -63,7 +63,7 @@ class Consumer {
     this.#wire = connection;
   }
 
-  /** Read everything; return how it ended. */
+  /** Read all channels, and return the result. */
   async run() {
     (subpartitions.length ? subpartitions : ["0"]).forEach((subpartition, number) => {
       const channel = new Channel(number, Number(subpartition), Number(options.credit));
@@ -153,7 +153,7 @@ class Consumer {
     lines.close();
   }
 
-  /** Announce the buffers that the channel has, with floating ones for the backlog. */
+  /** Announce the channel's own buffers, and floating ones for the backlog. */
   #give(channel, backlog) {
     const wanted = channel.initial + Math.min(backlog, FLOATING);
     if (wanted <= channel.free) return;

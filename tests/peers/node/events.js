@@ -1,4 +1,4 @@
-// Events between their bodies and lines of JSON, as in ../python/events.py.
+// Conversion of events between bodies and JSON, as in ../python/events.py.
 
 import { PeerError } from "./wire.js";
 
@@ -56,7 +56,7 @@ function dataType(event) {
   return event.alignment === 0 && event["time-out"] ? TIMEOUTABLE : BARRIER;
 }
 
-/** Return what a body says, null for a kind that is not known; PeerError if it is wrong. */
+/** Return the event of a body, or null for an unknown kind; PeerError if it is malformed. */
 export function decode(type, body) {
   const wrong = () => new PeerError(`an event of the wrong form: ${body.toString("hex")}`);
   if (type === END_OF_STATE) {

@@ -1,20 +1,20 @@
-// Records between MessagePack and lines of JSON, as in ../python/forms.py.
+// Conversion of records between MessagePack and JSON lines, as in ../python/forms.py.
 
 import { decodeMulti, encode, ExtData } from "@msgpack/msgpack";
 
 const RAW_TYPES = [-1, 127];
 
-// Nothing is decoded but msgpack's own types: extensions stay what they are.
+// Only msgpack's own types are decoded; extensions stay as they are.
 const extensionCodec = {
   tryToEncode: (object) => (object instanceof ExtData ? object : null),
   decode: (data, type) => new ExtData(type, data),
 };
-// Objects have only texts as keys: the key of a map stands there as the JSON of its form.
+// Keys of objects are texts, so the key of a map is the JSON of its form.
 const mapKeyConverter = (key) => JSON.stringify(toJson(key));
 const DECODING = { extensionCodec, mapKeyConverter, useBigInt64: true };
 const ENCODING = { extensionCodec, useBigInt64: true };
 
-/** Make a record that was unpacked a value that JSON has. */
+/** Return the JSON form of an unpacked record. */
 export function toJson(value) {
   if (value instanceof Uint8Array) return { bytes: Buffer.from(value).toString("hex") };
   if (value instanceof ExtData) {
@@ -34,7 +34,7 @@ export function toJson(value) {
   return value;
 }
 
-/** Return the bytes of a value that JSON has. Arrays and maps have their longest heads. */
+/** Return the bytes of a JSON form. Arrays and maps have their longest heads. */
 export function packJson(value) {
   if (Array.isArray(value)) return joined(0xdd, value.length, value.map(packJson));
   if (value === null || typeof value !== "object") {
@@ -57,14 +57,14 @@ function joined(marker, length, parts) {
   return Buffer.concat([head, ...parts]);
 }
 
-/** Return the one value that these bytes are. */
+/** Return the value of these bytes, which must be exactly one. */
 export function unpack(data) {
   const found = unpackAll(data);
   if (found.length !== 1) throw new RangeError(`${found.length} values in place of one`);
   return found[0];
 }
 
-/** Return the values that stand one behind the other. */
+/** Return consecutive values. */
 export function unpackAll(data) {
   return [...decodeMulti(data, DECODING)];
 }

@@ -17,15 +17,15 @@ const BUFFER_BYTES = Number(options["buffer-bytes"]) || Number(options["segment-
 
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 
-/** The records of one subpartition as a stream of bytes, cut into buffers. */
+/** The records of one subpartition as a stream of bytes that is cut into buffers. */
 class Subpartition {
   taken = false;
   settled = false; // whether the consumer has acknowledged or cancelled
   #bytes;
   #ends = [];
-  #next = 0; // the first record that does not end before what comes next
+  #next = 0; // the first record that ends behind the position
   #at = 0;
-  #events = []; // of each, behind how many bytes it stands, its data type, and its body
+  #events = []; // for each, the number of bytes before it, its data type, and its body
 
   constructor(records) {
     const packed = [];
@@ -43,7 +43,7 @@ class Subpartition {
     for (const record of packed) this.#ends.push((end += record.length));
   }
 
-  /** How many more buffers there are, up to the next event that blocks. */
+  /** Return the number of buffers up to the next event that blocks. */
   backlog(bufferBytes) {
     let number = 0, at = this.#at;
     for (const [end, type] of [...this.#events, [this.#bytes.length, 0]]) {
@@ -54,12 +54,12 @@ class Subpartition {
     return number;
   }
 
-  /** Whether an event comes next. */
+  /** Return whether an event comes next. */
   isEventNext() {
     return this.#events[0]?.[0] === this.#at;
   }
 
-  /** Take the event that comes next, if it is one. */
+  /** Return and remove the next event, if an event comes next. */
   event() {
     return this.isEventNext() ? this.#events.shift().slice(1) : null;
   }
@@ -69,13 +69,13 @@ class Subpartition {
     const begin = this.#at;
     const until = this.#events[0]?.[0] ?? this.#bytes.length;
     const end = (this.#at = Math.min(begin + bufferBytes, until));
-    let whole = begin; // up to here the buffer goes on with a record
+    let whole = begin; // the end of the record that continues in this buffer
     if (begin > (this.#ends[this.#next - 1] ?? 0)) {
       whole = Math.min(this.#ends[this.#next], end);
       if (this.#ends[this.#next] <= end) this.#next += 1;
     }
     const first = this.#next;
-    let last = whole; // up to here records end
+    let last = whole; // the end of the last record that ends in this buffer
     while (this.#next < this.#ends.length && this.#ends[this.#next] <= end) {
       last = this.#ends[this.#next++];
     }
@@ -92,7 +92,7 @@ class Producer {
   #partitions = new Map();
   #errors = new Map();
   #channels = new Map();
-  #waiting = 0; // subpartitions that were not read to their end
+  #waiting = 0; // subpartitions not read to their end yet
 
   constructor(connection, { partitions, errors = {} }) {
     this.#wire = connection;
@@ -104,7 +104,7 @@ class Producer {
     for (const [name, error] of Object.entries(errors)) this.#errors.set(key(name), error);
   }
 
-  /** Serve until the other side closes; return how it ended. */
+  /** Serve until the other side closes; return the result. */
   async run() {
     for (;;) {
       let message;
@@ -130,7 +130,7 @@ class Producer {
     if (type === wire.HEARTBEAT) return;
     const channel = this.#channels.get(fields[0]);
     if (!channel) {
-      // A request that was answered with an error is cancelled all the same.
+      // The consumer also cancels a request that was answered with an error.
       if (type !== wire.CANCEL) throw new PeerError(`message ${type} for channel ${fields[0]}`);
     } else if (type === wire.ADD_CREDIT) {
       channel.credit += fields[1];
@@ -177,7 +177,7 @@ class Producer {
     });
   }
 
-  /** Send what comes next on a channel, if it may be sent. */
+  /** Send the next buffer or event of a channel, if it may be sent. */
   #sendNext(number, channel) {
     const { subpartition, siblings } = channel;
     if (channel.isBlocked) return false;

@@ -1,5 +1,5 @@
-// The wire protocol, version 5, as its specification describes it: bytes of messages, and a socket
-// that speaks them. Node's own modules and @msgpack/msgpack only.
+// The wire protocol, version 5, written from its specification: the bytes of messages, and a socket
+// with its handshake. It uses Node's own modules and @msgpack/msgpack only.
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { connect } from "node:net";
@@ -23,9 +23,9 @@ export const BUFFER = 0, ERROR = 1, REQUEST = 2, CANCEL = 4, CLOSE = 5, ADD_CRED
 export const RESUME = 7, ACKNOWLEDGE = 8, BACKLOG = 9, BUFFER_SIZE = 10, HEARTBEAT = 12;
 export const ADD_EVENT_CREDIT = 13;
 
-export const EVENT_CREDIT = 1000; // what each channel begins with
+export const EVENT_CREDIT = 1000; // initial event credit of each channel
 
-// Number of elements and, behind the two bytes of array and type, what stands there.
+// Number of elements, and their forms behind the two bytes of array and type.
 const FORMS = {
   [BUFFER]: [8, "iii1iii"],
   [ERROR]: [4, "i1t"],
@@ -41,13 +41,13 @@ const FORMS = {
   [ADD_EVENT_CREDIT]: [3, "ii"],
 };
 
-/** The other side did what the specification forbids. */
+/** The other side broke the specification. */
 export class PeerError extends Error {}
 
 /** The stream ended. */
 export class LostError extends Error {}
 
-/** The handshake ended with another verdict than WELCOME. */
+/** The handshake ended with a verdict other than WELCOME. */
 export class RefusedError extends Error {
   constructor(verdict, reason = "") {
     super(reason);
@@ -55,7 +55,7 @@ export class RefusedError extends Error {
   }
 }
 
-/** What a command line says of a connection that did not end well. */
+/** Return the result that a program prints for an error. */
 export function told(error) {
   if (error instanceof RefusedError) return { verdict: error.verdict, reason: error.message };
   if (error instanceof LostError) return { lost: error.message };
@@ -70,14 +70,14 @@ const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, number) => {
   return number;
 });
 
-/** CRC32C (Castagnoli). */
+/** Return the CRC32C (Castagnoli) of data. */
 export function crc32c(data) {
   let crc = 0xffffffff;
   for (const byte of data) crc = (crc >>> 8) ^ CRC_TABLE[(crc ^ byte) & 0xff];
   return (crc ^ 0xffffffff) >>> 0;
 }
 
-/** What stands for a partition's name in a request. */
+/** Return the 16 bytes that name a partition in a request. */
 export function partitionId(name) {
   return createHash("sha256").update(name).digest().subarray(0, 16);
 }
@@ -128,7 +128,7 @@ export function encode(type, fields, body = Buffer.alloc(0)) {
   return Buffer.concat(parts);
 }
 
-/** Put the twelve bytes in front that begin a message of the handshake. */
+/** Put the twelve bytes of the header before a message of the handshake. */
 function framed(body, version = VERSION) {
   const numbers = Buffer.alloc(4);
   numbers.writeUInt16BE(version);
@@ -140,7 +140,7 @@ function proof(type, secret, said) {
   return createHmac("sha256", secret).update(LABELS[type]).update(said).digest();
 }
 
-/** Return a message of the handshake that ends with a proof of all that was said. */
+/** Return a message of the handshake that ends with a proof of all bytes so far. */
 function proved(type, secret, said, ...body) {
   const ending = [Buffer.from([0xc4, 0x20]), Buffer.alloc(32)];
   const message = framed(Buffer.concat([...body, ...ending])).subarray(0, -32);
@@ -153,12 +153,12 @@ function checkProof(type, secret, said) {
   }
 }
 
-/** A socket and its handshake. */
+/** A socket with its handshake and messages. */
 export class Wire {
   #socket;
   #chunks = [];
   #buffered = 0;
-  #raw = null; // the pieces of the message that is being read, for its checksum
+  #raw = null; // pieces of the current message, for its checksum
   #ended = false;
   #failure = "";
   #wake = () => {};
@@ -181,7 +181,7 @@ export class Wire {
         this.#wake();
       });
     }
-    // At least one in twice the time in which nothing else is sent.
+    // A pause between two messages is at most twice this interval.
     this.#heartbeat = () => {
       if (this.#idle && !this.#ended) this.send(HEARTBEAT, []);
       this.#idle = true;
@@ -189,7 +189,7 @@ export class Wire {
     this.heartbeatMs = heartbeatMs;
   }
 
-  /** Open a connection as the dialling side; RefusedError unless it is welcome. */
+  /** Perform the handshake as the dialling side; RefusedError unless it is welcome. */
   async dial(mine, secret, version = VERSION) {
     let said = framed(Buffer.concat([Buffer.from([0x92, 1, 0xc4, 16]), randomBytes(16)]), version);
     this.#socket.write(said);
@@ -204,7 +204,7 @@ export class Wire {
     this.#agree(mine, decodeIdentity(elements));
   }
 
-  /** Answer a dialling side. */
+  /** Perform the handshake as the accepting side. */
   async accept(mine, secret) {
     const opening = await this.#hear(1);
     const nonce = Buffer.concat([Buffer.from([0x93, 2, 0xc4, 16]), randomBytes(16)]);
@@ -249,7 +249,7 @@ export class Wire {
     return Buffer.concat([head, body]);
   }
 
-  /** Send a message, with its checksum if there are any. */
+  /** Send a message, with its checksum if the connection has checksums. */
   send(type, fields, body) {
     const message = encode(type, fields, body);
     this.#idle = false;
@@ -306,7 +306,7 @@ export class Wire {
     return taken;
   }
 
-  /** Say CloseRequest, read until the other side has answered or closed, and close. */
+  /** Send CloseRequest, read until the other side has answered or closed, and close. */
   async leave() {
     this.send(CLOSE, []);
     try {
@@ -340,7 +340,7 @@ const OPTIONS = {
   "heartbeat-ms": { type: "string", default: "10000" },
 };
 
-/** Return what the command line says: its options, and what is none. */
+/** Return the options of the command line, and its other arguments. */
 export function commandLine(more) {
   const { values, positionals } = parseArgs({
     options: { ...OPTIONS, ...more },
@@ -349,7 +349,7 @@ export function commandLine(more) {
   return { options: values, positionals };
 }
 
-/** Return who the command line says this is. */
+/** Return the identity from the command line. */
 export function identity(options, address = "") {
   return {
     attempt: Number(options.attempt),
@@ -362,7 +362,7 @@ export function identity(options, address = "") {
   };
 }
 
-/** Connect to a worker; RefusedError unless this one is welcome. */
+/** Connect to a worker; RefusedError unless the verdict is WELCOME. */
 export async function dial(address, mine, options) {
   const end = address.lastIndexOf(":");
   const place = { host: address.slice(0, end), port: Number(address.slice(end + 1)) };
