@@ -22,7 +22,7 @@ SLOW_JOB = Path(__file__).with_name("slow_job.py")
 PAGE = re.compile(r"^page: (http://\S+)", re.MULTILINE)
 TOKEN = "a-secret-of-the-browser-tests"
 PATIENCE_MS = 30_000.0
-"""Ends a test that waits for ever; long, because machines are shared."""
+"""Milliseconds after which a wait fails its test; long, because machines are shared."""
 
 WIDE = {"width": 1380, "height": 900}
 

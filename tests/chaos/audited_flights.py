@@ -190,7 +190,7 @@ class Pace:
 
 
 class HeldBack(Source):
-    """Holds another source to a pace."""
+    """A source that holds another source to a pace."""
 
     replayable = True
 
@@ -217,7 +217,7 @@ class HeldBack(Source):
 
 
 class Numbered(MapFunction, CheckpointedFunction):
-    """Adds to each flight its producer, its number in its pair, and a payload with a checksum."""
+    """A map function that adds a producer, a number and a checked payload to each flight."""
 
     def __init__(self, restored: Path) -> None:
         self._restored = restored
@@ -248,7 +248,7 @@ class Numbered(MapFunction, CheckpointedFunction):
 
 
 class Audit(KeyedProcessFunction):
-    """Checks each flight, and adds it to the totals."""
+    """An operator that checks each flight, and adds it to the totals."""
 
     def __init__(self, found: Path) -> None:
         self._found = found

@@ -24,7 +24,7 @@ KEYS = 97
 
 
 class Sums(KeyedProcessFunction):
-    """Computes sum and count of each key, and emits them at the end of input."""
+    """A function that emits sum and count of each key at the end of input."""
 
     def __init__(self, generation: int) -> None:
         self._generation = generation

@@ -37,7 +37,7 @@ WORKERS = PARALLELISM = 2
 PROGRESS_MS = 20
 LOOK_S = 0.02
 PATIENCE_S = 240.0
-"""Ends a test that hangs with a message."""
+"""Seconds after which a hanging test fails with a message."""
 
 
 def config_of(folder: Path, parallelism_max: int) -> FlinknetConfig:

@@ -39,7 +39,7 @@ EXECUTOR, PYTHON, WORKER = VICTIMS = ("an executor", "a Python worker", "a worke
 
 LOOK_S = 0.02
 PATIENCE_S = 120.0
-"""Ends a test that hangs with a message."""
+"""Seconds after which a hanging test fails with a message."""
 
 
 def executors_of(application: str) -> list[int]:

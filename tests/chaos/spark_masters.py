@@ -25,7 +25,7 @@ NEEDED = ("numpy", "pandas", "pyarrow", "dateutil", "pytz", "six", "tzdata")
 
 LOOK_S = 0.05
 PATIENCE_S = 100.0
-"""Ends a test that hangs with a message."""
+"""Seconds after which a hanging test fails with a message."""
 
 
 def bare_python(folder: Path) -> Path:

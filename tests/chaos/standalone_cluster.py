@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 LOOK_S = 0.01
 """Seconds between two polls."""
 PATIENCE_S = 120.0
-"""Ends a test that hangs with a message."""
+"""Seconds after which a hanging test fails with a message."""
 
 
 class StandaloneCluster:

@@ -97,7 +97,7 @@ CONFIG = FlinknetConfig(
 
 
 class Running(KeyedProcessFunction):
-    """Counts the records of a key in state."""
+    """A function that counts the records of a key in state."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._count = runtime_context.get_state(ValueStateDescriptor("count"))
@@ -110,7 +110,7 @@ class Running(KeyedProcessFunction):
 
 
 class Raises(MapFunction):
-    """Fails once if a file for its subtask exists, and removes the file."""
+    """A function that fails once if a file for its subtask exists, and removes the file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -444,7 +444,7 @@ class StoreRound:
 
 
 class StoreRounds:
-    """Runs rounds in turn, each with a cluster of its own.
+    """Rounds in turn, each with a cluster of its own.
 
     No round can affect the next one, so a round gives the same result when it runs alone.
     """

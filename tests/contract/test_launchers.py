@@ -272,7 +272,7 @@ async def test_a_start_that_fails_names_the_process_and_the_cause(
 
 
 class KillOnce(MapFunction):
-    """Prints its attempt, and kills its worker in the first attempt."""
+    """A map function that prints its attempt, and kills its worker in the first attempt."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         print(f"attempt {runtime_context.attempt}")

@@ -18,7 +18,7 @@ __all__ = ["ENDLESS_JOB", "LOOK_S", "ONE_WORKER", "Run", "flinknet_run", "start_
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
-"""Ends a test that hangs with a message; no result depends on it."""
+"""Seconds after which a hanging run fails with a message; no result depends on it."""
 
 LOOK_S = 0.01
 """Interval at which tests poll other processes.

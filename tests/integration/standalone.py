@@ -26,7 +26,7 @@ __all__ = ["PATIENCE_S", "Relay", "Standalone"]
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
-"""Ends a test that hangs with a message."""
+"""Seconds after which a hanging test fails with a message."""
 
 
 class Standalone:

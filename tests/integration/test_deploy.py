@@ -38,7 +38,7 @@ from tests.integration.test_local_cluster import sums
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 PATIENCE_S = 60.0
-"""Ends a test that hangs with a message."""
+"""Seconds after which a hanging test fails with a message."""
 
 OVERLAYS = ("token", "tls")
 COMPOSE_ONLY = {"FLINKNET_SECRETS", "FLINKNET_DASHBOARDS"}
@@ -367,7 +367,7 @@ def of_systemd(folder: Path) -> list[Started]:
 
 
 class Machines:
-    """Runs the processes of manifests, each at a loopback address of its own."""
+    """The processes of manifests, each at a loopback address of its own."""
 
     def __init__(self, folder: Path, secrets: Path) -> None:
         self.folder = folder

@@ -43,7 +43,7 @@ from tests.integration.cluster_runs import LOOK_S
 pytestmark = pytest.mark.xdist_group("diagnosis")
 
 PATIENCE_S = 60.0
-"""Ends a test that hangs with the last findings; no result depends on it."""
+"""Seconds after which a hanging test fails with the last findings; no result depends on it."""
 
 CONFIG = FlinknetConfig(
     network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
@@ -248,7 +248,7 @@ async def test_an_operator_that_makes_a_thousand_records_of_each_one(cluster: St
 
 
 class Pacing(MapFunction):
-    """Limits the send rate of each connection of this process in the kernel."""
+    """A limit on the send rate of each connection of this process, set in the kernel."""
 
     # The socket module lacks these constants of Linux.
     SO_MAX_PACING_RATE = 47

@@ -93,7 +93,7 @@ def _wait(pipe: Path) -> None:
 
 
 class Tell(MapFunction):
-    """Lets the source continue when the first window has fired."""
+    """A function that lets the source continue when the first window has fired."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory

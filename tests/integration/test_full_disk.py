@@ -33,7 +33,7 @@ KEYS = 200
 
 
 class Kept(KeyedProcessFunction):
-    """Keeps more state than there is room for, until a file exists."""
+    """A function with more state than there is room for, until a file exists."""
 
     def __init__(self, room: Path) -> None:
         self._room = room

@@ -248,7 +248,10 @@ def keyed_job(parallelism: int) -> JobGraph:
 async def test_real_jobs_take_what_is_expected_and_no_more_than_the_bound(
     parallelism: int, workers: int
 ) -> None:
-    """Workers grow as expected beyond the network memory, which compiled workers fill at the start."""
+    """Workers grow as expected beyond the network memory.
+
+    A compiled worker fills the network memory at its start, and plain Python during a job.
+    """
     graph, config = keyed_job(parallelism), FlinknetConfig()
     slots = -(-parallelism // workers)
     cluster_config = replace(config.cluster, workers=workers, slots_per_worker=slots)

@@ -150,7 +150,7 @@ async def test_killed_workers_change_nothing(tmp_path: Path, seed: int) -> None:
 
 
 class Numbered(KeyedProcessFunction):
-    """Takes 100 us for a record, fails if one of its key is missing, and emits its count."""
+    """A count of each key that takes 100 us for a record, and fails if one is missing."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the state."""

@@ -33,7 +33,7 @@ SIDES = ("left", "right")
 
 
 class FailsOnce(KeyedProcessFunction):
-    """Fails once when a file exists."""
+    """A function that fails once when a file exists."""
 
     def __init__(self, asked: Path) -> None:
         self._asked = asked

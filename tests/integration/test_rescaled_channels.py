@@ -39,7 +39,7 @@ FLINKNET = FlinknetConfig(
 
 
 class Numbered(KeyedProcessFunction):
-    """Counts the records of a key slowly, and fails at one out of order."""
+    """A slow count of the records of a key, which fails at one out of order."""
 
     def open(self, context: RuntimeContext) -> None:
         self._count = context.get_state(ValueStateDescriptor("count"))

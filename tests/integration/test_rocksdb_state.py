@@ -84,7 +84,7 @@ async def test_a_killed_worker_changes_nothing_and_leaves_nothing(tmp_path: Path
 
 
 class OutOfRoom(KeyedProcessFunction):
-    """Keeps a text of each key, with a limit on the size of files."""
+    """A function that keeps a text of each key, with a limit on the size of files."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.text = runtime_context.get_state(ValueStateDescriptor("text"))

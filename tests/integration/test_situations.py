@@ -199,7 +199,7 @@ async def test_the_right_one_is_named_and_no_line_contradicts(
 
 
 class Collects(MapFunction):
-    """Keeps many objects, and collects garbage for each record."""
+    """A function with many objects that collects garbage for each record."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._kept = [[number] for number in range(100_000)]

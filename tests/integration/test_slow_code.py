@@ -53,7 +53,7 @@ def sleep_with_the_interpreter_lock() -> None:
 
 
 class Slow(MapFunction):
-    """Takes long for one record or for its start."""
+    """A function that takes long for one record or for its start."""
 
     def __init__(self, wait: Callable[[], None], at: int | None) -> None:
         self._wait = wait

@@ -44,7 +44,7 @@ def payload(number: int) -> bytes:
 
 
 class Audited(KeyedProcessFunction):
-    """Counts records; fails if one is missing, duplicated, out of order or changed."""
+    """A count that fails if a record is missing, duplicated, out of order or changed."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the state."""

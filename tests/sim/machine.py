@@ -347,7 +347,7 @@ class Event:
 
 
 class Condition:
-    """Refuses to be made, because simulated code waits for no condition."""
+    """A condition cannot be made, because simulated code waits for none."""
 
     def __init__(self) -> None:
         raise OutsideError("a condition is waited for")
@@ -357,7 +357,7 @@ class Condition:
 
 
 class Socket:
-    """Refuses to be made: only the loop has connections."""
+    """A socket cannot be made: only the loop has connections."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         raise OutsideError("a socket is opened")

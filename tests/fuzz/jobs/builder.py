@@ -134,7 +134,7 @@ def build(program: Program, places: Places) -> tuple[StreamExecutionEnvironment,
 
 
 class _LazyBatch:
-    """Makes its records during the iteration, so that all of them may be one object."""
+    """A batch that makes its records during the iteration, so that all may be one object."""
 
     def __init__(self, make_record: Callable[[int], Any], numbers: range) -> None:
         self._make, self._numbers = make_record, numbers
@@ -147,7 +147,7 @@ class _LazyBatch:
 
 
 class HeldSource(Source):
-    """Emits batches of many sizes, some empty; each subtask waits at a position for a file."""
+    """A source of batches of many sizes, some empty; subtasks wait at a position for a file."""
 
     replayable = True
     deals_out_records = True
@@ -193,7 +193,7 @@ class HeldSource(Source):
 
 
 class _Generated:
-    """Makes a source's records; a rude one reuses one object."""
+    """A factory of a source's records; a rude one reuses one object."""
 
     def __init__(self, meaning: Meaning, step: Step) -> None:
         self._meaning, self._shape = meaning, step.options["shape"]
@@ -213,7 +213,7 @@ class _Generated:
 
 
 class _Stamps:
-    """Assigns the timestamps of ``time_of`` by a record's number, which is still its ``n``."""
+    """A timestamp assigner by a record's number, which is still its ``n`` (``time_of``)."""
 
     def __init__(self, jitter_ms: int) -> None:
         self._jitter_ms = jitter_ms

@@ -58,7 +58,7 @@ TTL = StateTtlConfig.new_builder(Time.days(1)).build()
 
 
 class Reduce(ReduceFunction):
-    """Folds a record into the reduced one; a rude one does so in place."""
+    """A function that folds a record into the reduced one; a rude one does so in place."""
 
     def __init__(self, mode: Mode, conduct: Conduct, *, is_rude: bool) -> None:
         self._mode, self._conduct, self._is_rude = mode, conduct, is_rude
@@ -74,7 +74,7 @@ class Reduce(ReduceFunction):
 
 
 class Accumulate(AggregateFunction):
-    """Folds records into a record of a shape; a rude one returns the accumulator itself."""
+    """A fold of records into a record of a shape; a rude one returns the accumulator itself."""
 
     def __init__(self, mode: Mode, shape: str, conduct: Conduct, *, is_rude: bool) -> None:
         self._mode, self._shape, self._conduct = mode, shape, conduct
@@ -144,7 +144,7 @@ class _InValue(KeptRecord):
 
 
 class _InList(KeptRecord):
-    """Keeps all records of the key in a list; the last one counts, and the others are changed."""
+    """All records of the key, in a list; the last one counts, and the others are changed."""
 
     def open(self, context: RuntimeContext, name: str) -> None:
         self._state = context.get_list_state(self.descriptor(ListStateDescriptor(name)))
@@ -167,7 +167,7 @@ class _InList(KeptRecord):
 
 
 class _InMap(KeptRecord):
-    """Keeps the last two records of the key in a map, by their number."""
+    """The last two records of the key, in a map by their number."""
 
     def open(self, context: RuntimeContext, name: str) -> None:
         self._state = context.get_map_state(self.descriptor(MapStateDescriptor(name)))
@@ -188,7 +188,7 @@ class _InMap(KeptRecord):
 
 
 class _InMapUnderNaN(KeptRecord):
-    """Keeps the record of the key in a map under a NaN, another object each time."""
+    """The record of the key in a map, under a NaN that is another object each time."""
 
     def open(self, context: RuntimeContext, name: str) -> None:
         self._state = context.get_map_state(self.descriptor(MapStateDescriptor(name)))
@@ -256,7 +256,7 @@ class _Counting:
 
 
 class Count(_Counting, KeyedProcessFunction):
-    """Emits the state's record after each record."""
+    """A function that emits the state's record after each record."""
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         yield self.count(value)
@@ -277,7 +277,7 @@ class CountFlatMap(_Counting, FlatMapFunction):
 
 
 class CountFilter(_Counting, FilterFunction):
-    """Drops a record if the new number of its key is a multiple of three."""
+    """A filter that drops a record if the new number of its key is a multiple of three."""
 
     def filter(self, value: Any) -> bool:
         return bool(parts(self.count(value))[1] % 3)
@@ -292,7 +292,7 @@ class CountBatches(_Counting, ProcessBatchFunction):
 
 
 class Timers(KeyedProcessFunction):
-    """Counts the records of a key in each span of event time, and emits the count at its end."""
+    """A count of the records of a key in each span of event time, emitted at its end."""
 
     def __init__(self, shape: str, span_ms: int, conduct: Conduct) -> None:
         self._shape, self._span_ms, self._conduct = shape, span_ms, conduct
@@ -316,7 +316,7 @@ class Timers(KeyedProcessFunction):
 
 
 class CoCount(KeyedCoProcessFunction):
-    """Counts the records of a key in each of two streams, and the sum at the end."""
+    """A count of the records of a key in each of two streams, and their sum at the end."""
 
     def __init__(
         self,
@@ -362,7 +362,7 @@ class CoCount(KeyedCoProcessFunction):
 
 
 class RuleCount(KeyedBroadcastProcessFunction):
-    """Counts the records of each key, and emits the number of broadcast rules at the end."""
+    """A count of the records of each key, and the number of broadcast rules at the end."""
 
     def __init__(
         self, kept: KeptRecord, rules: MapStateDescriptor, conduct: Conduct, *, is_rude: bool

@@ -28,7 +28,7 @@ HEARD_LINES = 12
 
 
 class Lane:
-    """Runs programs, each on a cluster of its kind."""
+    """A lane: it runs programs, each on a cluster of its kind."""
 
     def __init__(self) -> None:
         self._clusters: dict[str, tuple[AsyncExitStack, LocalCluster]] = {}

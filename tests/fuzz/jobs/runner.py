@@ -28,7 +28,7 @@ from tests.fuzz.jobs.values import text_of_record
 __all__ = ["PATIENCE_S", "failure_of"]
 
 PATIENCE_S = 30.0
-"""Ends a job that hangs, so that others can run.
+"""Seconds after which a hanging job counts as failed, so that others can run.
 
 Most jobs take a tenth of a second, and jobs with a replaced worker take two seconds.
 """

@@ -1,10 +1,10 @@
 """Shrinks a failing program to a smaller one that fails in the same way.
 
-A cut removes one thing: a setting, a manner, an operator with all of its readers, or half of a
-source's records. The shrinker repeats cuts until nothing more can be removed or time is up. A cut
-may make an invalid program, for instance one that takes the minimum of a field that its records
-lack. Such a program fails in another way, so the cut is rejected. A failure may be intermittent, so
-each cut is tried twice.
+A cut removes one thing, for instance a sink with the steps that only it reads, an operator, a
+setting, a manner, or half of a source's records. The shrinker repeats cuts until nothing more can
+be removed or time is up. A cut may make an invalid program, for instance one that takes the minimum
+of a field that its records lack. Such a program fails in another way, so the cut is rejected. A
+failure may be intermittent, so each cut is tried twice.
 """
 
 from __future__ import annotations

@@ -65,14 +65,14 @@ def key_of(record: Any) -> Any:
 
 
 class KeyOf(KeySelector):
-    """Return a record's key, as a class."""
+    """A key selector class."""
 
     def get_key(self, value: Any) -> Any:
         return parts(value)[0]
 
 
 class CustomPartitioner(Partitioner):
-    """Sends equal keys to one subtask."""
+    """A partitioner that sends equal keys to one subtask."""
 
     def __init__(self, meaning: Meaning) -> None:
         self._meaning = meaning
@@ -222,7 +222,7 @@ def filtering(form: str, keeps: Replace, conduct: Conduct) -> Any:
 
 
 class ChangeBatches(MapBatchFunction):
-    """Replaces the records of a batch; the batch itself must not be changed."""
+    """A function that replaces the records of a batch; the batch itself must not be changed."""
 
     def __init__(self, form: str, replace: Replace, conduct: Conduct) -> None:
         self._replace, self._conduct = replace, conduct
@@ -240,7 +240,7 @@ class ChangeBatches(MapBatchFunction):
 
 
 class AsyncChange(AsyncFunction):
-    """Requests that take a time that depends on the record, and fail once for some records."""
+    """Requests whose time depends on the record, and which fail once for some records."""
 
     def __init__(self, expand: Expand, conduct: Conduct, *, fails: bool) -> None:
         self._expand, self._conduct, self._fails = expand, conduct, fails
@@ -272,7 +272,7 @@ class BlockingChange(AsyncFunction):
 
 
 class CoReplace(CoMapFunction):
-    """Replaces the records of two streams."""
+    """A function that replaces the records of two streams."""
 
     def __init__(self, first: Replace, second: Replace, conduct: Conduct) -> None:
         self._first, self._second, self._conduct = first, second, conduct
@@ -290,7 +290,7 @@ class CoReplace(CoMapFunction):
 
 
 class CoExpand(CoFlatMapFunction):
-    """Replaces each record of two streams by several."""
+    """A function that replaces each record of two streams by several."""
 
     def __init__(self, first: Expand, second: Expand, conduct: Conduct) -> None:
         self._first, self._second, self._conduct = first, second, conduct
@@ -329,7 +329,7 @@ class CoProcess(CoProcessFunction):
 
 
 class BroadcastChange(BroadcastProcessFunction):
-    """Replaces the records of one stream, and keeps the records of the broadcast stream."""
+    """A function that replaces the records of one stream, and keeps the broadcast records."""
 
     def __init__(self, replace: Replace, descriptor: MapStateDescriptor, conduct: Conduct) -> None:
         self._replace, self._descriptor, self._conduct = replace, descriptor, conduct
@@ -347,7 +347,7 @@ class BroadcastChange(BroadcastProcessFunction):
 
 
 class WriteLines(SinkFunction):
-    """Appends a line for each record to a file, with one write."""
+    """A sink that appends a line for each record to a file, with one write."""
 
     def __init__(self, path: str, conduct: Conduct) -> None:
         self._path, self._conduct = path, conduct

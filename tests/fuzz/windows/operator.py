@@ -41,7 +41,7 @@ Value = tuple[str, int]
 
 
 class _Tell(ProcessWindowFunction):
-    """Emits all elements, and empties the list that it was given."""
+    """A function that emits all elements, and empties the list that it was given."""
 
     def process(self, key: Any, context: Any, elements: list[Any]) -> list[Any]:
         window = tuple(context.window()) or None
@@ -51,7 +51,7 @@ class _Tell(ProcessWindowFunction):
 
 
 class _Add(AggregateFunction):
-    """Adds numbers in one list that it changes in place."""
+    """A sum of numbers in one list that changes in place."""
 
     def create_accumulator(self) -> list[Any]:
         return [None, 0]
