@@ -174,6 +174,7 @@ class KillLoop:
         while not await self._newest():
             await self._look()
         await cluster.client.cancel(self._store.job_id)
+        # Following a cancelled job raises; a result means that the job has ended by itself.
         with suppress(JobCancelledError):
             raise AssertionError(f"the job has ended before its faults: {await self._follow}")
         assert self._progress is not None

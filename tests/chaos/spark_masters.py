@@ -124,5 +124,6 @@ def _running(log: Path, python: Path, program: str, *arguments: str, until: str)
         yield
     finally:
         with suppress(ProcessLookupError):
+            # The program is a shell script, which starts a JVM in the same session.
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -211,7 +211,7 @@ async def test_what_was_given_up_is_discarded(store: CheckpointStore) -> None:
     await claimed.complete(metadata(2, 1))
 
 
-# -- where a place is
+# -- locations
 
 
 def test_a_path_is_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +256,7 @@ def test_a_place_that_no_other_process_can_read_is_refused(location: str) -> Non
         open_storage(location, CONFIG)
 
 
-# -- what only obstore does
+# -- errors of obstore
 
 
 async def test_what_an_object_store_refuses_is_told_in_one_line(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ async def test_what_an_object_store_refuses_is_told_in_one_line(tmp_path: Path) 
         assert "\n" not in str(raised.value)
 
 
-# -- a reader that knows FORMAT.md alone
+# -- a reader written from FORMAT.md alone
 
 
 async def test_a_foreign_reader_reads_a_checkpoint_and_finds_its_damage(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ async def test_checkpoints_store_no_more_than_can_be_in_flight(
             large_record_buffers_max=large_record_buffers_max,
         ),
         cluster=ClusterConfig(progress_interval_ms=20.0),
+        # Keep all checkpoints: the test reads each of them while the job completes others.
         checkpointing=CheckpointingConfig(directory=str(tmp_path), retained=1000),
     )
     graph = full_queues(exchange, record_bytes)

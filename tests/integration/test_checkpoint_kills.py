@@ -63,6 +63,7 @@ def in_a_child(store: CheckpointStore, changes: int) -> tuple[int, int]:
     child = os.fork()
     if child == 0:
         status = 1
+        # An error must not unwind into the test's own code in the child.
         with suppress(BaseException):
             kill_after(changes)
             asyncio.run(make(store, writing))

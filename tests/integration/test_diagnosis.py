@@ -380,6 +380,7 @@ async def test_a_blocked_loop(cluster: Started) -> None:
     stream = numbers(rate=50.0).rebalance().map(block).name("middle")
     stream.slot_sharing_group("middle").sink_to(nothing).name("out")
     environment: Any = stream.get_execution_environment()
+    # The function must block the worker's loop, not a thread of its own.
     environment.get_config().disable_task_threads()
     finding = await named(cluster, graph(stream), "BLOCKED_LOOP", "middle -> Sink: out (1/1)")
     assert any("block (test_diagnosis.py:" in line for line in finding["evidence"])

@@ -141,6 +141,7 @@ async def test_killed_workers_change_nothing(tmp_path: Path, seed: int) -> None:
         for _ in range(KILLS):
             newest = await complete(store, newest + random.randrange(3), job)
             workers = [name for name in cluster.pids() if name.startswith("worker")]
+            # The list may still have a worker that has ended.
             with suppress(ProcessLookupError):
                 os.kill(cluster.pids()[random.choice(workers)], signal.SIGKILL)
         (tmp_path / "go").touch()
@@ -223,6 +224,7 @@ async def test_what_was_in_flight_is_neither_lost_nor_counted_twice(
         assert not await store.verify(entry.directory)
         for _ in range(2):
             workers = [name for name in cluster.pids() if name.startswith("worker")]
+            # The list may still have a worker that has ended.
             with suppress(ProcessLookupError):
                 os.kill(cluster.pids()[workers[0]], signal.SIGKILL)
             newest = await complete(store, newest, job)
@@ -291,6 +293,7 @@ async def test_readers_see_each_record_once_whatever_is_killed(
             assert set(seen) <= set(now) <= set(range(RECORDS)), "what was visible stays so"
             seen = now
             workers = [name for name in cluster.pids() if name.startswith("worker")]
+            # The list may still have a worker that has ended.
             with suppress(ProcessLookupError):
                 os.kill(cluster.pids()[random.choice(workers)], signal.SIGKILL)
         (tmp_path / "go").touch()

@@ -118,6 +118,7 @@ async def checkpoint_of(cluster: LocalCluster, graph: JobGraph, directory: Path,
 
 
 def config_of(directory: Path) -> FlinknetConfig:
+    # Keep all checkpoints: the job completes others while the test reads and copies one.
     checkpointing = CheckpointingConfig(directory=str(directory), retained=1000)
     return FlinknetConfig(FLINKNET.network, cluster=FLINKNET.cluster, checkpointing=checkpointing)
 

@@ -143,6 +143,7 @@ async def test_it_is_consistent_whatever_is_done_to_it(tmp_path: Path, seed: int
                 await runs.begin_anew()
                 continue
             workers = [pid for name, pid in cluster.pids().items() if name.startswith("worker")]
+            # The list may still have a worker that has ended.
             with suppress(ProcessLookupError):
                 os.kill(random.choice(workers), signal.SIGKILL)
         result = await runs.end()
