@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from flinknet.cluster import JobProgress
 from flinknet.cluster.launch.cluster import Cluster
-from flinknet.cluster.launch.registry import LAUNCHERS
+from flinknet.cluster.launch.registry import launcher_named
 from flinknet.cluster.launch.spark.preflight import wait_for_slots
 from flinknet.cluster.launch.spark.session import find_java, is_local, use
 from flinknet.cluster.launch.spark.stage import Spark
@@ -155,7 +155,7 @@ async def _exchange(
 ) -> _Exchange:
     files, keyed, output = workload.source_files(), parameters.parallelism, parameters.output
     launcher = "spark" if _is_on_spark(config.cluster) else "local"
-    async with Cluster(config, LAUNCHERS[launcher]) as cluster:
+    async with Cluster(config, launcher_named(launcher)) as cluster:
         progress.say(f"To be watched at {cluster.page}")
         with progress.phase("Saturation run"):
             job = FlightsJob(files, keyed, output / SATURATION)

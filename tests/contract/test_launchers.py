@@ -20,7 +20,7 @@ from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.launch.cluster import Cluster
 from flinknet.cluster.launch.process_output import COORDINATOR
 from flinknet.cluster.launch.protocol import Launcher
-from flinknet.cluster.launch.registry import LAUNCHERS
+from flinknet.cluster.launch.registry import LAUNCHERS, launcher_named
 from flinknet.config import ClusterConfig, FlinknetConfig, SparkConfig
 from flinknet.datastream import (
     CollectSink,
@@ -51,7 +51,7 @@ class Launched:
         self.printed: list[str] = []
         self.news: asyncio.Queue[str] = asyncio.Queue()
         self.address = ""
-        self.launcher: Launcher = LAUNCHERS[name](
+        self.launcher: Launcher = launcher_named(name)(
             self.config, self.token, lambda *written: self.written.append(written), self.hear
         )
 
@@ -291,7 +291,7 @@ async def test_a_job_goes_on_when_its_worker_is_lost(name: str) -> None:
     numbers.sink_to(CollectSink()).name("all")
     printed: list[str] = []
     config = FlinknetConfig(cluster=ClusterConfig(workers=1, start_timeout_ms=100_000.0))
-    async with Cluster(config, LAUNCHERS[name], on_printed=printed.append) as cluster:
+    async with Cluster(config, launcher_named(name), on_printed=printed.append) as cluster:
         result = await cluster.execute(environment.job_graph("restarted"))
         token = cluster.token
     assert sorted(result.collected["all"]) == list(range(10))

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from flinknet.cluster.launch.registry import LAUNCHERS
+
 OPTIONAL = ["cryptography", "matplotlib", "numpy", "pandas", "pyarrow", "pyspark", "rocksdict"]
 
 
@@ -25,7 +27,9 @@ def test_a_process_of_a_cluster_imports_what_it_needs(module: str, others: list[
 
 
 def test_a_program_that_runs_jobs_imports_no_server() -> None:
-    unneeded = {*OPTIONAL, "aiohttp", "prometheus_client", "uvloop", "flinknet.runtime.subtask"}
+    launchers = {place.partition(":")[0] for place in LAUNCHERS.values()}
+    servers = {"aiohttp", "prometheus_client", "uvloop", "flinknet.runtime.subtask"}
+    unneeded = {*OPTIONAL, *servers, *launchers}
     program = f"import sys, flinknet.cli.run; print(*({unneeded} & sys.modules.keys()))"
     said = subprocess.check_output([sys.executable, "-P", "-c", program], text=True)
     assert said.split() == []

@@ -12,10 +12,9 @@ Its code is imported only when a configuration names it. Names of this package c
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 
-from flinknet.cluster.launch.local.launcher import LocalLauncher
 from flinknet.cluster.launch.protocol import MakeLauncher
-from flinknet.cluster.launch.spark.launcher import SparkLauncher
 from flinknet.cluster.launch.spark.session import is_used
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError
@@ -24,11 +23,11 @@ __all__ = ["LAUNCHERS", "launcher_named", "launcher_of"]
 
 GROUP = "flinknet.launchers"
 
-LAUNCHERS: Mapping[str, MakeLauncher] = {
-    "local": LocalLauncher,
-    "spark": SparkLauncher,
+LAUNCHERS: Mapping[str, str] = {
+    "local": "flinknet.cluster.launch.local.launcher:LocalLauncher",
+    "spark": "flinknet.cluster.launch.spark.launcher:SparkLauncher",
 }
-"""The launchers of this package."""
+"""The launchers of this package. A program that uses a running cluster imports neither."""
 
 
 def launcher_of(cluster: ClusterConfig) -> MakeLauncher:
@@ -37,7 +36,7 @@ def launcher_of(cluster: ClusterConfig) -> MakeLauncher:
     It is Spark's if the program has named a session (``flinknet.spark.use``), else the configured
     one.
     """
-    return LAUNCHERS["spark"] if is_used() else launcher_named(cluster.launcher)
+    return launcher_named("spark" if is_used() else cluster.launcher)
 
 
 def launcher_named(name: str) -> MakeLauncher:
@@ -46,7 +45,9 @@ def launcher_named(name: str) -> MakeLauncher:
     Raises ConfigurationError if there is none, or if its code cannot be imported.
     """
     if name in LAUNCHERS:
-        return LAUNCHERS[name]
+        module, _, attribute = LAUNCHERS[name].partition(":")
+        own: MakeLauncher = getattr(import_module(module), attribute)
+        return own
     # Imported late, because the import takes some milliseconds, and "local" does not need it.
     from importlib.metadata import entry_points
 
