@@ -8,7 +8,7 @@ from flinknet.buffer.availability import Availability
 
 
 def test_a_subscriber_is_called_once_when_it_becomes_available() -> None:
-    """B11: the change from nothing to something tells, and only that."""
+    """B11: it is notified only of the change from unavailable to available."""
     availability = Availability()
     calls: list[str] = []
     availability.subscribe(lambda: calls.append("called"))

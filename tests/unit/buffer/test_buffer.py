@@ -26,7 +26,7 @@ ORDINALS = [
 
 
 def test_data_types_have_the_ordinals_of_flink() -> None:
-    """A14: they travel."""
+    """A14: the ordinals are part of the wire format."""
     assert [data_type.name for data_type in sorted(DataType)] == ORDINALS
     assert [data_type.name for data_type in DataType] == ORDINALS
 
@@ -39,7 +39,8 @@ def test_a_data_type_is_data_or_an_event_or_nothing(data_type: DataType) -> None
 
 
 def test_what_has_priority_and_what_blocks() -> None:
-    """A14: aligned barriers and the end of recovery stop the producer, unaligned ones overtake."""
+    """A14: aligned barriers and the end of recovery block the producer, unaligned barriers
+    overtake."""
     assert [data_type for data_type in DataType if data_type.has_priority] == [
         DataType.PRIORITIZED_EVENT_BUFFER
     ]
@@ -52,7 +53,7 @@ def test_what_has_priority_and_what_blocks() -> None:
 
 @pytest.mark.parametrize("holders", [1, 2, 5])
 def test_the_last_holder_returns_the_segment(holders: int) -> None:
-    """A7, A18: a shared buffer is recycled once, after everybody has given it back."""
+    """A7, A18: a shared buffer is recycled once, after its last holder has released it."""
     recycler = Recycler()
     segment = MemorySegment(16)
     buffer = Buffer(DataType.DATA_BUFFER, segment, recycler, 16, references=holders)
@@ -64,7 +65,7 @@ def test_the_last_holder_returns_the_segment(holders: int) -> None:
 
 @pytest.mark.parametrize("sliced", [False, True])
 def test_who_retains_a_buffer_has_a_reference_of_his_own(sliced: bool) -> None:
-    """A18: to the whole buffer, or to the one that a slice is cut from."""
+    """A18: the reference is to the whole buffer, or to the buffer that a slice is cut from."""
     recycler = Recycler()
     builder = builder_of(b"content", recycler=recycler)
     buffer = builder.take(0, 0) if sliced else builder.seal()
@@ -90,7 +91,7 @@ def test_recycling_once_too_often_is_a_programming_error() -> None:
 
 
 def test_an_event_is_a_few_bytes_of_ordinary_memory() -> None:
-    """A14, A18: every holder reads the same bytes, and nothing has to go back."""
+    """A14, A18: every holder reads the same bytes, and no segment has to be recycled."""
     event = Buffer.event(DataType.END_OF_DATA, b"\x91\x01", references=2)
     assert (event.size, event.data_type) == (2, DataType.END_OF_DATA)
     assert event.view() == b"\x91\x01"
@@ -133,7 +134,7 @@ def test_in_front_of_the_content_is_room_for_the_header_of_an_array() -> None:
 
 
 def test_a_segment_that_a_socket_looks_at_is_safe_to_reuse() -> None:
-    """The socket may still look at the old memory; the next user writes to new memory."""
+    """The socket may still hold a view of the old memory, so the next user gets new memory."""
     pool = NetworkBufferPool(1, 16)
     local = pool.create_local_pool(1, owner="test")
     segment = local.request()
@@ -153,7 +154,7 @@ def test_a_segment_that_a_socket_looks_at_is_safe_to_reuse() -> None:
 
 
 def slices_of(*contents: bytes) -> tuple[BufferBuilder, list[Buffer], Recycler]:
-    """Make slices of one segment, all of which have something behind them."""
+    """Make slices of one segment, each of which has bytes behind it."""
     recycler = Recycler()
     builder = builder_of(recycler=recycler)
     slices: list[Buffer] = []
@@ -165,7 +166,7 @@ def slices_of(*contents: bytes) -> tuple[BufferBuilder, list[Buffer], Recycler]:
 
 
 def test_a_writer_goes_on_behind_a_slice_that_somebody_looks_at() -> None:
-    """A socket may hold its view for as long as it likes."""
+    """A socket may hold its view of a slice for any time."""
     builder, slices, _ = slices_of(b"first", b"second")
     views = [*(part.view() for part in slices), *(part.view_with_room() for part in slices)]
     builder.resume()
@@ -176,7 +177,10 @@ def test_a_writer_goes_on_behind_a_slice_that_somebody_looks_at() -> None:
 
 
 def test_whoever_writes_in_front_of_a_slice_leaves_the_one_before_it_alone() -> None:
-    """Only the first stands behind room; what is in front of the others may be on its way out."""
+    """Only the first slice has room in front.
+
+    The bytes before the other slices belong to earlier slices.
+    """
     _, slices, _ = slices_of(b"first", b"second", b"third")
     for part in slices:
         with part.view_with_room() as view:

@@ -28,7 +28,7 @@ def test_appending_writes_only_what_fits_and_says_how_much() -> None:
 
 @pytest.mark.parametrize("written", [0, 7, 16], ids=["empty", "part full", "full"])
 def test_sealing_closes_a_builder_with_what_is_in_it(written: int) -> None:
-    """A8, A11: the bytes are a buffer from now on, and the same one for every caller."""
+    """A8, A11: its bytes become one buffer, and every caller gets the same buffer."""
     builder = builder_of(b"0123456789abcdef"[:written], capacity=16)
     buffer = builder.seal()
     assert builder.sealed
@@ -38,7 +38,7 @@ def test_sealing_closes_a_builder_with_what_is_in_it(written: int) -> None:
 
 
 def test_nothing_fits_a_sealed_builder() -> None:
-    """That is how a writer notices, without looking, that a reader took its builder."""
+    """A writer learns from it, without a check of its own, that a reader took its builder."""
     builder = builder_of(b"1234")
     buffer = builder.seal()
     assert builder.remaining == 0
@@ -56,7 +56,7 @@ def test_a_capacity_is_at_most_the_segment(asked: int | None, given_capacity: in
 
 
 def test_expanding_keeps_what_is_written() -> None:
-    """A12, D9: a small capacity can be raised, for what is to come, up to the segment's."""
+    """A12, D9: a small capacity can be raised for the next bytes, up to the size of the segment."""
     builder = BufferBuilder(MemorySegment(20), Recycler(), capacity=12)
     assert builder.append(memoryview(b"twelve bytes, and eight")) == 12
     builder.expand(0)
@@ -93,7 +93,7 @@ def test_expanding_keeps_what_is_written() -> None:
 def test_a_buffer_says_whether_it_ends_with_a_record(
     records: list[bytes], data_type: DataType
 ) -> None:
-    """A13, D6: by its type."""
+    """A13, D6: the buffer's type says it."""
     builder = builder_of(capacity=16)
     for record in records:
         builder.append(memoryview(record))
@@ -118,8 +118,9 @@ def test_a_buffer_says_whether_it_ends_with_a_record(
 def test_a_buffer_says_how_much_of_it_is_part_of_a_record(
     sizes: list[int], marks: list[tuple[int, int, int]]
 ) -> None:
-    """A13, D6: how many bytes continue a record of the buffer before, how many begin one that goes
-    on, and how many records stand between; a record may fill whole buffers, and end with one."""
+    """A13, D6: the bytes that continue a record of the buffer before, the bytes that begin a record
+    of the next buffer, and the number of whole records. A record may fill several buffers and
+    end exactly with one."""
     buffers = []
     builder = builder_of(capacity=16)
     for size in sizes:
@@ -136,7 +137,7 @@ def test_a_buffer_says_how_much_of_it_is_part_of_a_record(
 
 
 def test_the_head_of_a_record_stands_before_its_data_or_not_at_all() -> None:
-    """It is not parted: it goes into the next builder with the data."""
+    """The head is never split: it goes into the next builder together with the data."""
     builder = builder_of(capacity=8)
     assert builder.append(memoryview(b"data"), head=b"head") == 4
     assert builder.append(memoryview(b"more"), head=b"head") == 0
@@ -148,7 +149,7 @@ def test_the_head_of_a_record_stands_before_its_data_or_not_at_all() -> None:
 
 @pytest.mark.parametrize("head", [b"", b"head "])
 def test_whole_records_are_written_if_they_fit(head: bytes) -> None:
-    """With what stands before them, and counted, as often as they fit; or nothing is."""
+    """The head and the records are written and counted together, or nothing is written."""
     builder = builder_of(b"one", capacity=25)
     assert builder.append_whole(b"2and3", head, records=2)
     room = builder.remaining
@@ -162,7 +163,7 @@ def test_whole_records_are_written_if_they_fit(head: bytes) -> None:
 
 
 def test_a_shared_builder_makes_one_buffer_for_all() -> None:
-    """A18, A20: one segment, one reference each."""
+    """A18, A20: one segment, with one reference for each reader."""
     recycler = Recycler()
     builder = builder_of(b"for everyone", recycler=recycler, sharers=3)
     buffers = [builder.seal() for _ in range(3)]
@@ -177,8 +178,8 @@ def test_a_shared_builder_makes_one_buffer_for_all() -> None:
 
 
 def test_a_reader_takes_what_is_there_and_the_writer_goes_on_in_the_same_segment() -> None:
-    """A8, A10, A11: nothing is read twice, nothing new is seen; the segment goes back with the last
-    part."""
+    """A8, A10, A11: no byte is read twice or before it is written; the segment is recycled with the
+    last part."""
     recycler = Recycler()
     builder = builder_of(b"first", recycler=recycler)
     first = builder.take(0, 0)
@@ -223,7 +224,8 @@ def test_a_segment_goes_back_when_its_builder_is_sealed_and_every_slice_recycled
 
 
 def test_whoever_takes_pauses_the_writer_and_nothing_is_lost() -> None:
-    """So that it comes by where it asks for the next flush; and it need not come by twice."""
+    """The pause makes the writer pass the place where it asks for the next flush; one pass is
+    enough."""
     builder = builder_of(b"1234", capacity=64)
     builder.resume()
     assert (builder.paused, builder.remaining) == (False, 60)
@@ -239,7 +241,7 @@ def test_whoever_takes_pauses_the_writer_and_nothing_is_lost() -> None:
 
 
 def test_whoever_peeks_leaves_everything_as_it_is() -> None:
-    """Row 17: the writer is not paused, and what was looked at is still to be taken."""
+    """Row 17: a peek does not pause the writer, and the same bytes can still be taken."""
     recycler = Recycler()
     builder = builder_of(b"one", recycler=recycler)
     builder.append(memoryview(b"two"))
@@ -276,7 +278,8 @@ def test_what_one_sharer_has_sealed_another_can_peek_at() -> None:
 def test_a_builder_that_is_more_than_half_written_does_not_go_on(
     written: int, sealed: bool
 ) -> None:
-    """It becomes one buffer for all, as if nobody had asked before it was full."""
+    """It is sealed and becomes one buffer for all readers, as if it had been taken only when
+    full."""
     builder = builder_of(b"x" * written, capacity=64, sharers=2)
     buffers = [builder.take(0, 0), builder.take(0, 0)]
     assert builder.sealed is sealed
@@ -308,7 +311,7 @@ def test_a_buffer_that_a_few_records_fill_has_large_ones(
 
 
 def test_records_that_readers_have_taken_count() -> None:
-    """A flush in between does not make them larger."""
+    """A flush between two records does not make the records count as larger."""
     builder = builder_of(capacity=1024)
     for record in range(64):
         builder.append(memoryview(bytes(8)))
@@ -320,7 +323,8 @@ def test_records_that_readers_have_taken_count() -> None:
 
 
 def test_a_buffer_that_is_kept_small_has_no_large_records() -> None:
-    """Debloating wants less to be on its way, not more."""
+    """Debloating wants fewer bytes in flight, so it overrides the larger buffers of large
+    records."""
     segment = MemorySegment(64)
     builder = BufferBuilder(segment, Recycler(), 32)
     builder.append(memoryview(bytes(40)))
@@ -353,8 +357,8 @@ def test_parts_of_records_are_said_of_the_slice_they_stand_in() -> None:
 
 
 def test_readers_of_a_shared_builder_take_at_their_own_pace() -> None:
-    """A18, A20: each has all of it, in parts of its own; one of them may take none before the
-    end."""
+    """A18, A20: each reader gets all bytes, in parts of its own; a reader may take nothing before
+    the end."""
     recycler = Recycler()
     builder = builder_of(b"12", recycler=recycler, sharers=3)
     parts = [[builder.take(0, 0)], [], []]
@@ -383,8 +387,8 @@ def test_readers_of_a_shared_builder_take_at_their_own_pace() -> None:
     )
 )
 def test_slices_cut_a_byte_stream_without_losing_any(steps: list[bytes | int | str]) -> None:
-    """A8, A10, A11: whoever takes and recycles when, every reader has every byte and every record
-    once and in order, and the segment goes back once, at the end."""
+    """A8, A10, A11: in any order of takes and recycles, every reader gets every byte and every
+    record once and in order. The segment is recycled once, at the end."""
     recycler = Recycler()
     builder = builder_of(capacity=200, recycler=recycler, sharers=3)
     written, records = b"", 0
@@ -437,8 +441,8 @@ def test_where_no_builder_is_open_nothing_fits() -> None:
 def test_builders_cut_a_byte_stream_without_losing_any(
     capacity: int, records: list[bytes], hint: int
 ) -> None:
-    """A9, A13: whatever the sizes, the buffers' bytes are the records' bytes in order, and the
-    marks say where records begin and end."""
+    """A9, A13: for any sizes, the buffers hold the records' bytes in order, and the marks show
+    where records begin and end."""
     buffers = []
     builder = BufferBuilder(MemorySegment(capacity), Recycler(), capacity=hint)
     for record in records:

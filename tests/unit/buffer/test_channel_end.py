@@ -13,7 +13,7 @@ END_OF_DATA       -     END_OF_DATA       -            ACKNOWLEDGED     -
 ACKNOWLEDGED      -     ACKNOWLEDGED      -            -                END_OF_PARTITION
 END_OF_PARTITION  -     -                 -            -                -
 """
-"""Written out, not derived: a row is a state, a column a step, `-` refused."""
+"""Written out by hand, not derived: a row is a state, a column is a step, `-` is a refused step."""
 
 STEPS = list(ChannelStep)
 
@@ -45,7 +45,7 @@ def test_the_table_has_every_state() -> None:
 
 @pytest.mark.parametrize("data_type", [t for t in DataType if t is not DataType.NONE])
 def test_every_type_is_a_step(data_type: DataType) -> None:
-    """Only the two ends are more than an event."""
+    """Only the two ends differ from ordinary events."""
     ends = {
         DataType.END_OF_DATA: ChannelStep.END_OF_DATA,
         DataType.END_OF_PARTITION: ChannelStep.END_OF_PARTITION,

@@ -16,7 +16,7 @@ TOTAL = 32
 def pool_of(
     size: int, *, required: int = 1, total: int = TOTAL, **options: Any
 ) -> tuple[LocalBufferPool, NetworkBufferPool]:
-    """Make a pool whose size the test sets, in a network pool with more than it needs."""
+    """Make a pool whose size the test sets, in a network pool with more segments than it needs."""
     network = NetworkBufferPool(total, 64)
     pool = network.create_local_pool(required, total, owner="test", **options)
     pool.resize(size)
@@ -26,7 +26,7 @@ def pool_of(
 def take(
     pool: LocalBufferPool, number: int, subpartition: int | None = None
 ) -> list[MemorySegment]:
-    """Request segments that must be there."""
+    """Request segments and expect to get each of them."""
     taken = []
     for _ in range(number):
         segment = pool.request(subpartition)
@@ -36,14 +36,15 @@ def take(
 
 
 def wakes(pool: LocalBufferPool) -> list[bool]:
-    """Subscribe to the pool's availability; the list is not empty once it was called."""
+    """Subscribe to the pool's availability; the returned list is filled by the call."""
     woken: list[bool] = []
     pool.availability.subscribe(lambda: woken.append(True))
     return woken
 
 
 class Listener:
-    """A BufferListener that takes ``wanted`` segments, one at a time, and comes back for more."""
+    """A BufferListener that takes ``wanted`` segments, one at a time, and registers again after
+    each."""
 
     def __init__(self, pool: LocalBufferPool, *, wanted: int = 1) -> None:
         self._pool = pool
@@ -70,7 +71,8 @@ class Listener:
 
 @pytest.mark.parametrize("size", [1, 2, 10])
 def test_a_pool_keeps_one_segment_ahead(size: int) -> None:
-    """B13: after i of n requests it holds min(i + 1, n); the next after n gets nothing."""
+    """B13: after i of n requests it holds min(i + 1, n) segments; the request after the nth gets
+    none."""
     pool, network = pool_of(size, required=1)
     assert pool.held == 1
     for taken in range(1, size + 1):
@@ -92,7 +94,7 @@ def test_a_recycled_segment_can_be_taken_again() -> None:
 
 
 def test_a_pool_is_never_over_its_maximum() -> None:
-    """B3, B23: maximum 2: a size of 3 is capped at 2; back to 1."""
+    """B3, B23: with a maximum of 2, a size of 3 is capped at 2, and the size can go back to 1."""
     network = NetworkBufferPool(10, 64)
     pool = network.create_local_pool(1, 2, owner="test")
     assert pool.size == 2
@@ -153,7 +155,7 @@ def test_a_shrinking_pool_owes_what_is_in_use(
     ordinary: int,
     idle: int,
 ) -> None:
-    """B15: what is idle goes back now, what is in use counts as overdraft."""
+    """B15: idle segments go back at once, segments in use count as overdraft."""
     pool, _ = pool_of(large, overdraft_max=overdraft_max)
     taken = take(pool, requested)
     pool.resize(small)
@@ -178,7 +180,7 @@ def test_a_shrinking_pool_owes_what_is_in_use(
 def test_a_growing_pool_makes_overdraft_ordinary(
     small: int, large: int, overdraft_max: int, requested: int, overdraft: int
 ) -> None:
-    """The converse of B15: the debt is paid with the new size first."""
+    """The converse of B15: the new size covers the overdraft first."""
     pool, _ = pool_of(small, overdraft_max=overdraft_max)
     taken = take(pool, requested)
     assert pool.statistics().overdraft == requested - small
@@ -223,7 +225,7 @@ def test_shrinking_with_all_idle_returns_them_at_once() -> None:
 
 
 def test_a_pool_is_available_while_a_segment_is_idle() -> None:
-    """A19, B11: it changes with the last segment taken and the first one back."""
+    """A19, B11: it changes when the last segment is taken and when the first one comes back."""
     pool, _ = pool_of(2)
     first, second = take(pool, 2)
     assert not pool.availability.available
@@ -234,7 +236,7 @@ def test_a_pool_is_available_while_a_segment_is_idle() -> None:
 
 
 def test_resizing_wakes_whoever_waited_before() -> None:
-    """B24: the old waiter is called; scaling down keeps or ends the availability."""
+    """B24: the earlier waiter is called; scaling down keeps or ends the availability."""
     pool, _ = pool_of(1)
     (taken,) = take(pool, 1)
     woken = wakes(pool)
@@ -253,7 +255,7 @@ def test_resizing_wakes_whoever_waited_before() -> None:
 
 
 def test_a_pool_waits_for_the_network_pool_when_that_is_empty() -> None:
-    """B25 (FLINK-20547): what comes back elsewhere makes it available again."""
+    """B25 (FLINK-20547): a segment that another pool recycles makes this pool available again."""
     network = NetworkBufferPool(2, 64)
     first = network.create_local_pool(1, owner="first")
     (of_first,) = take(first, 1)
@@ -278,7 +280,7 @@ def test_a_pool_waits_for_the_network_pool_when_that_is_empty() -> None:
 def test_quota_and_overdraft_make_a_pool_unavailable(
     size: int, quota: int, overdraft_max: int
 ) -> None:
-    """B17: it serves a record in progress beyond both, and no new one begins meanwhile."""
+    """B17: the pool serves a record in progress beyond both limits, but no new record may begin."""
     pool, _ = pool_of(
         size, subpartitions=4, buffers_per_subpartition_max=quota, overdraft_max=overdraft_max
     )
@@ -306,7 +308,7 @@ def test_quota_and_overdraft_make_a_pool_unavailable(
 
 
 def test_a_quota_is_soft() -> None:
-    """B17 (FLINK-27522): a subpartition at its quota still gets what is idle."""
+    """B17 (FLINK-27522): a subpartition at its quota still gets an idle segment."""
     pool, _ = pool_of(4, subpartitions=2, buffers_per_subpartition_max=2)
     taken = take(pool, 2, 0)
     assert not pool.availability.available
@@ -361,8 +363,10 @@ def test_the_quota_is_larger_while_the_records_of_a_subpartition_are_large() -> 
 
 
 def test_a_subpartition_with_small_buffers_stops_no_other_with_large_records() -> None:
-    """Debloating keeps the buffers small whose consumer is slow; the other one may have all of the
-    larger quota meanwhile."""
+    """Debloating keeps the buffers of a slow consumer small.
+
+    The other subpartition may use its whole larger quota meanwhile.
+    """
     pool, _ = pool_of(
         8, subpartitions=2, buffers_per_subpartition_max=2, large=LargeRecordLimits(4, 0)
     )
@@ -453,7 +457,7 @@ def test_widening_serves_listeners() -> None:
 
 
 def test_without_an_allowance_a_pool_makes_no_difference() -> None:
-    """Nor for any backlog, if it has no quota."""
+    """A backlog makes no difference either, if the pool has no quota."""
     pool, network = pool_of(4, required=4, total=4, subpartitions=1)
     pool.expect(0, has_large_records=True)
     pool.expect_backlog(1_000_000)
@@ -553,7 +557,7 @@ def test_each_recycled_segment_serves_one_listener_in_order() -> None:
 
 
 def test_a_listener_that_needs_none_lets_the_segment_pass() -> None:
-    """B20: one recycled buffer asks two listeners once each."""
+    """B20: one recycled buffer is offered once to each of two listeners."""
     pool, _ = pool_of(1)
     (taken,) = take(pool, 1)
     content, needy = Listener(pool, wanted=0), Listener(pool)
@@ -600,7 +604,8 @@ def test_a_growing_pool_serves_its_listeners() -> None:
 
 
 def test_a_listener_that_wants_more_stands_in_line_again() -> None:
-    """B20: also when the segment comes from the network pool; one each before anybody's second."""
+    """B20: every listener gets one segment before any gets its second, also from the network
+    pool."""
     pool, _ = pool_of(1)
     taken = take(pool, 1)
     greedy, modest = Listener(pool, wanted=3), Listener(pool)
@@ -618,7 +623,7 @@ def test_a_listener_that_wants_more_stands_in_line_again() -> None:
 
 
 def test_the_last_segment_that_one_listener_refuses_goes_to_the_next() -> None:
-    """B20, when the segment comes from the network pool and is the last up to the pool's size."""
+    """B20, for a segment from the network pool that is the last one up to the pool's size."""
     pool, _ = pool_of(1)
     taken = take(pool, 1)
     content, needy = Listener(pool, wanted=0), Listener(pool)
@@ -646,7 +651,7 @@ def test_a_segment_freed_elsewhere_serves_listeners() -> None:
 
 @pytest.mark.parametrize("overdraft_max", [0, 10])
 def test_what_one_pool_gives_back_satisfies_many_listeners_of_another(overdraft_max: int) -> None:
-    """B26: 512 requests, met by recycling half and destroying."""
+    """B26: 512 requests are met by recycling half of the segments and destroying the pool."""
     network = NetworkBufferPool(512, 16)
     first = network.create_local_pool(1, owner="first", overdraft_max=overdraft_max)
     taken = take(first, 512)
@@ -668,7 +673,8 @@ def test_what_one_pool_gives_back_satisfies_many_listeners_of_another(overdraft_
 
 
 def test_destroying_wakes_everybody_and_returns_what_is_idle() -> None:
-    """B21, B28: listeners are told once; whoever waited for availability is called and sees it."""
+    """B21, B28: each listener is told once; a waiter for availability is called and gets the
+    error."""
     pool, network = pool_of(3)
     taken = take(pool, 3)
     listener = Listener(pool)
@@ -690,7 +696,7 @@ def test_destroying_wakes_everybody_and_returns_what_is_idle() -> None:
 
 
 def test_a_destroyed_pool_is_not_offered_what_it_returns() -> None:
-    """It had asked the network pool for more, and got some of its own back meanwhile."""
+    """The pool waits for more segments when it is destroyed and returns some of its own."""
     network = NetworkBufferPool(3, 64)
     greedy = network.create_local_pool(0, owner="greedy")
     of_greedy = take(greedy, 2)

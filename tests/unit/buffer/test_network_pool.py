@@ -19,7 +19,7 @@ from tests.unit.arrangements import assert_everything_returned
 
 
 def exclusive(pool: NetworkBufferPool, number: int) -> list[MemorySegment]:
-    """Take exclusive segments that must be there at once."""
+    """Take exclusive segments and expect them at once."""
     taken: list[list[MemorySegment]] = []
     pool.request_exclusive(number, taken.append, owner="test")
     assert len(taken) == 1
@@ -28,7 +28,7 @@ def exclusive(pool: NetworkBufferPool, number: int) -> list[MemorySegment]:
 
 
 def drained(pool: LocalBufferPool) -> list[MemorySegment]:
-    """Take everything the pool gives."""
+    """Take every segment that the pool gives."""
     taken = []
     while (segment := pool.request()) is not None:
         taken.append(segment)
@@ -59,7 +59,7 @@ def test_the_second_requirement_that_does_not_fit_leaves_the_first_alone() -> No
 
 
 def test_a_pool_that_fits_is_made_though_all_segments_are_in_use() -> None:
-    """B2: it gets its required ones as the others are recycled."""
+    """B2: it gets its required segments as the other pools recycle theirs."""
     pool = NetworkBufferPool(10, 64)
     first = pool.create_local_pool(2, owner="first")
     taken = drained(first)
@@ -114,8 +114,8 @@ def test_pools_make_room_for_exclusive_segments_and_take_it_back() -> None:
     st.lists(st.tuples(st.integers(0, 20), st.integers(0, 40) | st.none()), max_size=12),
 )
 def test_sharing_loses_nothing(total: int, shapes: list[tuple[int, int | None]]) -> None:
-    """B5: no pool is under its requirement or over its maximum; the sum is all there is, or all
-    they can use; equal pools differ by one at most."""
+    """B5: no pool is below its requirement or above its maximum; the sizes add up to all segments,
+    or to all that the pools can use; equal pools differ by at most one."""
     network = NetworkBufferPool(total, 1)
     pools: dict[tuple[int, int | None], list[LocalBufferPool]] = {}
     required = 0
@@ -197,7 +197,7 @@ def test_exclusive_segments_are_given_up_to_the_total(number: int) -> None:
 
 @pytest.mark.parametrize("number", [11, 1000])
 def test_exclusive_segments_over_the_total_are_refused(number: int) -> None:
-    """B8, B10: what can never be met is refused at once instead of after a time-out."""
+    """B8, B10: a request that can never be met fails at once instead of after a time-out."""
     pool = NetworkBufferPool(10, 64)
     with pytest.raises(
         InsufficientNetworkBuffersError,
@@ -229,7 +229,7 @@ def test_a_negative_number_is_refused() -> None:
 
 @pytest.mark.parametrize("order", ["cancel first", "destroy first"])
 def test_a_batch_given_up_while_pools_are_destroyed_leaks_nothing(order: str) -> None:
-    """B27, by meaning: whichever of the two comes first, and the segments in use last."""
+    """B27, by meaning: in either order of the two calls, and with segments in use returned last."""
     network = NetworkBufferPool(6, 64)
     pools = [network.create_local_pool(1, owner=name) for name in ("one", "other")]
     in_use = [(pool, drained(pool)) for pool in pools]
@@ -266,7 +266,7 @@ def test_a_batch_waits_for_what_pools_have_in_use() -> None:
 
 
 def test_what_comes_back_goes_to_a_batch_before_any_pool() -> None:
-    """A channel cannot even ask for its partition without its exclusive segments."""
+    """A channel cannot request its partition without its exclusive segments."""
     network = NetworkBufferPool(6, 64)
     first = exclusive(network, 2)
     greedy = network.create_local_pool(0, owner="greedy")
@@ -356,7 +356,7 @@ def test_cancelling_a_complete_batch_is_harmless() -> None:
 
 
 def test_a_batch_that_is_given_back_from_its_own_callback_serves_the_next() -> None:
-    """A gate that fails while it asks for its partitions releases itself at once."""
+    """A gate that fails while it requests its partitions releases itself at once."""
     network = NetworkBufferPool(4, 64)
     pool = network.create_local_pool(0, owner="test")
     in_use = drained(pool)
@@ -420,7 +420,8 @@ def test_memory_in_segments_and_in_bytes() -> None:
 
 
 def test_the_demand_may_exceed_what_there_is() -> None:
-    """Section 5, RequestedMemoryUsage: a pool's maximum, twice its requirement without one."""
+    """Section 5, RequestedMemoryUsage: a pool's maximum, or twice its requirement if it has
+    none."""
     network = NetworkBufferPool(10, 64)
     pool = network.create_local_pool(2, 7, owner="bounded")
     assert network.statistics().requested_memory_usage_percent == 70
@@ -488,7 +489,7 @@ def test_memory_is_allocated_once_and_in_full() -> None:
 
 @dataclass(eq=False)
 class Customer:
-    """A listener of one pool, which takes what it is offered or refuses it."""
+    """A listener of one pool that takes or refuses the segments it is offered."""
 
     willing: bool
     segments: list[MemorySegment] = field(default_factory=list)
@@ -505,7 +506,7 @@ class Customer:
 
 @dataclass(eq=False)
 class Batch:
-    """Exclusive segments asked for, and what came."""
+    """A request for exclusive segments, and the segments that it got."""
 
     number: int
     request: SegmentRequest | None = None
@@ -523,8 +524,8 @@ CHOICES = st.integers(0, 1_000)
 
 
 class PoolHistories(RuleBasedStateMachine):
-    """B22, invariant I3: any order of calls keeps every segment in exactly one place, and nobody
-    waits for what is there; when everything is given back, everything is free."""
+    """B22, invariant I3: after any order of calls every segment is in exactly one place, and no
+    request waits while a segment is free. When everything is returned, everything is free."""
 
     @initialize(total=st.integers(0, 24))
     def make(self, total: int) -> None:
@@ -535,7 +536,7 @@ class PoolHistories(RuleBasedStateMachine):
         self.customers: list[tuple[LocalBufferPool, Customer]] = []
         self.batches: list[Batch] = []
 
-    # what is wanted
+    # requests
 
     @rule(
         required=NUMBERS,
@@ -606,7 +607,7 @@ class PoolHistories(RuleBasedStateMachine):
         pool = self.pools[choice % len(self.pools)]
         pool.resize(pool.required + more)
 
-    # what comes back
+    # returns
 
     @precondition(lambda self: self.held)
     @rule(choice=CHOICES)
@@ -643,10 +644,10 @@ class PoolHistories(RuleBasedStateMachine):
         told = [customer for of, customer in self.customers if of is pool and customer.destroyed]
         assert len(told) == waiting
 
-    # what must hold
+    # invariants
 
     def everywhere(self) -> list[MemorySegment]:
-        """Segments outside of the pools."""
+        """Return the segments outside of the pools."""
         segments = [segment for _, _, segment in self.held]
         for _, customer in self.customers:
             segments += customer.segments

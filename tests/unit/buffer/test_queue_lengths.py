@@ -1,5 +1,3 @@
-"""Queue lengths, in short."""
-
 from __future__ import annotations
 
 import pytest

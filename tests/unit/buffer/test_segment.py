@@ -18,14 +18,14 @@ KINDS = ["plain"] + ["compiled"] * COMPILED
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Every kind of memory, whoever runs the tests."""
+    """Both kinds of segment, with compiled modules in use or not."""
     found: str = request.param
     return found
 
 
 @pytest.fixture
 def make(kind: str) -> Make:
-    """Return what makes a segment of that kind."""
+    """Return the constructor of that kind of segment."""
     if kind == "compiled":
         return MemorySegment
     made: Make = plain_module("flinknet.buffer.segment").MemorySegment
@@ -57,7 +57,7 @@ def test_a_view_of_a_segment_is_its_memory(make: Make) -> None:
 
 
 def test_writing_under_a_view_is_found_at_once(make: Make) -> None:
-    """A segment that was recycled too early never sends somebody else's bytes."""
+    """A segment that was recycled too early must never send the bytes of its next user."""
     segment = make(8)
     segment.writer()(b"sending!")
     view = segment.view(8)
@@ -85,7 +85,10 @@ def test_renewed_memory_leaves_the_old_to_its_viewer(make: Make) -> None:
 def test_writing_goes_on_behind_a_part_that_somebody_looks_at(
     make: Make, kind: str, size: int
 ) -> None:
-    """Compiled, a long one is no copy; it keeps nobody from writing, but from starting again."""
+    """A long compiled part is a view, not a copy.
+
+    It blocks a restart of the segment, not appending to it.
+    """
     segment = make(2 + size + 6)
     write = segment.writer()
     write(b"c" * (2 + size))
@@ -139,7 +142,7 @@ def test_compiled_nothing_is_read_or_written_outside_the_memory() -> None:
 
 @pytest.mark.skipif(not COMPILED, reason="a BytesIO looks after itself")
 def test_compiled_a_segment_is_pickled_with_its_content() -> None:
-    """As the model search does with all that there is."""
+    """The model search pickles every object of its worlds."""
     segment = MemorySegment(8)
     write = segment.writer()
     write(b"four")
@@ -157,7 +160,7 @@ def test_compiled_a_segment_is_pickled_with_its_content() -> None:
 
 @pytest.mark.parametrize(("number", "capacity"), [(3, 100), (40, 100_000)], ids=["few", "many"])
 def test_segments_of_a_pool_share_no_byte(kind: str, number: int, capacity: int) -> None:
-    """However close they stand to each other, from the room in front to the last byte."""
+    """Segments stand close together, from the room in front of each to its last byte."""
     allocate = allocate_segments
     if kind != "compiled":
         allocate = plain_module("flinknet.buffer.segment").allocate_segments
