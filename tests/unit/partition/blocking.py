@@ -1,5 +1,7 @@
-"""A second kind of subpartition, as the protocol allows one: it keeps its data until that is
-complete, and is read then, by anybody, any number of times."""
+"""A second kind of subpartition that the protocol allows.
+
+It keeps its data until the data is complete. Then any reader can read it, any number of times.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from tests.unit.arrangements import Recycler, content_of
 
 
 class Kept(NamedTuple):
-    """A buffer in the store: a blocking partition would have it in a file."""
+    """A buffer in the store. A real blocking partition would keep it in a file."""
 
     data_type: DataType
     content: bytes
@@ -53,7 +55,7 @@ class Kept(NamedTuple):
 
 
 class BlockingSubpartition:
-    """Keeps every buffer as soon as it is sealed, and gives the memory back."""
+    """A subpartition that copies every sealed buffer into its store and recycles the memory."""
 
     released_on_consumption = False
 
@@ -108,7 +110,7 @@ class BlockingSubpartition:
             buffer.recycle()
 
     def flush(self) -> None:
-        """Nobody waits."""
+        """Do nothing: no reader waits."""
 
     def check_open(self) -> None:
         self.end.after(ChannelStep.DATA, LocalProtocolError, self)
@@ -170,7 +172,7 @@ class BlockingSubpartition:
 
 
 class BlockingView:
-    """One reading of all that is kept, from the start."""
+    """One reading of all stored buffers, from the start."""
 
     def __init__(
         self, owner: SubpartitionOwner, kept: list[Kept], listener: AvailabilityListener
@@ -216,7 +218,7 @@ class BlockingView:
         return False
 
     def notify_new_buffer_size(self, size_bytes: int) -> None:
-        """Too late."""
+        """Do nothing: all buffers have been written."""
 
     def failure_cause(self) -> BaseException | None:
         return self._owner.failure_cause()

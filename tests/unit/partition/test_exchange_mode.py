@@ -15,7 +15,7 @@ def test_only_a_pipelined_consumer_runs_beside_its_producer() -> None:
 
 
 def test_the_mode_says_what_kind_the_subpartitions_are() -> None:
-    """D16: each type builds its class."""
+    """D16: each exchange mode builds its class of subpartition."""
     factory = ExchangeMode.PIPELINED_BOUNDED.subpartition_factory()
     partition = ResultPartition("p", 2, NetworkBufferPool(8, 64), make_config(), factory)
     assert [type(part) for part in partition.subpartitions] == [PipelinedSubpartition] * 2

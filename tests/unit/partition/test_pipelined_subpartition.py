@@ -34,7 +34,7 @@ BLOCKING = [data_type for data_type in DataType if data_type.is_blocking_upstrea
 
 
 class Owner:
-    """Notes what its subpartition tells."""
+    """A partition that records the calls of its subpartition."""
 
     partition_id = "p"
 
@@ -82,7 +82,7 @@ class Arranged:
         self.subpartition.add_builder(builder_of(content, recycler=self.recycler))
 
     def add_finished(self, content: bytes) -> None:
-        """Append a buffer that is sealed already."""
+        """Append a sealed buffer."""
         self.add(content)
         self.subpartition.seal_open()
 
@@ -93,13 +93,13 @@ class Arranged:
         self.add_event(END_OF_DATA, b"\x91\x01")
 
     def end(self) -> None:
-        """End the data and, as if it had been processed, the partition."""
+        """End the data and then the partition, as if all data had been processed."""
         self.end_data()
         self.subpartition.acknowledge_all_data_processed()
         self.add_event(END, b"\x90")
 
     def poll(self) -> BufferAndBacklog:
-        """Poll what must be there, and recycle it."""
+        """Poll a buffer, which must be there, and recycle it."""
         polled = self.subpartition.poll()
         assert polled is not None
         polled.buffer.recycle()
@@ -119,7 +119,7 @@ class Arranged:
 
 
 def arranged_after_barrier(data_type: DataType = BARRIER) -> Arranged:
-    """A subpartition whose reader has polled a barrier, and nothing behind it."""
+    """Return a subpartition whose reader has polled a barrier with nothing behind it."""
     arranged = Arranged()
     arranged.add_event(data_type)
     assert take(arranged.subpartition) is data_type
@@ -140,7 +140,7 @@ def test_an_unfinished_buffer_is_not_promised_but_can_be_polled() -> None:
 
 
 def test_the_second_buffer_finishes_the_first() -> None:
-    """C2: one notice, backlog 1; further buffers do not notify until the queue was drained."""
+    """C2: one notice at backlog 1; further buffers send no notice until the queue was drained."""
     arranged = Arranged()
     arranged.add(b"first")
     arranged.add(b"second")
@@ -161,7 +161,7 @@ def test_after_the_finished_buffer_the_open_one_is_not_announced() -> None:
 
 
 def test_a_flush_behind_a_finished_buffer_needs_no_notice() -> None:
-    """C4: backlog 1 becomes 2, the first read says that there is more."""
+    """C4: the backlog rises from 1 to 2, and the first read says that more is available."""
     arranged = Arranged()
     arranged.add(b"first")
     arranged.add(b"second")
@@ -189,7 +189,7 @@ def test_a_flush_of_the_only_buffer_notifies_once() -> None:
 
 
 def test_a_flush_of_nothing_does_nothing() -> None:
-    """C5: neither without a builder, nor with an empty one."""
+    """C5: whether there is no builder or an empty one."""
     arranged = Arranged()
     arranged.subpartition.flush()
     arranged.add(b"")
@@ -207,7 +207,7 @@ def test_what_is_written_after_a_flush_leaves_with_it() -> None:
 
 
 def test_what_is_written_after_a_poll_leaves_with_the_next_flush() -> None:
-    """C1, C5: in the same segment, as a buffer of its own."""
+    """C1, C5: the bytes are in the same segment, as a buffer of their own."""
     arranged = Arranged()
     builder = builder_of(b"first", recycler=arranged.recycler)
     arranged.subpartition.add_builder(builder)
@@ -232,7 +232,7 @@ def test_what_is_written_after_a_poll_leaves_with_the_next_flush() -> None:
 
 
 def test_a_builder_of_which_all_was_taken_leaves_nothing_behind() -> None:
-    """What follows is no empty buffer, and neither is what is dropped."""
+    """Neither the next buffer nor the release adds an empty buffer for it."""
     arranged = Arranged()
     for follow in (
         arranged.add_event,
@@ -252,7 +252,7 @@ def test_a_builder_of_which_all_was_taken_leaves_nothing_behind() -> None:
 
 
 def test_a_builder_more_than_half_of_which_is_taken_is_open_no_longer() -> None:
-    """What the writer writes next goes into a builder of its own."""
+    """The writer's next bytes go into a new builder."""
     arranged = Arranged()
     arranged.add(b"x" * 40)
     arranged.subpartition.flush()
@@ -275,7 +275,7 @@ def test_new_builders_are_to_be_as_large_as_the_reader_wants() -> None:
 
 
 def test_a_release_recycles_an_open_buffer_with_the_slice_that_its_reader_has() -> None:
-    """C12: whichever is the last."""
+    """C12: the last of the two returns the segment."""
     arranged = Arranged()
     builder = builder_of(b"taken", recycler=arranged.recycler)
     arranged.subpartition.add_builder(builder)
@@ -305,7 +305,8 @@ def test_a_pending_flush_ends_when_its_buffer_is_finished() -> None:
 
 
 def test_empty_buffers_are_not_queued() -> None:
-    """C6, by meaning: three empty finished ones are skipped, what follows is read."""
+    """C6, by meaning: three empty sealed buffers are skipped, and the buffer behind them is
+    read."""
     arranged = Arranged()
     for _ in range(3):
         arranged.add_finished(b"")
@@ -318,7 +319,8 @@ def test_empty_buffers_are_not_queued() -> None:
 
 
 def test_an_event_finishes_the_buffer_before_it() -> None:
-    """C7, A17: buffer, event, buffer; byte totals move at poll time, events included."""
+    """C7, A17: the reader gets buffer, event, buffer; byte totals grow when a buffer or event is
+    polled."""
     arranged = Arranged()
     arranged.add(b"0123456789")
     arranged.add_event(payload=b"event")
@@ -375,7 +377,8 @@ def test_a_reader_that_comes_late_finds_what_is_there() -> None:
 
 
 def test_queued_bytes_grow_and_shrink_with_the_queue() -> None:
-    """D11: 6, 12, 20, 23, 26, 36, 46, 54, 59, 73, with events and an open buffer at the end."""
+    """D11: 6, 12, 20, 23, 26, 36, 46, 54, 59, 73, with events, and with an open buffer at the
+    end."""
     arranged = Arranged()
     sizes = [6, 6, 8, 3, 3, 10, 10, 8, 5, 14]
     totals = []
@@ -398,7 +401,8 @@ def test_queued_bytes_grow_and_shrink_with_the_queue() -> None:
 
 
 def test_the_open_buffer_is_a_queued_one_while_it_holds_something() -> None:
-    """Whoever compares queues counts it, and an empty one stands in nobody's way."""
+    """A partitioner that compares queues counts the open buffer; an empty open buffer counts
+    nothing."""
     arranged = Arranged()
     lengths = []
 
@@ -445,7 +449,7 @@ def test_priority_events_keep_their_order_in_front_of_everything() -> None:
 
 
 def test_the_first_priority_event_is_noticed() -> None:
-    """C9: it notifies though the queue was not empty; the second one does not."""
+    """C9: it sends a notice although the queue was not empty; the second one does not."""
     arranged = Arranged()
     arranged.add_finished(b"data")
     assert arranged.notices == 1
@@ -456,7 +460,7 @@ def test_the_first_priority_event_is_noticed() -> None:
 
 
 def test_data_behind_a_priority_event_is_found_by_polling() -> None:
-    """C9, by meaning: with something in the queue its reader is under way already."""
+    """C9, by meaning: while the queue is not empty its reader is scheduled already."""
     arranged = Arranged()
     arranged.add_event(PRIORITY)
     assert arranged.notices == 1
@@ -468,7 +472,7 @@ def test_data_behind_a_priority_event_is_found_by_polling() -> None:
 
 
 def test_a_queue_says_when_it_is_full_of_events_and_when_not_any_more() -> None:
-    """Those with priority count too; data does not."""
+    """Priority events count too, data does not."""
     arranged = Arranged(limits=WireLimits(events_per_channel_max=3))
     arranged.add_finished(b"data")
     for data_type in (EVENT, PRIORITY, EVENT):
@@ -503,7 +507,7 @@ IDLE, ACTIVE = WatermarkStatus(idle=True), WatermarkStatus(idle=False)
 def test_an_event_that_is_superseded_is_not_sent_and_its_bytes_are_dropped(
     written: list[Watermark | WatermarkStatus], left: list[Watermark | WatermarkStatus]
 ) -> None:
-    """The events stand behind data and a priority event, of which neither moves."""
+    """The events wait behind data and a priority event, and neither of those moves."""
     arranged = Arranged(limits=WireLimits(events_per_channel_max=len(left) + 1))
     subpartition = arranged.subpartition
     arranged.add_event(PRIORITY)
@@ -575,7 +579,7 @@ def queued_barrier(arranged: Arranged, body: bytes = b"barrier") -> Buffer:
 
 @pytest.mark.parametrize("in_front", [0, 1, 2])
 def test_a_barrier_taken_in_time_is_told_to_the_owner_and_blocks(in_front: int) -> None:
-    """C16: with 0, 1, 2 data buffers in front."""
+    """C16: with 0, 1 or 2 data buffers in front of it."""
     arranged = Arranged()
     for _ in range(in_front):
         arranged.add_finished(b"data")
@@ -610,8 +614,8 @@ def test_a_barrier_is_queued_before_there_is_a_reader() -> None:
 
 
 def test_a_queued_barrier_can_be_given_priority() -> None:
-    """Row 18: behind those that have it, in front of what it overtakes, of which it returns
-    the data; nothing blocks then."""
+    """Row 18: it goes behind earlier priority events and in front of the data that it overtakes,
+    which is returned. Nothing is blocked then."""
     arranged = Arranged()
     arranged.add_event(PRIORITY, b"earlier")
     arranged.add_finished(b"first")
@@ -635,7 +639,8 @@ def test_a_queued_barrier_can_be_given_priority() -> None:
 
 
 def test_the_reader_hears_of_the_first_event_with_priority() -> None:
-    """Row 13: though it has been told of the data already; not while it is blocked."""
+    """Row 13: it gets a notice even after one for data, but none while the subpartition is
+    blocked."""
     arranged = Arranged()
     arranged.add_finished(b"data")
     barrier = queued_barrier(arranged)
@@ -662,7 +667,7 @@ def test_the_reader_may_say_that_the_time_is_over() -> None:
 
 
 def overtaken_by_a_barrier(arranged: Arranged) -> list[bytes]:
-    """Add a priority event; return what it overtook, and give that back."""
+    """Add a priority event, recycle the buffers that it overtook, and return their contents."""
     arranged.add_event(PRIORITY)
     overtaken = arranged.subpartition.overtaken_data()
     contents = [content_of(buffer) for buffer in overtaken]
@@ -672,7 +677,7 @@ def overtaken_by_a_barrier(arranged: Arranged) -> list[bytes]:
 
 
 def test_a_priority_event_overtakes_the_data_that_is_queued_or_open() -> None:
-    """Row 17: events in between are not kept, and all of it is read as before."""
+    """Row 17: events in between are not stored, and the reader still gets everything."""
     arranged = Arranged()
     arranged.add_finished(b"first")
     arranged.add_event()
@@ -687,8 +692,10 @@ def test_a_priority_event_overtakes_the_data_that_is_queued_or_open() -> None:
 
 
 def test_what_has_been_read_is_not_overtaken() -> None:
-    """Row 17; nor is the part of an open buffer that has been taken, and what a later event
-    overtakes has what was written since."""
+    """Row 17: the taken part of an open buffer is not overtaken either.
+
+    A later event overtakes the bytes that were written since.
+    """
     arranged = Arranged()
     arranged.add_finished(b"read")
     builder = builder_of(b"taken", recycler=arranged.recycler)
@@ -712,7 +719,8 @@ def test_nothing_is_overtaken_in_an_empty_subpartition() -> None:
 
 
 def test_overtaken_data_is_there_until_it_is_recycled() -> None:
-    """Row 17: whoever stores it needs no subpartition, whose memory waits for him."""
+    """Row 17: the buffers stay valid without the subpartition, and their memory is returned when
+    they are recycled."""
     arranged = Arranged()
     arranged.add_finished(b"queued")
     builder = builder_of(b"open", recycler=arranged.recycler)
@@ -734,7 +742,8 @@ def test_overtaken_data_is_there_until_it_is_recycled() -> None:
 
 @pytest.mark.parametrize("data_type", BLOCKING)
 def test_a_blocking_event_stops_the_subpartition(data_type: DataType) -> None:
-    """C11, C16: nothing is available, noticed or promised until consumption is resumed."""
+    """C11, C16: nothing is available, announced or counted in the backlog until consumption is
+    resumed."""
     arranged = Arranged()
     arranged.add_finished(b"before")
     arranged.add_event(data_type)
@@ -760,7 +769,7 @@ def test_a_blocking_event_stops_the_subpartition(data_type: DataType) -> None:
 
 @pytest.mark.parametrize("in_front", [0, 1, 2])
 def test_a_timeoutable_barrier_read_in_time_blocks_as_an_aligned_one(in_front: int) -> None:
-    """C16: 0, 1 or 2 data buffers in front of it are delivered first, none of them twice."""
+    """C16: the 0, 1 or 2 data buffers in front of it are delivered first, each of them once."""
     arranged = Arranged()
     for number in range(in_front):
         arranged.add_finished(b"data %d" % number)
@@ -807,7 +816,8 @@ def test_after_resume_finished_data_is_available() -> None:
 
 
 def test_after_resume_unflushed_data_is_not_available() -> None:
-    """C11: nor is anything if nothing was added; a later flush notifies as usual."""
+    """C11: nothing else is available either if nothing was added; a later flush sends a notice as
+    usual."""
     arranged = arranged_after_barrier()
     arranged.subpartition.resume_consumption()
     assert arranged.available is NONE
@@ -857,7 +867,7 @@ def test_a_subpartition_has_one_reader() -> None:
 
 @pytest.mark.parametrize("read", [True, False], ids=["with a reader", "without"])
 def test_releasing_recycles_what_is_queued(read: bool) -> None:
-    """C12: finished buffers, the open one and events."""
+    """C12: sealed buffers, the open one and events."""
     arranged = Arranged(read=read)
     arranged.add_finished(b"first")
     arranged.add_event()
@@ -882,7 +892,7 @@ def test_a_reader_that_was_lost_says_why() -> None:
 
 
 def test_what_comes_after_the_release_is_dropped_and_counted() -> None:
-    """C12, D1: and nobody is notified."""
+    """C12, D1: no reader is notified."""
     arranged = Arranged()
     arranged.add_finished(b"queued")
     arranged.add(b"open")
@@ -930,7 +940,7 @@ def test_a_blocked_reader_is_told_of_a_failure_too() -> None:
 
 
 def test_an_acknowledgement_counts_once() -> None:
-    """And only of data that has ended."""
+    """It counts only after the data has ended."""
     arranged = Arranged()
     acknowledge = arranged.subpartition.acknowledge_all_data_processed
     with pytest.raises(LocalProtocolError, match="subpartition 0 of .*: its data has not ended"):
@@ -945,7 +955,7 @@ def test_an_acknowledgement_counts_once() -> None:
 
 
 def test_a_reader_that_has_left_acknowledges_nothing() -> None:
-    """The end of the partition need not wait for it."""
+    """The end of the partition does not wait for such a reader."""
     arranged = Arranged()
     arranged.subpartition.release()
     arranged.end_data()
@@ -969,7 +979,7 @@ def test_the_end_finishes_the_open_buffer_and_everything_is_promised() -> None:
 
 
 def test_nothing_follows_the_end() -> None:
-    """C14, D1: it is an error of the writer, not a silent loss."""
+    """C14, D1: a write after the end raises an error and does not lose data silently."""
     arranged = Arranged()
     arranged.end()
     for write in (
@@ -985,7 +995,7 @@ def test_nothing_follows_the_end() -> None:
 
 
 def test_events_may_follow_the_end_of_the_data() -> None:
-    """A last barrier does; data and a second end do not."""
+    """A last barrier may follow, data and a second end may not."""
     arranged = Arranged()
     arranged.end_data()
     arranged.add_event(BARRIER)
@@ -1019,7 +1029,7 @@ def test_a_release_before_the_end_was_read_is_not_consumption() -> None:
 
 
 def test_sequence_numbers_have_no_gap_and_wrap() -> None:
-    """Invariant I2: 32 bits, as on the wire."""
+    """Invariant I2: they have 32 bits, as on the wire."""
     arranged = Arranged()
     arranged.subpartition.sequence = 0xFFFFFFFE
     for _ in range(4):
@@ -1039,7 +1049,7 @@ STEPS = st.lists(
 
 
 class History:
-    """Any order of a writer's and a reader's steps, with a model of what must come out."""
+    """Any order of a writer's and a reader's steps, with a model of the expected output."""
 
     def __init__(self) -> None:
         self.arranged = Arranged()
@@ -1075,7 +1085,7 @@ class History:
             case "resume":
                 if subpartition.statistics().blocked:
                     subpartition.resume_consumption()
-                    before = self.arranged.available  # whoever resumes looks for itself
+                    before = self.arranged.available  # the reader polls by itself after it resumes
                     self.known = before is not NONE
             case "poll" | "look":
                 if name == "poll" or self.known:
@@ -1118,8 +1128,9 @@ class History:
 
 @given(STEPS)
 def test_any_history_delivers_everything_in_order(steps: list[str]) -> None:
-    """C13: whoever is faster, each byte comes once and in order, ordinary events at their place;
-    what becomes available is noticed; the backlog is kept."""
+    """C13: at any speed of writer and reader, each byte is delivered once and in order, and
+    ordinary events at their place. The reader is notified of available data, and the backlog is
+    right."""
     history = History()
     for name in steps:
         history.step(name)

@@ -55,7 +55,7 @@ def test_a_name_is_16_bytes_on_the_wire() -> None:
 def test_a_partition_is_granted_to_the_worker_that_was_named_for_it_alone(
     registry: PartitionRegistry, produce: Produce
 ) -> None:
-    """Subpartition by subpartition; whoever came before it as well as after it."""
+    """This holds for each subpartition, and for requests before and after the registration."""
     askers = [(0, "one"), (1, "two"), (0, "two"), (1, "one"), (0, ""), (2, "one")]
     before, after = [Reader() for _ in askers], [Reader() for _ in askers]
     for reader, (subpartition, worker) in zip(before, askers, strict=True):
@@ -64,7 +64,7 @@ def test_a_partition_is_granted_to_the_worker_that_was_named_for_it_alone(
     assert [len(reader.views) for reader in before] == [1, 1, 0, 0, 0, 0]
     for reader, (subpartition, worker) in zip(after, askers, strict=True):
         registry.request(WIRE_ID, subpartition, reader, now=1.0, consumer=worker)
-    assert [len(reader.views) for reader in after] == [0] * 6  # it is read once
+    assert [len(reader.views) for reader in after] == [0] * 6  # each subpartition is read once
     assert [len(reader.failures) for reader in after] == [1, 1, 0, 0, 0, 0]
     partition.release()
 
@@ -72,7 +72,8 @@ def test_a_partition_is_granted_to_the_worker_that_was_named_for_it_alone(
 def test_whoever_was_not_named_hears_what_he_would_hear_of_no_partition(
     registry: PartitionRegistry, produce: Produce
 ) -> None:
-    """While it is there, after it failed, and when the request expires."""
+    """Its request is answered as for an unknown partition: while the partition exists, after it
+    failed, and when the request expires."""
     partition = produce(consumers=["one"])
     strangers = [Reader(), Reader(), Reader()]
     registry.request(WIRE_ID, 0, strangers[0], now=0.0, consumer="two")
@@ -116,7 +117,7 @@ def test_a_registered_partition_answers_at_once(
 
 
 def test_a_request_waits_for_its_partition(registry: PartitionRegistry, produce: Produce) -> None:
-    """D17, E13: the registration answers it, and only it."""
+    """D17, E13: the registration answers this request and no other."""
     reader, second, stranger = Reader(), Reader(), Reader()
     registry.request(WIRE_ID, 0, reader, now=0.0)
     registry.request(WIRE_ID, 1, second, now=1.0)
@@ -130,7 +131,7 @@ def test_a_request_waits_for_its_partition(registry: PartitionRegistry, produce:
 def test_what_is_remembered_of_a_failure_does_not_keep_what_failed(
     registry: PartitionRegistry, produce: Produce
 ) -> None:
-    """An exception keeps the frames that it came through, and so a subtask's whole state."""
+    """An exception keeps the frames that it passed through, and thereby a subtask's whole state."""
 
     def produce_with_state() -> weakref.ref[State]:
         state = State()
@@ -158,7 +159,7 @@ def test_what_is_remembered_of_a_failure_does_not_keep_what_failed(
 
 
 def test_a_request_that_waits_too_long_fails_once(registry: PartitionRegistry) -> None:
-    """D17, E9, E13: at its deadline, not before."""
+    """D17, E9, E13: it fails at its deadline, not before."""
     early, late = Reader(), Reader()
     registry.request(WIRE_ID, 0, early, now=5.0)
     registry.request(WIRE_ID, 0, late, now=6.0)
@@ -260,7 +261,7 @@ def test_a_name_in_use_is_refused(registry: PartitionRegistry, produce: Produce)
 def test_a_request_for_what_cannot_be_read_fails(
     registry: PartitionRegistry, produce: Produce
 ) -> None:
-    """C12: a subpartition that is not there, and one that somebody reads already."""
+    """C12: if the subpartition does not exist, or if it has a reader already."""
     produce()
     missing, first, second = Reader(), Reader(), Reader()
     registry.request(WIRE_ID, 1, missing, now=0.0)
@@ -284,8 +285,10 @@ def test_a_waiting_request_that_cannot_be_met_does_not_hurt_the_others(
 
 @pytest.mark.parametrize("end", ["released", "failed", "a topic that failed"])
 def test_what_is_remembered_of_ended_partitions_is_bounded(end: str) -> None:
-    """By number and by time: a long-lived worker does not grow with every job, and the oldest is
-    forgotten first. A text may be long, and is cut."""
+    """The registry keeps a bounded number of them for a bounded time and forgets the oldest first.
+
+    A long-lived worker therefore does not grow with every job. Long texts are cut.
+    """
     registry = PartitionRegistry(10.0, ended_max=100, ended_s=60.0)
     now = [0.0]
     registry.clock = lambda: now[0]
@@ -340,8 +343,8 @@ def test_a_name_that_is_used_again_is_not_what_ended_under_it(registry: Partitio
 def test_a_request_says_whether_a_subpartition_was_granted(
     registry: PartitionRegistry, produce: Produce
 ) -> None:
-    """A topic makes a partition for each request, so that their number is not bounded by what is
-    there."""
+    """A topic makes a new partition for each request, so nothing bounds these and none counts as
+    granted."""
     partition = produce()
 
     def join() -> ResultPartition:
@@ -412,7 +415,7 @@ def test_the_end_of_the_worker_ends_every_waiting_request(registry: PartitionReg
 def test_a_request_from_inside_the_failure_of_another_is_not_lost(
     registry: PartitionRegistry,
 ) -> None:
-    """A consumer that asks anew as soon as it is refused."""
+    """A consumer may repeat its request as soon as it is refused."""
 
     class Stubborn(Reader):
         def on_request_failed(self, cause: BaseException) -> None:
@@ -453,7 +456,10 @@ def test_the_life_of_a_partition_and_its_requests_is_logged(
 def test_each_request_for_a_topic_has_a_partition_of_its_own(
     registry: PartitionRegistry, produce: Produce
 ) -> None:
-    """Whatever subpartition it asks for; those that waited come first, and after it they wait."""
+    """The requested subpartition makes no difference.
+
+    Waiting requests are answered first, and later ones wait once the topic is gone.
+    """
     wire_id = wire_partition_id("topic")
     early, late, after = Reader(), Reader(), Reader()
     made: list[ResultPartition] = []

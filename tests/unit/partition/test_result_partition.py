@@ -49,7 +49,7 @@ EVENT = DataType.EVENT_BUFFER
 
 
 def fill_the_pool(partition: ResultPartition) -> int:
-    """Write buffers until there is none, overdraft included; return how many."""
+    """Write buffers until the pool has none, overdraft included; return their number."""
     taken = 0
     while (builder := partition.request_builder(0)) is not None:
         builder.append(memoryview(b"data"))
@@ -64,7 +64,7 @@ def fill_the_pool(partition: ResultPartition) -> int:
     ("subpartitions", "required", "maximum"), [(1, 2, 10), (4, 5, 16), (100, 101, 208)]
 )
 def test_a_pool_is_bounded(subpartitions: int, required: int, maximum: int) -> None:
-    """D3: n + 1 and 2n + 8."""
+    """D3: at n + 1 and 2n + 8 buffers."""
     assert pool_size(subpartitions, make_config()) == (required, maximum)
     partition, _ = make_partition(subpartitions, segments=300)
     counts = partition.statistics().pool
@@ -80,7 +80,7 @@ def test_the_bounds_follow_the_options() -> None:
 
 
 def test_a_partition_that_does_not_fit_leaves_nothing_behind() -> None:
-    """D15, B29: with one buffer fewer than needed it is refused."""
+    """D15, B29: a pool with one buffer fewer than needed is refused."""
     pool = NetworkBufferPool(5, 64)
     ResultPartition("fits", 4, pool, make_config()).release()
     pool = NetworkBufferPool(4, 64)
@@ -97,7 +97,8 @@ def test_a_partition_without_subpartitions_is_refused() -> None:
 
 
 def test_a_partition_is_available_while_a_buffer_is_idle() -> None:
-    """D4: pool of 2, both buffers full, no record can begin; reading one makes it available."""
+    """D4: with both buffers of a pool of 2 full no record can begin; reading one makes it
+    available."""
     partition, _ = make_partition(1, segments=2)
     view = view_of(partition)
     assert partition.availability.available
@@ -111,7 +112,7 @@ def test_a_partition_is_available_while_a_buffer_is_idle() -> None:
 
 
 def test_a_subpartition_at_its_quota_stops_the_beginning_of_records() -> None:
-    """B17, row 22: the skew limiter; the record in progress is served."""
+    """B17, row 22: the quota limits skew; a record in progress still gets buffers."""
     partition, _ = make_partition(2, buffers_per_subpartition_max=3)
     views = [view_of(partition, index) for index in range(2)]
     for _ in range(3):
@@ -135,7 +136,8 @@ def test_a_broadcast_waits_for_a_buffer_as_well() -> None:
 
 
 def test_overdraft_serves_a_record_in_progress() -> None:
-    """Row 8: beyond its size the pool lends 5, if the worker has them, and is unavailable."""
+    """Row 8: the pool lends 5 buffers beyond its size, if the worker has them, and is unavailable
+    meanwhile."""
     partition, pool = make_partition(1, segments=64)
     taken = fill_the_pool(partition)
     counts = partition.statistics().pool
@@ -165,8 +167,8 @@ def test_every_reader_gets_its_own_data() -> None:
 
 
 def test_a_broadcast_builder_is_one_buffer_for_all() -> None:
-    """A18, D13: n x its size leaves, each subpartition counts it once; it is recycled after the
-    last read."""
+    """A18, D13: n times its size is sent, each subpartition counts it once, and it is recycled
+    after the last read."""
     partition, _ = make_partition(4)
     views = [view_of(partition, index) for index in range(4)]
     in_use = partition.statistics().pool.in_use
@@ -183,7 +185,7 @@ def test_a_broadcast_builder_is_one_buffer_for_all() -> None:
 
 
 def test_a_buffer_counts_once_however_often_it_was_flushed() -> None:
-    """B19, D1: in the pool, and in the quota of its subpartition."""
+    """B19, D1: it counts once in the pool and in the quota of its subpartition."""
     partition, _ = make_partition(2, buffers_per_subpartition_max=2)
     view = view_of(partition, 0)
     builder = put(partition, 0, b"0")
@@ -201,7 +203,8 @@ def test_a_buffer_counts_once_however_often_it_was_flushed() -> None:
 
 
 def test_readers_of_a_broadcast_take_from_the_same_buffer_when_they_like() -> None:
-    """A20, D13: bytes that are produced count once; a reader that leaves keeps nobody up."""
+    """A20, D13: the bytes produced count once, and a reader that leaves does not block the
+    others."""
     partition, _ = make_partition(3)
     views = [view_of(partition, index) for index in range(3)]
     builder = partition.request_broadcast_builder()
@@ -282,7 +285,7 @@ def test_a_broadcast_builder_that_one_reader_took_is_closed_for_all() -> None:
 
 @pytest.mark.parametrize("first", ["unicast", "broadcast"])
 def test_changing_between_one_and_all_keeps_the_order(first: str) -> None:
-    """A17, A20, D14: a new builder finishes the one before it, whoever shares that."""
+    """A17, A20, D14: a new builder seals the builder before it, shared or not."""
     partition, _ = make_partition(2)
     views = [view_of(partition, index) for index in range(2)]
     order = ["unicast", "broadcast"] if first == "unicast" else ["broadcast", "unicast"]
@@ -347,8 +350,8 @@ def test_a_record_over_several_buffers_is_marked() -> None:
 
 
 def test_new_builders_have_the_size_that_the_reader_wants() -> None:
-    """C14, E6, D9: all of the segment by default, what was asked for after that, and never more
-    than the segment."""
+    """C14, E6, D9: by default the whole segment, then the requested size, and never more than the
+    segment."""
     partition, _ = make_partition(2)
     view = view_of(partition)
 
@@ -387,7 +390,7 @@ def test_a_broadcast_builder_has_the_least_of_the_sizes(
 
 @pytest.mark.parametrize(("drain", "body"), [(True, b"\x91\x01"), (False, b"\x91\x00")])
 def test_an_end_of_data_says_whether_all_input_was_read(drain: bool, body: bytes) -> None:
-    """I2, D12: DRAIN and NO_DRAIN; the first one counts."""
+    """I2, D12: DRAIN or NO_DRAIN; the first call counts."""
     partition, _ = make_partition(2)
     views = [view_of(partition, index) for index in range(2)]
     partition.notify_end_of_data(drain=drain)
@@ -412,7 +415,10 @@ def test_an_event_may_be_for_one_reader() -> None:
 
 
 def test_events_that_one_reader_does_not_take_are_refused_for_all() -> None:
-    """But for what there is only one of, the ends and a cancel marker. Who waits hears of room."""
+    """The ends and a cancel marker are exempt, as each exists at most once in a queue.
+
+    A waiting writer is told when there is room.
+    """
     partition, _ = make_partition(2, wire=WireLimits(events_per_channel_max=2))
     views = [view_of(partition, index) for index in range(2)]
     for _ in range(2):
@@ -448,7 +454,7 @@ def test_events_that_one_reader_does_not_take_are_refused_for_all() -> None:
 
 
 class Notified:
-    """Notes that something is available."""
+    """A reader that records its notices."""
 
     def __init__(self, availability: Availability) -> None:
         self.told = False
@@ -527,7 +533,7 @@ def test_a_reader_that_leaves_counts_as_acknowledged() -> None:
 
 
 def test_finishing_ends_every_subpartition_once() -> None:
-    """D1, row 20: then nothing can be written."""
+    """D1, row 20: nothing can be written afterwards."""
     partition, _ = make_partition(2)
     views = [view_of(partition, index) for index in range(2)]
     put(partition, 0, b"last")
@@ -544,7 +550,7 @@ def test_finishing_ends_every_subpartition_once() -> None:
 
 
 def test_a_partition_is_not_finished_before_all_data_is_processed() -> None:
-    """And what is refused for one subpartition is queued in none."""
+    """An event that one subpartition refuses is queued in none."""
     partition, _ = make_partition(2)
     views = [view_of(partition, index) for index in range(2)]
     with pytest.raises(LocalProtocolError, match="subpartition 0 of .*: its data has not ended"):
@@ -561,7 +567,7 @@ def test_a_partition_is_not_finished_before_all_data_is_processed() -> None:
 
 
 def test_no_data_follows_its_end() -> None:
-    """Neither for one nor for all, and no buffer is taken for it."""
+    """Neither for one subpartition nor for all, and no buffer is taken for it."""
     partition, pool = make_partition(2)
     views = [view_of(partition, index) for index in range(2)]
     partition.notify_end_of_data()
@@ -578,7 +584,7 @@ def test_no_data_follows_its_end() -> None:
 
 
 def test_nothing_can_be_written_after_the_release() -> None:
-    """D1: and nobody is notified."""
+    """D1: no reader is notified."""
     partition, pool = make_partition(1)
     reader = Reader()
     view_of(partition, reader=reader)
@@ -622,7 +628,7 @@ def test_a_partition_is_released_when_it_is_finished_and_everybody_has_read_it()
 
 
 def test_readers_that_leave_before_the_end_do_not_release_the_partition() -> None:
-    """C22: the producer finds out, and then closes it."""
+    """C22: the producer notices that they left and then closes the partition."""
     partition, pool = make_partition(2)
     views = [view_of(partition, index) for index in range(2)]
     views[0].release()
@@ -636,7 +642,7 @@ def test_readers_that_leave_before_the_end_do_not_release_the_partition() -> Non
 
 
 def test_readers_that_leave_wake_a_producer_that_waits() -> None:
-    """C21: though no buffer is idle, because the readers hold them all."""
+    """C21: it wakes although no buffer is idle, as the readers hold them all."""
     partition, _ = make_partition(1, segments=2)
     view = view_of(partition)
     buffers = []
@@ -657,7 +663,7 @@ def test_readers_that_leave_wake_a_producer_that_waits() -> None:
 
 
 def test_a_lost_reader_leaves_its_cause() -> None:
-    """C21: the first one; a reader that goes of its own accord has none."""
+    """C21: the first cause is kept; a reader that leaves by itself gives none."""
     partition, _ = make_partition(3)
     views = [view_of(partition, index) for index in range(3)]
     woken: list[bool] = []
@@ -693,7 +699,7 @@ def test_a_reader_lost_before_it_read_the_end_is_a_loss() -> None:
 
 
 def test_a_partition_whose_data_is_kept_needs_its_producer_no_more_once_it_is_finished() -> None:
-    """Whoever reads it, and whenever: the producer is done."""
+    """The producer is done, whichever reader reads the data later."""
     pool = NetworkBufferPool(4, 64)
     partition = ResultPartition("p", 1, pool, make_config(), BlockingSubpartition)
     partition.notify_end_of_data()
@@ -705,7 +711,8 @@ def test_a_partition_whose_data_is_kept_needs_its_producer_no_more_once_it_is_fi
     assert_everything_returned(pool)
 
 
-# -- what a writer is told -------------------------------------------------------------------------
+# # -- notices to the writer
+# -------------------------------------------------------------------------
 
 
 def read_to_the_end(partition: ResultPartition) -> None:
@@ -818,7 +825,7 @@ def test_readers_that_have_all_come_are_not_given_up() -> None:
 def test_a_failed_producer_gives_its_readers_the_first_cause(
     cause: BaseException, text: str
 ) -> None:
-    """C15: as text, so that it can travel and holds on to nothing."""
+    """C15: as text, so that it can be serialized and keeps no other objects alive."""
     partition, pool = make_partition(2)
     readers = [Reader(), Reader()]
     views = [view_of(partition, index, reader) for index, reader in enumerate(readers)]
@@ -850,7 +857,7 @@ def test_a_cause_from_further_up_stays_what_it_is() -> None:
 
 
 def test_what_came_through_a_channel_is_passed_on_with_the_first_cause_in_front() -> None:
-    """The channel is named where it explains the error, and only there."""
+    """The message names the channel where that explains the error, and only there."""
     for cause, text in (
         (ProducerFailedError("boom"), "boom"),
         (PartitionNotFoundError("not there"), "channel 0: not there"),
@@ -863,7 +870,7 @@ def test_what_came_through_a_channel_is_passed_on_with_the_first_cause_in_front(
 
 
 def test_readers_are_told_of_a_release_before_the_end() -> None:
-    """D2, H3: those that have read to the end, or left, need not know."""
+    """D2, H3: readers that have read to the end or left get no notice."""
     partition, pool = make_partition(3)
     readers = [Reader() for _ in range(3)]
     views = [view_of(partition, index, reader) for index, reader in enumerate(readers)]
@@ -910,7 +917,7 @@ def test_a_failed_or_released_partition_cannot_be_read() -> None:
 
 @pytest.mark.parametrize("index", [-1, 2, 100])
 def test_a_subpartition_that_does_not_exist_cannot_be_read(index: int) -> None:
-    """Flink checks `index > length`: off by one."""
+    """Flink checks `index > length`, which is off by one."""
     partition, _ = make_partition(2)
     with pytest.raises(PartitionNotFoundError, match=f"no subpartition {index}"):
         view_of(partition, index)
@@ -960,7 +967,7 @@ def test_buffers_that_are_being_sent_come_back_after_the_release() -> None:
 
 
 def test_what_a_broadcast_event_overtakes_is_told_by_subpartition() -> None:
-    """Row 17: what all of them share too, with a reference for each."""
+    """Row 17: the shared buffers too, with one reference for each subpartition."""
     partition, pool = make_partition(2)
     views = [view_of(partition, index) for index in range(2)]
     put(partition, 0, b"own")
@@ -985,8 +992,7 @@ def test_what_a_broadcast_event_overtakes_is_told_by_subpartition() -> None:
 
 
 class OnOvertaken:
-    """What a barrier has overtaken, by subpartition, once it is known; the buffers are given
-    back."""
+    """Records the data that a barrier has overtaken, by subpartition, and recycles the buffers."""
 
     def __init__(self) -> None:
         self.told: list[list[list[bytes]] | None] = []
@@ -1009,7 +1015,7 @@ def barrier(
 
 
 class Barred:
-    """A partition with data in each of two subpartitions, a barrier behind, and data behind it."""
+    """A partition with data in both of its subpartitions, then a barrier, then more data."""
 
     def __init__(self, sent: CheckpointBarrier) -> None:
         self.partition, self.pool = make_partition(2)
@@ -1027,7 +1033,8 @@ class Barred:
         return self.on_overtaken.told
 
     def close(self) -> None:
-        """Release everything; nobody is told again, and nothing is missing."""
+        """Release everything; check that no callback is called again and that no buffer is
+        missing."""
         told = list(self.told)
         self.partition.release()
         assert self.told == told
@@ -1049,7 +1056,7 @@ def test_an_unaligned_barrier_says_at_once_what_it_has_overtaken() -> None:
     "alignment", [Alignment.ALIGNED, Alignment.FORCED_ALIGNED, Alignment.AT_LEAST_ONCE]
 )
 def test_a_barrier_that_stays_in_its_place_has_overtaken_nothing(alignment: Alignment) -> None:
-    """Forced aligned gives no channel state."""
+    """A forced aligned barrier gives no channel state."""
     barred = Barred(barrier(1, alignment))
     assert barred.told == [[[], []]]
     assert take(barred.views[0]) == b"first"
@@ -1071,7 +1078,7 @@ def test_a_barrier_that_every_reader_takes_in_time_has_overtaken_nothing() -> No
 
 
 def test_a_barrier_whose_time_is_over_overtakes_where_it_has_not_been_taken() -> None:
-    """Row 18: and tells all of it, once."""
+    """Row 18: all overtaken data is reported together, once."""
     barred = Barred(TIMEOUTABLE)
     take(barred.views[0])
     take(barred.views[0])
@@ -1108,7 +1115,7 @@ def test_there_is_no_time_out_without_a_barrier() -> None:
 
 
 def test_an_aborted_checkpoint_gets_nothing() -> None:
-    """C18: what was overtaken so far is given back, and the barrier stays what it is."""
+    """C18: the data overtaken so far is recycled, and the barrier stays as it is."""
     barred = Barred(TIMEOUTABLE)
     barred.views[0].convert_to_priority_event(1)
     barred.partition.abort_barrier(2)
@@ -1156,7 +1163,7 @@ def test_a_partition_that_fails_ends_its_checkpoint() -> None:
 
 
 def test_a_barrier_that_has_no_place_changes_nothing() -> None:
-    """The checkpoint before goes on."""
+    """The checkpoint before it goes on."""
     barred = Barred(TIMEOUTABLE)
     finish(barred.partition)
     with pytest.raises(LocalProtocolError, match="has been finished"):

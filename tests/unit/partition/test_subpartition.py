@@ -1,5 +1,8 @@
-"""The protocol, by a second kind of subpartition in a real partition: one that keeps its data until
-that is complete, and is read then, by anybody, any number of times."""
+"""The subpartition protocol, tested with a second kind of subpartition in a real partition.
+
+That kind keeps its data until the data is complete. Then any reader can read it, any number of
+times.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ from tests.unit.records.columns.cutting import make_memory, make_unpacker
 SEGMENT_BYTES = 64
 CHANNELS = 2
 RECORDS = [(number % CHANNELS, number, "x" * (number % 100)) for number in range(300)]
-"""Many times what the pool holds."""
+"""Many times as much as the pool holds."""
 
 
 class Arranged:
@@ -81,7 +84,7 @@ class Arranged:
 
 @pytest.fixture
 def arranged() -> Iterator[Arranged]:
-    """A blocking partition; in the end every buffer is back."""
+    """Yield a blocking partition; check at the end that every buffer was returned."""
     made = Arranged()
     yield made
     made.partition.release()
@@ -96,7 +99,7 @@ def test_every_kind_satisfies_the_protocol(arranged: Arranged) -> None:
 def test_what_is_kept_is_read_when_it_is_complete_and_as_often_as_one_likes(
     arranged: Arranged,
 ) -> None:
-    """D2: its writer needs no reader to go on, and is the only one that releases it."""
+    """D2: the writer does not wait for a reader, and only the writer releases the partition."""
     assert arranged.partition.statistics().pool.maximum < 5
     arranged.write()
     partition = arranged.partition

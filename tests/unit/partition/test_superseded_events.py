@@ -1,4 +1,4 @@
-"""Which waiting events a newer one makes superfluous, and that nothing else moves."""
+"""Events that a newer event makes superfluous; nothing else may move."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def buffer_of(said: Said) -> Buffer:
 
 
 def queued(written: Sequence[Said]) -> list[Said]:
-    """Write these, of which none is read, and return what is left."""
+    """Append these to a queue that is not read, and return the remaining ones."""
     queue: deque[Buffer] = deque()
     said_by = {}
     for said in written:
@@ -82,7 +82,7 @@ def test_time_that_is_said_better_is_not_sent(written: list[Said], left: list[Sa
 
 
 def test_a_cancel_marker_takes_the_place_of_the_one_before() -> None:
-    """Wherever that waits: it says the same of more checkpoints."""
+    """Its place does not matter: the newer marker covers all checkpoints of the older one."""
     one, two, three = map(CancelCheckpointMarker, (1, 2, 3))
     assert queued([DATA, one, DATA, BARRIER, W1, two]) == [DATA, two, DATA, BARRIER, W1]
     assert queued([two, DATA, one, two, three]) == [three, DATA]
@@ -98,8 +98,8 @@ TIMES = st.lists(
 
 
 def seen(written: Sequence[Said]) -> list[tuple[int, bool]]:
-    """Event time and idleness in front of whatever is no time, and at the end, as a task sees
-    them: of an idle channel the time before it was idle."""
+    """Return the event time and the idleness before each other element, and at the end, as a task
+    sees them. For an idle channel the time is the one before it became idle."""
     valve = StatusWatermarkValve(1)
     idle, found = False, []
     for said in [*written, DATA]:
@@ -114,7 +114,7 @@ def seen(written: Sequence[Said]) -> list[tuple[int, bool]]:
 
 
 def lawful(written: Sequence[Said]) -> list[Said]:
-    """What a channel may say: no watermark while it is idle."""
+    """Return a sequence that a channel may send: without watermarks while it is idle."""
     idle, kept = False, []
     for said in written:
         if isinstance(said, WatermarkStatus):
@@ -126,7 +126,8 @@ def lawful(written: Sequence[Said]) -> list[Said]:
 
 @given(TIMES)
 def test_a_reader_knows_the_same_at_every_record(written: list[Said]) -> None:
-    """Whatever is superseded; and there are few of it."""
+    """Superseding changes nothing that a record's reader knows, and few such events wait in a
+    row."""
     said = lawful(written)
     left = queued(said)
     assert [one for one in left if not isinstance(one, Watermark | WatermarkStatus)] == [
@@ -140,7 +141,7 @@ def test_a_reader_knows_the_same_at_every_record(written: list[Said]) -> None:
 
 
 def test_what_cannot_be_read_stays_where_it_is() -> None:
-    """The reader of the channel finds out."""
+    """The reader of the channel reports the error."""
     broken = Buffer.event(DataType.EVENT_BUFFER, b"\x92\x03\xc0")
     assert said_in(Event(DataType.EVENT_BUFFER, b"\x92\x03\xc0")) is None
     queue = deque([buffer_of(W1)])

@@ -1,4 +1,4 @@
-"""A barrier that can time out, in the queues of a partition, step by step of its table."""
+"""A barrier that can time out, in the queues of a partition, for each step of its state table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BARRIER = CheckpointBarrier(7, 0, CheckpointOptions(aligned_timeout_ms=10))
 
 
 class Arranged:
-    """A barrier behind data in each of some subpartitions, which nobody reads yet."""
+    """A barrier behind data in each of some subpartitions, which no reader has read."""
 
     def __init__(self, subpartitions: int = 3) -> None:
         self.partition, self.pool = make_partition(subpartitions)
@@ -41,7 +41,7 @@ class Arranged:
         self.barrier.queue()
 
     def give_back(self) -> list[list[bytes]]:
-        """What was overtaken, which is recycled."""
+        """Return the contents of the overtaken buffers, and recycle them."""
         (overtaken,) = self.told
         assert overtaken is not None
         contents = [[content_of(buffer) for buffer in part] for part in overtaken]
@@ -114,7 +114,7 @@ def test_a_barrier_times_out_once_in_a_subpartition() -> None:
 
 
 def test_an_abort_gives_back_what_was_overtaken() -> None:
-    """C18: and tells so, once; nothing is overtaken afterwards."""
+    """C18: the callback is called once, and nothing is overtaken afterwards."""
     arranged = Arranged()
     arranged.barrier.time_out(1)
     arranged.barrier.abort()
@@ -138,5 +138,5 @@ def test_subpartitions_that_nobody_reads_any_more_are_settled_at_once() -> None:
 
 
 def test_a_barrier_keeps_its_length() -> None:
-    """So that what a partition counts is right whatever becomes of it."""
+    """The byte counts of a partition then stay right when the barrier is converted."""
     assert len(BARRIER.event().body) == len(BARRIER.to_unaligned().event().body)
