@@ -1,4 +1,4 @@
-"""What stands in for a gate behind a channel."""
+"""A stand-in for the gate behind a channel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flinknet.consumer.input_channel import ChannelListener, InputChannel
 
 
 class NotingGate(ChannelListener):
-    """A ChannelListener that notes which channel has something, and whether it has priority."""
+    """A ChannelListener that records which channels have data, and with which priority."""
 
     def __init__(self) -> None:
         self.name = "gate"

@@ -17,7 +17,7 @@ Taken = tuple[MemorySegment, BufferRecycler]
 
 
 class Arranged:
-    """Managers over one floating pool; ``credits`` is what each has been told of free buffers."""
+    """Managers over one floating pool; ``credits`` counts the free buffers told to each."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ def requested(pool: LocalBufferPool) -> MemorySegment:
 
 @pytest.mark.parametrize("channels", [1, 2, 499, 500, 999, 1000, 5000])
 def test_a_streaming_gate(channels: int) -> None:
-    """B30: 2 exclusive ones each, 1 to 8 floating."""
+    """B30: 2 exclusive buffers for each channel, and 1 to 8 floating ones."""
     assert gate_buffers(channels, 2, 8) == (2, 1, 8, 2 * channels + 8)
 
 
@@ -81,7 +81,7 @@ def test_a_streaming_gate(channels: int) -> None:
     ],
 )
 def test_a_gate_with_a_limit(channels: int, expected: tuple[int, int, int, int]) -> None:
-    """B30: at most 1000 are required; beyond, exclusive ones become floating."""
+    """B30: at most 1000 are required; beyond that, exclusive buffers become floating ones."""
     exclusive, floating_min, floating_max, total = expected
     assert gate_buffers(channels, 2, 8, 1000) == (exclusive, floating_min, floating_max, total)
 
@@ -97,7 +97,7 @@ def test_a_gate_with_a_limit(channels: int, expected: tuple[int, int, int, int])
 def test_a_gate_without_credit_has_one_buffer_per_channel_at_least(
     channels: int, limit: int | None, expected: GateBuffers
 ) -> None:
-    """2n + 8 at most, as before Flink 1.5."""
+    """At most 2n + 8, as before Flink 1.5."""
     assert gate_buffers(channels, 2, 8, limit, flow_control="off") == expected
 
 
@@ -135,7 +135,7 @@ def test_floating_buffers_follow_the_requirement() -> None:
     floating = [requested(pool), requested(pool)]
 
     def state() -> tuple[int, int, bool, int, int]:
-        """Available, required, waiting, listeners, idle in the pool."""
+        """Return the available, required, waiting, listening and idle (in the pool) counts."""
         counts = pool.statistics()
         return manager.available(), manager.required, manager.waiting, counts.listeners, counts.idle
 
@@ -157,7 +157,7 @@ def test_floating_buffers_follow_the_requirement() -> None:
 
 
 def test_more_than_required_goes_back_to_the_pool() -> None:
-    """G3: backlog 12, then 10: recycling frees floating buffers, available stays 14 of 12, and no
+    """G3: backlog 12, then 10: recycling frees floating buffers, 14 stay available for 12, and no
     credit arises."""
     arranged = Arranged(1, exclusive=2, floating=14)
     manager, pool = arranged.managers[0], arranged.pool
@@ -176,7 +176,7 @@ def test_more_than_required_goes_back_to_the_pool() -> None:
 
 
 def test_starved_channels_get_one_buffer_each() -> None:
-    """G4: 3 wait, 3 are recycled."""
+    """G4: 3 channels wait, 3 buffers are recycled."""
     arranged = Arranged(3, exclusive=2, floating=3)
     held = arranged.drain_pool()
     for manager in arranged.managers:
@@ -203,7 +203,7 @@ def test_a_channel_that_needs_no_more_lets_the_next_one_have_it() -> None:
 
 
 def test_what_a_channel_needs_itself_it_does_not_give_back() -> None:
-    """Census 1.6 rule 5: only what is over the requirement, though others wait."""
+    """Census 1.6 rule 5: it returns only buffers over its requirement, though others wait."""
     arranged = Arranged(2, exclusive=1, floating=1)
     manager, starved = arranged.managers
     exclusive, _ = taken_from(manager)
@@ -249,7 +249,7 @@ def test_without_a_requirement_nothing_is_borrowed() -> None:
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_backlog_beyond_an_ordinary_quota_widens_the_pool(waits: bool) -> None:
-    """Also while the channel waits for a buffer, which it has then."""
+    """It also does so while the channel waits for a buffer, which the channel then gets."""
     arranged = Arranged(1, exclusive=2, floating=1, quota=3, large=LargeRecordLimits(0, 4))
     (manager,) = arranged.managers
     if waits:
@@ -282,7 +282,7 @@ def test_a_blocked_channel_gives_its_floating_buffers_back() -> None:
 
 
 def test_releasing_gives_everything_back() -> None:
-    """G6 to G10, by meaning: whatever is out at that moment follows when it is recycled."""
+    """G6 to G10, by meaning: buffers in use at that moment follow when they are recycled."""
     arranged = Arranged(2, exclusive=2, floating=3)
     manager, other = arranged.managers
     first = requested(arranged.pool)
@@ -305,7 +305,7 @@ def test_releasing_gives_everything_back() -> None:
 
 
 def test_a_released_channel_refuses_a_floating_buffer() -> None:
-    """B20: one that is offered although it left goes to the next."""
+    """B20: a buffer offered to a released channel goes to the next listener."""
     arranged = Arranged(2, exclusive=0, floating=1)
     held = arranged.drain_pool()
     left, stays = arranged.managers
@@ -317,8 +317,8 @@ def test_a_released_channel_refuses_a_floating_buffer() -> None:
 
 
 def test_an_error_while_credit_is_told_loses_no_buffer() -> None:
-    """G5, by meaning: it reaches whoever recycled, the channel keeps the buffer, and the next
-    listener gets the next one."""
+    """G5, by meaning: the caller of recycle gets the error, the channel keeps the buffer, and the
+    next listener gets the next buffer."""
     arranged = Arranged(1, exclusive=0, floating=2)
     held = arranged.drain_pool()
 
@@ -365,9 +365,9 @@ STEPS = st.lists(
 def test_credit_is_what_is_free(
     exclusive: int, floating: int, steps: list[tuple[str, int, int]]
 ) -> None:
-    """G6 to G10, invariant I4: however backlogs, frames, recycling and releases follow each other,
-    what a channel has told of and not used is what it holds free; it waits iff it is short;
-    nothing is lost."""
+    """G6 to G10, invariant I4: after any order of backlogs, frames, recycles and releases, the
+    announced and unused credit of a channel equals its free buffers. A channel waits exactly
+    when it is short of buffers, and no buffer is lost."""
     arranged = Arranged(3, exclusive=exclusive, floating=floating)
     arranged.credits = [exclusive] * 3
     held: list[Taken] = []

@@ -1,4 +1,4 @@
-"""Which data a checkpoint stores of a channel: from its start to the channel's barrier."""
+"""The data of a channel that a checkpoint stores: from its start to the channel's barrier."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNALIGNED = CheckpointOptions(alignment=Alignment.UNALIGNED)
 
 
 class Arranged:
-    """A persister, and what it says of each checkpoint."""
+    """A persister, with a record of its answers for each checkpoint."""
 
     def __init__(self) -> None:
         self.persister = ChannelStatePersister()
@@ -44,7 +44,7 @@ class Arranged:
 
     @property
     def stores(self) -> bool:
-        """Whether what arrives is stored."""
+        """Return whether arriving data is stored."""
         persist = self.persister.persist
         assert (persist is not None) == (self.persister.state is AWAITING)
         return persist is not None
@@ -95,7 +95,7 @@ def test_a_barrier_may_come_before_the_checkpoint_starts_here(options: Checkpoin
 
 
 def test_a_barrier_of_an_older_checkpoint_changes_nothing() -> None:
-    """H7: late, or of one that was cancelled."""
+    """H7: it is late, or its checkpoint was cancelled."""
     arranged = Arranged()
     arranged.start(2)
     arranged.barrier(1)
@@ -107,7 +107,7 @@ def test_a_barrier_of_an_older_checkpoint_changes_nothing() -> None:
 
 
 def test_a_barrier_of_a_later_checkpoint_ends_this_one() -> None:
-    """H7: it is subsumed, and does not start any more."""
+    """H7: this checkpoint is subsumed and can no longer start."""
     arranged = Arranged()
     arranged.start(1)
     arranged.barrier(2)
@@ -118,7 +118,7 @@ def test_a_barrier_of_a_later_checkpoint_ends_this_one() -> None:
 
 
 def test_an_older_checkpoint_does_not_start_after_a_later_one() -> None:
-    """H7: subsumed."""
+    """H7: it is subsumed."""
     arranged = Arranged()
     arranged.start(2)
     assert not arranged.start(1)

@@ -1,4 +1,4 @@
-"""The account of a channel's credit: when it is due, and that none is lost."""
+"""The account of a channel's credit: credit is announced when it is due, and none is lost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def happens(credit: ChannelCredit, event: CreditEvent) -> None:
 @pytest.mark.parametrize("event", E)
 @pytest.mark.parametrize("state", S)
 def test_every_pair_of_state_and_event(state: CreditState, event: CreditEvent) -> None:
-    """What the table does not have changes nothing, or is not asked for."""
+    """An event outside the table changes nothing or cannot happen in that state."""
     credit = ChannelCredit()
     for step in way_to(state, S.NONE, TRANSITIONS):
         happens(credit, step)

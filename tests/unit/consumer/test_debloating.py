@@ -1,4 +1,4 @@
-"""Debloating: the sizes a gate tells, its throughput, and how one follows from the other."""
+"""Debloating: the sizes that a gate announces, its throughput, and how a size follows from it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SEGMENT_BYTES = 1000
 
 
 def debloating(**options: Any) -> BufferDebloatConfig:
-    """Follow every value at once."""
+    """Make a debloating configuration that follows every value at once."""
     return BufferDebloatConfig(
         **{"enabled": True, "target_ms": 1000, "samples": 1, "segment_bytes_min": 10, **options}
     )
@@ -57,7 +57,7 @@ def make_debloating_gate(
 
 
 def receive(gate: InputGate, channel: int, size: int, *, backlog: int = 0) -> None:
-    """Let data arrive, and process it."""
+    """Deliver data to a channel and process it."""
     remote = gate.remote_channels[channel]
     deliver(remote, remote.buffers_in, bytes(size), backlog=backlog)
     polled = gate.poll()
@@ -71,7 +71,7 @@ def sizes_told(client: Client) -> list[tuple[str, int]]:
 
 
 def test_the_size_is_told_to_every_channel_that_goes_on() -> None:
-    """I9."""
+    """I9: a finished channel gets no announcement."""
     client = Client()
     gate, pool = make_debloating_gate(THERE, THERE, THERE, client=client)
     receive(gate, 0, 300)
@@ -84,7 +84,7 @@ def test_the_size_is_told_to_every_channel_that_goes_on() -> None:
 
 
 def test_buffers_in_use_are_summed() -> None:
-    """I10: those of all channels, unknown and local ones too."""
+    """I10: the sum covers all channels, including unknown and local ones."""
     gate, pool = make_debloating_gate(THERE, HERE, THERE)
     partition, _ = make_partition(pool=pool, partition_id="p1")
     registry = PartitionRegistry(10.0)
@@ -102,7 +102,8 @@ def test_buffers_in_use_are_summed() -> None:
 
 
 def test_the_more_buffers_are_on_their_way_the_smaller_they_are_to_be() -> None:
-    """Census 1.8, P2: what a slow reader cannot consume within the target is not to be sent."""
+    """Census 1.8, P2: bytes that a slow reader cannot consume within the target must not be
+    sent."""
     client = Client()
     gate, _ = make_debloating_gate(THERE, client=client)
     receive(gate, 0, 800, backlog=4)
@@ -114,7 +115,7 @@ def test_the_more_buffers_are_on_their_way_the_smaller_they_are_to_be() -> None:
 
 
 def test_the_time_in_which_the_reader_waits_does_not_count() -> None:
-    """P3 at the gate."""
+    """P3, at the gate."""
     client = Client()
     gate, _ = make_debloating_gate(THERE, client=client)
     receive(gate, 0, 300)
@@ -154,7 +155,8 @@ def test_without_debloating_nothing_changes() -> None:
 
 
 def test_a_local_producer_fills_its_buffers_less() -> None:
-    """H4: the size reaches the view; before the partition is there, nobody learns of it."""
+    """H4: the size reaches the view; before the partition exists, the announcement has no
+    effect."""
     gate, pool = make_debloating_gate(HERE, HERE)
     registry = PartitionRegistry(10.0)
     partitions = [make_partition(pool=pool, partition_id=name)[0] for name in ("p0", "p1")]
@@ -178,7 +180,7 @@ def test_a_local_producer_fills_its_buffers_less() -> None:
 
 
 def test_gates_of_one_task_are_sized_apart() -> None:
-    """Census 10, row 10: inputs of unequal rates each get the size that fits."""
+    """Census 10, row 10: inputs of unequal rates each get a size that fits."""
     slow, _ = make_debloating_gate(THERE)
     fast, _ = make_debloating_gate(THERE)
     receive(slow, 0, 100)
@@ -208,7 +210,7 @@ def test_an_unknown_channel_is_told_nothing() -> None:
 
 @pytest.mark.parametrize("state", ["released", "finished"])
 def test_a_gate_that_is_done_tells_nobody(state: str) -> None:
-    """G15: a size announced on a released channel would be an error."""
+    """G15: announcing a size on a released channel would be an error."""
     client = Client()
     gate, pool = make_debloating_gate(THERE, client=client)
     receive(gate, 0, 300)
@@ -238,7 +240,7 @@ def test_bytes_per_busy_second() -> None:
 
 
 def test_a_window_ends_with_each_calculation() -> None:
-    """P3: reset after each read; the bytes are those of the gate since it was made."""
+    """P3: it is reset by each calculation, which is given the gate's total number of bytes."""
     calculator = working()
     assert calculator.calculate(1000, now=1.0) == 1000
     assert calculator.calculate(1000, now=2.0) == 0
@@ -254,7 +256,7 @@ def test_idle_time_does_not_count() -> None:
 
 
 def test_idleness_goes_on_in_the_next_window() -> None:
-    """P3: idle across a read continues."""
+    """P3: an idle time that began before a calculation counts after it too."""
     calculator = working()
     calculator.pause(now=1.0)
     assert calculator.calculate(100, now=5.0) == 100
@@ -263,7 +265,7 @@ def test_idleness_goes_on_in_the_next_window() -> None:
 
 
 def test_saying_it_twice_is_harmless() -> None:
-    """P3: double idle start, double idle end."""
+    """P3: a second start of the idle time, and a second end of it."""
     calculator = working()
     calculator.pause(now=1.0)
     calculator.pause(now=2.0)
@@ -288,7 +290,7 @@ def test_a_window_of_no_length_keeps_the_last_value() -> None:
 
 
 def test_nothing_is_known_before_the_first_byte() -> None:
-    """A reader that has not begun, or whose producers have not, is not slow."""
+    """A reader does not count as slow before it or its producers have begun."""
     calculator = ThroughputCalculator()
     assert calculator.calculate(0, now=1.0) is None
     calculator.resume(now=2.0)
@@ -343,7 +345,8 @@ def debloater(
 def test_what_is_on_its_way_shall_be_consumed_within_the_target(
     smallest: int, largest: int, throughput: float, expected: int | None
 ) -> None:
-    """P2: target 1200 ms, 16 buffers; bounded, and nothing to tell if it is what it was."""
+    """P2: target 1200 ms, 16 buffers; the size is bounded, and an unchanged size is not
+    announced."""
     assert debloater(smallest, largest).recalculate(throughput, 16) == expected
 
 
@@ -353,7 +356,8 @@ def test_no_buffer_in_use_counts_as_one() -> None:
 
 
 def test_small_changes_are_not_told() -> None:
-    """P2: less than 25 % of what was told last, however many of them."""
+    """P2: changes below 25 % of the last announced size are not announced, however many there
+    are."""
     arranged = debloater(target_ms=1000)
     assert arranged.recalculate(800, 1) == 800
     assert [arranged.recalculate(size, 1) for size in (900, 999, 800, 601)] == [None] * 4
@@ -364,7 +368,7 @@ def test_small_changes_are_not_told() -> None:
 
 @pytest.mark.parametrize(("near", "bound"), [(60, 50), (1000, 1100)])
 def test_a_bound_is_told_however_near(near: int, bound: int) -> None:
-    """P2: min and max reached are announced, once."""
+    """P2: reaching the smallest or largest size is announced, once."""
     arranged = debloater(target_ms=1000)
     arranged.recalculate(500, 1)
     assert arranged.recalculate(near, 1) == near
@@ -373,7 +377,8 @@ def test_a_bound_is_told_however_near(near: int, bound: int) -> None:
 
 
 def test_an_estimate_of_the_time_to_consume() -> None:
-    """Metric estimatedTimeToConsumeBuffersMs: all buffers at the present size, as fast as now."""
+    """Metric estimatedTimeToConsumeBuffersMs: the time for all buffers of the present size at the
+    present throughput."""
     arranged = debloater(target_ms=1000, largest=4000)
     arranged.recalculate(8000, 4)
     assert arranged.statistics() == (2000, 1000.0)
@@ -396,7 +401,7 @@ FLINKS = {
     "largest": ([(0, 1), *[(1000, 1)] * 3], [100, 150, 200, 200]),
     "smallest": ([(0, 1)] * 6, [100, 50, 25, 13, 10, 10]),
 }
-"""Bytes per second and buffers, and the sizes of Flink's BufferSizeEMATest for them."""
+"""Throughputs in bytes per second and buffers, with the sizes of Flink's BufferSizeEMATest."""
 
 
 @pytest.mark.parametrize(("seen", "sizes"), FLINKS.values(), ids=FLINKS)
@@ -410,7 +415,7 @@ def test_sizes_are_those_of_flink(seen: list[tuple[float, int]], sizes: list[int
 
 
 def test_a_size_that_grows_by_less_than_a_byte_at_a_time_grows() -> None:
-    """Flink's FLINK-36555."""
+    """FLINK-36555."""
     arranged = debloater(16, 32768, samples=10_000, target_ms=1000, threshold_percent=0)
     while arranged.buffer_bytes > 16:
         arranged.recalculate(0, 1)
@@ -420,7 +425,7 @@ def test_a_size_that_grows_by_less_than_a_byte_at_a_time_grows() -> None:
 
 
 def test_sizes_grow_no_faster_than_they_shrink() -> None:
-    """Census 1.8: a single value counts for twice the present size at most."""
+    """Census 1.8: a single value counts for at most twice the present size."""
     arranged = debloater(256, 32768, samples=20, threshold_percent=0)
     for _ in range(200):
         arranged.recalculate(0, 1)
@@ -470,7 +475,7 @@ def test_a_value_that_makes_no_sense_is_refused(option: str, value: float) -> No
 
 
 def test_the_smallest_size_is_at_most_the_largest() -> None:
-    """P4; while debloating is off, small segments need nothing changed."""
+    """P4; while debloating is off, small segments need no other settings."""
     debloat = BufferDebloatConfig(enabled=True, segment_bytes_min=129)
     with pytest.raises(ConfigurationError, match=r"debloat.segment_bytes_min is 129"):
         NetworkConfig(segment_bytes=128, debloat=debloat)

@@ -1,4 +1,4 @@
-"""Whether the data of several channels has ended, and how."""
+"""Whether and how the data of several channels has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gate tells of itself."""
+"""The statistics of a gate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every input channel has: its life, and its place."""
+"""The life cycle and the location of every input channel."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_an_event_that_ends_nothing_leaves_the_channel_where_it_is() -> None:
 
 
 def test_a_channel_without_a_producer_has_nothing_to_store_or_to_convert() -> None:
-    """Row 58: of a local channel only what is polled is stored."""
+    """Row 58: of a local channel only polled buffers are stored."""
     partition, pool = make_partition()
     channel = LocalInputChannel(NotingGate(), 0, LOCATION)
     stored: list[Buffer] = []

@@ -50,7 +50,7 @@ END = DataType.END_OF_PARTITION
 
 
 def poll(gate: InputGate) -> tuple[int, bytes]:
-    """Poll what must be there, and recycle it."""
+    """Poll a buffer, which must be there, and recycle it."""
     polled = gate.poll()
     assert polled is not None
     index, buffer = polled
@@ -60,7 +60,7 @@ def poll(gate: InputGate) -> tuple[int, bytes]:
 
 
 def woken_by(gate: InputGate) -> list[bool]:
-    """Subscribe to the gate's availability; the list is not empty once it was called."""
+    """Subscribe to the gate's availability; the returned list is filled by the call."""
     woken: list[bool] = []
     gate.availability.subscribe(lambda: woken.append(True))
     return woken
@@ -81,7 +81,8 @@ def test_a_gate_without_partitions_is_refused() -> None:
 def test_a_gate_takes_buffers_for_its_remote_channels(
     addresses: tuple[str, ...], exclusive: int, floating: int
 ) -> None:
-    """B30, I3, I14: exclusive and floating ones are counted apart, local channels need none."""
+    """B30, I3, I14: exclusive and floating buffers are counted apart, and local channels need
+    none."""
     gate, pool = make_gate(*addresses)
     assert pool.statistics().exclusive == exclusive
     counts = gate.statistics()
@@ -98,7 +99,7 @@ def test_a_gate_takes_buffers_for_its_remote_channels(
 
 
 def test_setting_up_requests_no_partition() -> None:
-    """I3: whoever set it up does, when the exclusive buffers are there."""
+    """I3: the caller of ``setup`` requests the partitions once the exclusive buffers are there."""
     pool = NetworkBufferPool(64, 64)
     gate = InputGate("gate", locations(THERE, HERE), HERE, pool, make_config())
     ready: list[bool] = []
@@ -159,7 +160,7 @@ def test_a_gate_released_as_soon_as_it_is_ready_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("segments", [0, 4])
 def test_a_gate_that_does_not_fit_leaves_nothing_behind(segments: int) -> None:
-    """B29: 2 channels need 2 x 2 + 1."""
+    """B29: 2 channels need 2 x 2 + 1 buffers."""
     pool = NetworkBufferPool(segments, 64)
     with pytest.raises(InsufficientNetworkBuffersError, match="gate gate needs"):
         gate = InputGate("gate", locations(THERE, THERE), HERE, pool, make_config())
@@ -179,7 +180,7 @@ def test_a_gate_of_minimal_size_fits() -> None:
 
 
 def test_a_gate_that_waits_too_long_for_its_buffers_fails() -> None:
-    """B10: the error says what it got, and the gate gives it back."""
+    """B10: the error says how many buffers the gate got, and the gate returns them."""
     pool = NetworkBufferPool(6, 64)
     other = pool.create_local_pool(0, owner="other")
     in_use = [segment for _ in range(6) if (segment := other.request()) is not None]
@@ -216,7 +217,7 @@ LOCAL = PartitionLocation(HERE, "p", 0)
 
 
 class Unplaced:
-    """A gate of channels with and without a place; it notes when it could be requested."""
+    """A gate of channels with and without a location; it records when it became ready."""
 
     def __init__(self, *locations: PartitionLocation | UnknownLocation, segments: int = 64) -> None:
         self.pool = NetworkBufferPool(segments, 64)
@@ -245,7 +246,8 @@ def credit_of(channel: InputChannel) -> int:
 
 
 def test_a_channel_without_a_place_has_nothing() -> None:
-    """I3: the buffers it will need as a remote one are reserved, and nobody else waits for it."""
+    """I3: its later buffers as a remote channel are reserved, and the other channels do not wait
+    for it."""
     arranged = Unplaced(UNKNOWN, REMOTE).set_up()
     assert arranged.ready == 1
     assert arranged.kinds == ["unknown", "remote"]
@@ -261,7 +263,7 @@ def test_a_channel_without_a_place_has_nothing() -> None:
 
 
 def test_a_channel_that_becomes_remote_has_its_buffers_at_once() -> None:
-    """I3: the update needs none, though the worker has no more."""
+    """I3: the update needs no further buffers, even if the worker has none left."""
     arranged = Unplaced(UNKNOWN, UNKNOWN, segments=5).set_up()
     arranged.gate.update_channel(0, REMOTE)
     channel = arranged.gate.update_channel(1, PartitionLocation(THERE, "p", 1))
@@ -301,7 +303,7 @@ def test_a_channel_that_becomes_local_gives_its_buffers_back() -> None:
 
 
 def test_an_update_may_name_another_partition() -> None:
-    """I11: a second attempt of the producer has a name of its own."""
+    """I11: a second attempt of the producer has a partition name of its own."""
     arranged = Unplaced(UNKNOWN).set_up()
     channel = arranged.gate.update_channel(0, PartitionLocation(THERE, "second attempt", 3))
     assert channel.location == (THERE, "second attempt", 3)
@@ -309,7 +311,8 @@ def test_an_update_may_name_another_partition() -> None:
 
 
 def test_an_update_before_the_buffers_are_there_does_not_request_anything() -> None:
-    """I3: whoever set the gate up is told once, and then every known channel has its buffers."""
+    """I3: the gate reports once that it is ready, and every located channel has its buffers
+    then."""
     arranged = Unplaced(UNKNOWN, UNKNOWN, UNKNOWN, segments=12)
     other = arranged.pool.create_local_pool(1, 8, owner="other")
     held = []
@@ -357,7 +360,7 @@ def test_a_channel_is_updated_once() -> None:
 
 
 def test_buffers_and_events_come_in_order() -> None:
-    """I1: interleaved on two channels."""
+    """I1: they are interleaved on two channels."""
     gate, _ = make_remote_gate(2)
     first, second = gate.remote_channels
     deliver(first, 0, b"1")
@@ -374,7 +377,8 @@ def test_buffers_and_events_come_in_order() -> None:
 
 
 def test_no_channel_starves_another() -> None:
-    """Invariant L2, row 43: one buffer each in turn, however many a channel has."""
+    """Invariant L2, row 43: each channel with data yields one buffer in turn, however many it
+    has."""
     gate, _ = make_remote_gate(3)
     for channel, number in zip(gate.remote_channels, (4, 1, 2), strict=True):
         for sequence in range(number):
@@ -396,7 +400,7 @@ def test_a_channel_is_queued_once() -> None:
 
 
 def test_a_channel_with_a_priority_event_comes_first() -> None:
-    """Row 44, G23: as long as it has one; then it waits for its turn behind the others."""
+    """Row 44, G23: as long as it has a priority event. Then it takes its turn behind the others."""
     gate, _ = make_remote_gate(3)
     first, second, third = gate.remote_channels
     for channel in (first, second, third):
@@ -463,7 +467,7 @@ def test_a_gate_is_available_while_something_may_be_there() -> None:
 
 
 def test_a_gate_is_finished_when_all_channels_are() -> None:
-    """I1, I7: it is available then, for good, and has nothing more."""
+    """I1, I7: then it stays available, and polling yields nothing."""
     client = Client()
     gate, pool = make_remote_gate(2, client=client)
     end(gate, 0)
@@ -511,7 +515,10 @@ def test_each_channel_is_acknowledged_for_itself() -> None:
     ],
 )
 def test_the_data_ends_as_that_of_every_channel(bodies: list[bytes], expected: EndOfData) -> None:
-    """I2: all DRAIN -> drained; one NO_DRAIN -> stopped; it counts when it is polled."""
+    """I2: all channels DRAIN means drained, one NO_DRAIN means stopped.
+
+    An end counts when it is polled.
+    """
     gate, _ = make_remote_gate(2)
     for channel, body in zip(gate.remote_channels, bodies, strict=False):
         deliver(channel, 0, body, data_type=END_OF_DATA)
@@ -524,7 +531,6 @@ def test_the_data_ends_as_that_of_every_channel(bodies: list[bytes], expected: E
 
 
 def test_the_data_of_a_channel_is_acknowledged_once_when_it_has_ended() -> None:
-    """And never without a gate."""
     gate, _ = make_remote_gate(2)
     with pytest.raises(LocalProtocolError, match="channel 0 .*: its data has not ended"):
         gate.acknowledge(0)
@@ -545,7 +551,7 @@ def test_the_data_of_a_channel_is_acknowledged_once_when_it_has_ended() -> None:
 
 
 def test_an_error_comes_before_all_data() -> None:
-    """G14, I5: and again with every poll; a task that has failed does not go on."""
+    """G14, I5: every later poll raises it again, as a failed task must not continue."""
     gate, pool = make_remote_gate(3)
     first, second, third = gate.remote_channels
     deliver(first, 0)
@@ -562,7 +568,10 @@ def test_an_error_comes_before_all_data() -> None:
 
 
 def test_the_first_error_is_the_one_that_counts() -> None:
-    """A failed producer says why, then its connection goes too: the user sees why."""
+    """A failed producer gives its cause before its connection closes.
+
+    The user must see the cause.
+    """
     gate, _ = make_remote_gate(3)
     first, second, third = gate.remote_channels
     deliver(first, 0)
@@ -574,7 +583,7 @@ def test_the_first_error_is_the_one_that_counts() -> None:
 
 
 def test_whoever_asked_is_told_the_first_error() -> None:
-    """Once, and at once if there was one before."""
+    """The callback is called once, or immediately if there was an error before."""
     gate, _ = make_remote_gate(1)
     causes = [ProducerFailedError("first cause"), RemoteTransportError("later")]
     told: list[BaseException] = []
@@ -587,7 +596,7 @@ def test_whoever_asked_is_told_the_first_error() -> None:
 
 
 def test_an_error_in_what_was_delivered_ends_the_gate() -> None:
-    """Whatever else the channel has: also its end."""
+    """The error comes before everything else that the channel holds, including its end."""
     gate, _ = make_remote_gate(1)
     (channel,) = gate.remote_channels
     deliver(channel, 0)
@@ -613,7 +622,7 @@ def test_a_partition_that_is_not_there_fails_the_gate() -> None:
 
 
 def test_a_released_gate_wakes_whoever_waits_and_says_so() -> None:
-    """I5: idempotent, and whoever asked is told once."""
+    """I5: a second release does nothing, and the callback is called once."""
     gate, pool = make_remote_gate(2)
     told: list[InputGate] = []
     gate.when_released(told.append)
@@ -645,7 +654,7 @@ def test_what_arrives_after_the_release_is_recycled() -> None:
 
 
 def test_local_and_remote_channels_in_one_gate() -> None:
-    """I1, I13, by meaning: whatever carries the data."""
+    """I1, I13, by meaning: the gate treats both kinds alike."""
     gate, pool = make_gate(HERE, THERE)
     registry = PartitionRegistry(10.0)
     partition = ResultPartition("p0", 1, pool, make_config())
@@ -679,8 +688,10 @@ def test_local_and_remote_channels_in_one_gate() -> None:
 
 
 def test_a_gate_that_has_enough_to_do_holds_credit_back() -> None:
-    """F8: for a slow reader; it is offered, for all channels at once, when fewer than half of them
-    have data."""
+    """F8: for a slow reader.
+
+    The gate announces it for all channels at once, when fewer than half of them have data.
+    """
     client = Client()
     gate, _ = make_gate(
         *[THERE] * 4, client=client, buffers_per_channel=4, floating_buffers_per_gate=0
@@ -703,8 +714,10 @@ def test_a_gate_that_has_enough_to_do_holds_credit_back() -> None:
 
 
 def test_credit_is_announced_while_something_is_left_to_read() -> None:
-    """F8: though the borrowed buffers go back to the pool, and not to the channel: the producer is
-    to have sent more when the reader has read what is there."""
+    """F8: even though the borrowed buffers return to the pool and not to the channel.
+
+    The producer's next data should arrive before the reader runs out.
+    """
     client = Client()
     gate, _ = make_gate(THERE, client=client, buffers_per_channel=2, floating_buffers_per_gate=8)
     (channel,) = gate.remote_channels

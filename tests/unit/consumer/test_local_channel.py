@@ -48,7 +48,7 @@ END = DataType.END_OF_PARTITION
 
 
 class Arranged:
-    """A partition in this worker, a registry that knows it or not yet, and a channel."""
+    """A partition in this worker, a registry that knows it already or not yet, and a channel."""
 
     def __init__(self, *, registered: bool = True, requested: bool = True) -> None:
         self.network = NetworkBufferPool(16, 64)
@@ -71,7 +71,10 @@ class Arranged:
 
 
 def test_the_buffer_itself_moves() -> None:
-    """Row 42: no copy and no credit; it goes back to the producer's pool when it is recycled."""
+    """Row 42: it needs no copy and no credit.
+
+    The recycled buffer returns to the producer's pool.
+    """
     arranged = Arranged()
     builder = put(arranged.partition, 0, b"data")
     arranged.partition.seal_all()
@@ -83,8 +86,10 @@ def test_the_buffer_itself_moves() -> None:
 
 
 def test_what_an_event_overtakes_is_its_producers_to_give() -> None:
-    """H5, row 17: everything written is either polled before the event or overtaken by it, and what
-    waits in the subpartition is no data of the channel's."""
+    """H5, row 17: each buffer is either polled before the event or overtaken by it.
+
+    The channel does not own the buffers that wait in the subpartition.
+    """
     arranged = Arranged()
     for content in (b"polled", b"queued", b"open"):
         put(arranged.partition, 0, content)
@@ -113,13 +118,16 @@ def test_what_an_event_overtakes_is_its_producers_to_give() -> None:
 
 
 def barrier(alignment: Alignment, timeout_ms: int | None = None) -> CheckpointBarrier:
-    """The barrier of checkpoint 1."""
+    """Return the barrier of checkpoint 1."""
     return CheckpointBarrier(1, 0, CheckpointOptions(CheckpointKind(0), alignment, timeout_ms))
 
 
 def test_what_is_polled_in_front_of_the_barrier_is_stored() -> None:
-    """H5: of an unaligned checkpoint; what is behind the barrier is not, nor what an aligned one
-    has before it when nothing is stored."""
+    """H5: this applies to an unaligned checkpoint.
+
+    Data behind the barrier is not stored, and neither is data in front of an aligned barrier while
+    nothing is being persisted.
+    """
     arranged = Arranged()
     stored: list[Buffer] = []
     for content in (b"before", b"in front"):
@@ -140,7 +148,7 @@ def test_what_is_polled_in_front_of_the_barrier_is_stored() -> None:
 
 
 class OnOvertaken:
-    """What a barrier has overtaken, once it is known."""
+    """Records the data that a barrier has overtaken."""
 
     def __init__(self) -> None:
         self.told: list[list[list[bytes]] | None] = []
@@ -157,7 +165,7 @@ class OnOvertaken:
 
 @pytest.mark.parametrize("attached", ["before", "after"])
 def test_a_barrier_that_can_time_out_is_announced_when_it_is_queued(attached: str) -> None:
-    """Row 60: in front of the data; the announcement comes from nobody, so nothing counts it."""
+    """Row 60: the announcement overtakes the data. It has no sender, so it is not counted."""
     arranged = Arranged(requested=attached == "before")
     put(arranged.partition, 0, b"data")
     timeoutable = barrier(Alignment.ALIGNED, 10)
@@ -176,7 +184,7 @@ def test_a_barrier_that_can_time_out_is_announced_when_it_is_queued(attached: st
 
 
 def test_a_barrier_whose_time_is_over_overtakes_in_the_producers_queue() -> None:
-    """Row 59: which has the state, and is not blocked by it."""
+    """Row 59: the producer has the channel state, and its subpartition is not blocked."""
     arranged = Arranged()
     on_overtaken = OnOvertaken()
     put(arranged.partition, 0, b"data")
@@ -241,7 +249,7 @@ def test_nothing_there_is_not_noticed() -> None:
 
 
 def test_a_channel_waits_for_its_partition() -> None:
-    """H2, by meaning: instead of asking again and again."""
+    """H2, by meaning: it does not poll with repeated requests."""
     arranged = Arranged(registered=False)
     assert arranged.channel.poll() is None
     put(arranged.partition, 0, b"data")
@@ -252,7 +260,7 @@ def test_a_channel_waits_for_its_partition() -> None:
 
 
 def test_a_partition_that_does_not_come_in_time_fails_the_channel() -> None:
-    """H2: the error is the channel's, not the clock's."""
+    """H2: the channel fails, not the caller of the clock."""
     arranged = Arranged(registered=False)
     arranged.registry.expire(10.0)
     assert len(arranged.gate.notices) == 1
@@ -345,7 +353,7 @@ def test_a_priority_event_is_told_as_such() -> None:
 
 
 def test_buffers_in_use_are_the_producers() -> None:
-    """H4: none before the partition is there, none after release."""
+    """H4: the count is 0 before the partition exists and after the release."""
     arranged = Arranged(registered=False)
     assert arranged.channel.buffers_in_use == 0
     for content in (b"1", b"2", b"3"):
@@ -359,7 +367,8 @@ def test_buffers_in_use_are_the_producers() -> None:
 
 
 def test_a_buffer_size_reaches_the_view() -> None:
-    """H4, G15: nobody learns of it before the partition is there, or may be told after release."""
+    """H4, G15: it has no effect before the partition exists, and is not allowed after the
+    release."""
     arranged = Arranged(registered=False)
     arranged.channel.announce_buffer_size(20)
     arranged.registry.register(arranged.partition)
@@ -396,7 +405,7 @@ def test_the_end_finishes_the_channel() -> None:
 
 
 class ScriptedView:
-    """A SubpartitionView that yields whatever it was given, as a lawless producer might."""
+    """A SubpartitionView that yields given buffers, like a producer that breaks the protocol."""
 
     def __init__(self, *buffers: Buffer) -> None:
         self.buffers = deque(buffers)
@@ -420,7 +429,7 @@ class ScriptedView:
         return sum(buffer.size for buffer in self.buffers)
 
     def resume_consumption(self) -> None:
-        """Nothing is blocked."""
+        """Do nothing: the view is never blocked."""
 
     def timeoutable_barrier(self) -> bytes | None:
         return None
@@ -432,7 +441,7 @@ class ScriptedView:
         self.acknowledged += 1
 
     def notify_new_buffer_size(self, size_bytes: int) -> None:
-        """All buffers are there."""
+        """Do nothing: all buffers have been written."""
 
     def failure_cause(self) -> BaseException | None:
         return None
@@ -462,7 +471,8 @@ LAWLESS: dict[str, tuple[Callable[[], list[Buffer]], str]] = {
 
 @pytest.mark.parametrize("name", LAWLESS)
 def test_a_local_producer_that_ends_otherwise_fails_the_channel(name: str) -> None:
-    """As a remote one's would: a stream cut short, or one that goes on, is not taken for whole."""
+    """A remote producer's would too: a stream that is cut short or continues after its end is an
+    error."""
     make, text = LAWLESS[name]
     buffers = make()
     view = ScriptedView(*buffers)
@@ -520,7 +530,7 @@ def test_a_failed_producer_fails_the_channel_as_a_remote_one_would(
 
 
 def test_many_producers_and_many_consumers() -> None:
-    """H1: every consumer gets what every producer wrote for it."""
+    """H1: every consumer gets all data that each producer wrote for it."""
     network = NetworkBufferPool(200, 64)
     registry = PartitionRegistry(10.0)
     partitions = [ResultPartition(f"p{number}", 1, network, make_config()) for number in range(4)]

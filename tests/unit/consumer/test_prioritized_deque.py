@@ -34,7 +34,8 @@ def test_priority_comes_first_in_its_own_order() -> None:
 
 
 def test_an_element_that_gets_priority_moves() -> None:
-    """C20: behind those that have it; one of those stays where it is."""
+    """C20: it goes behind the other priority elements; an element that has priority does not
+    move."""
     queue = queue_of(1, 2, 3, prioritized=(9,))
     queue.prioritize(3)
     assert (list(queue), queue.prioritized) == ([9, 3, 1, 2], 2)

@@ -53,7 +53,8 @@ END = DataType.END_OF_PARTITION
 
 
 class Arranged:
-    """A requested channel with its gate and client; ``borrowed`` floating buffers are elsewhere."""
+    """A requested channel with its gate and client; ``borrowed`` floating buffers are in use
+    elsewhere."""
 
     def __init__(
         self, *, exclusive: int = 2, floating: int = 8, borrowed: int = 0, requested: bool = True
@@ -82,13 +83,13 @@ class Arranged:
         return polled[0]
 
     def end_data(self, sequence: int) -> None:
-        """Let the end of the data arrive behind what has been polled, take and acknowledge it."""
+        """Let the end of data arrive behind the polled buffers, poll and acknowledge it."""
         deliver_end_of_data(self.channel, sequence)
         assert self.poll().data_type is END_OF_DATA
         self.channel.acknowledge_all_data_processed()
 
     def close(self) -> None:
-        """Release everything, and see that nothing is missing."""
+        """Release everything and check that no buffer is missing."""
         self.channel.release()
         for segment in self.borrowed:
             self.pool.recycle(segment)
@@ -152,7 +153,7 @@ def test_frames_are_polled_in_order(alone: Arranged) -> None:
 
 
 def test_polled_buffers_and_bytes_are_counted(arranged: Arranged) -> None:
-    """G21: events included."""
+    """G21: events are included."""
     deliver(arranged.channel, 0, b"first")
     deliver(arranged.channel, 1, b"event!", data_type=EVENT)
     assert arranged.channel.statistics().queued_buffers == 2
@@ -179,7 +180,8 @@ def test_a_repeated_buffer_is_an_error(arranged: Arranged) -> None:
 
 
 def test_data_without_credit_breaks_the_protocol(alone: Arranged) -> None:
-    """F4, invariant I5, census 1.6 rule 10: it is never queued in ordinary memory instead."""
+    """F4, invariant I5, census 1.6 rule 10: such data is never queued in ordinary memory
+    instead."""
     deliver(alone.channel, 0)
     deliver(alone.channel, 1)
     with pytest.raises(RemoteProtocolError, match="sent without credit"):
@@ -188,7 +190,7 @@ def test_data_without_credit_breaks_the_protocol(alone: Arranged) -> None:
 
 
 def test_a_free_buffer_is_no_credit_before_it_is_announced(alone: Arranged) -> None:
-    """The producer cannot know of it: only by the announcement may its buffer come."""
+    """The producer learns of a free buffer only by the announcement, and may send only then."""
     for sequence in range(2):
         deliver(alone.channel, sequence)
     alone.poll().recycle()
@@ -210,8 +212,10 @@ def test_events_need_no_credit() -> None:
 
 
 def test_an_empty_data_buffer_is_one_like_any_other(arranged: Arranged) -> None:
-    """F7, census 1.6 rule 9: sequence, backlog and credit count; whether it may stand where it
-    stands is for the reader to say."""
+    """F7, census 1.6 rule 9: sequence, backlog and credit count.
+
+    The reader decides whether it is allowed there.
+    """
     deliver(arranged.channel, 0, b"", backlog=3)
     assert arranged.channel.sender_backlog == 3
     counts = arranged.channel.statistics()
@@ -239,7 +243,7 @@ def test_a_frame_that_was_cut_off_gives_its_buffer_back(arranged: Arranged) -> N
 
 
 def test_credit_arises_when_the_operator_has_released_the_buffer(alone: Arranged) -> None:
-    """Census 1.6: never on receipt, nor on polling."""
+    """Census 1.6: never on receipt or on polling."""
     deliver(alone.channel, 0)
     assert alone.channel.credit.unannounced == 0
     buffer = alone.poll()
@@ -249,7 +253,7 @@ def test_credit_arises_when_the_operator_has_released_the_buffer(alone: Arranged
 
 
 def test_many_recycles_make_one_announcement() -> None:
-    """F8, census 1.6 rule 6: the client is told once, and takes the sum."""
+    """F8, census 1.6 rule 6: the client is notified once, and takes the sum."""
     arranged = Arranged(exclusive=4, borrowed=8)
     for sequence in range(4):
         deliver(arranged.channel, sequence)
@@ -271,7 +275,7 @@ def test_many_recycles_make_one_announcement() -> None:
 def test_credit_waits_while_the_producer_has_half_of_it_and_no_data(
     backlog: int, notices: int
 ) -> None:
-    """F8: with data every moment may count, if there is a long way between them."""
+    """F8: while data waits, an early announcement may save time over a long network path."""
     arranged = Arranged(exclusive=8, borrowed=8)
     deliver(arranged.channel, 0, backlog=backlog)
     arranged.poll().recycle()
@@ -279,7 +283,7 @@ def test_credit_waits_while_the_producer_has_half_of_it_and_no_data(
 
 
 def test_what_the_producer_uses_moves_credit_as_well() -> None:
-    """F8: when it has less left than what is held back."""
+    """F8: credit is announced when the producer has less left than the amount held back."""
     arranged = Arranged(exclusive=8, borrowed=8)
     for sequence in range(3):
         deliver(arranged.channel, sequence)
@@ -292,7 +296,10 @@ def test_what_the_producer_uses_moves_credit_as_well() -> None:
 
 
 def test_credit_waits_while_the_gate_has_enough_to_do() -> None:
-    """F8: whatever the producer has; it is offered when the gate asks for it."""
+    """F8: this holds for any credit of the producer.
+
+    The credit is announced when the gate asks for it.
+    """
     arranged = Arranged(exclusive=4, borrowed=8)
     for sequence in range(4):
         deliver(arranged.channel, sequence, backlog=3)
@@ -309,7 +316,7 @@ def test_credit_waits_while_the_gate_has_enough_to_do() -> None:
 
 
 def test_credit_that_is_held_back_is_none_for_the_producer() -> None:
-    """Its backlog waits, however many buffers are free here."""
+    """Its backlog waits, however many buffers are free on this side."""
     arranged = Arranged(exclusive=4, borrowed=8)
     for sequence in range(3):
         deliver(arranged.channel, sequence, backlog=1)
@@ -328,7 +335,7 @@ def test_credit_that_is_held_back_is_none_for_the_producer() -> None:
 
 
 def test_credit_waits_up_to_three_quarters_of_the_buffers() -> None:
-    """F8: so that the producer has time to send before the reader has nothing left."""
+    """F8: the producer then has time to send before the reader runs out of data."""
     arranged = Arranged(exclusive=8, borrowed=8)
     for sequence in range(8):
         deliver(arranged.channel, sequence, backlog=3)
@@ -341,7 +348,8 @@ def test_credit_waits_up_to_three_quarters_of_the_buffers() -> None:
 
 
 def test_what_is_polled_makes_held_credit_due() -> None:
-    """F8: before it comes back, when what waits is three quarters of what else there is."""
+    """F8: already before it is recycled, when the unannounced credit is three quarters of the
+    rest."""
     arranged = Arranged(exclusive=4, borrowed=8)
     for sequence in range(4):
         deliver(arranged.channel, sequence)
@@ -361,7 +369,7 @@ def test_what_is_polled_makes_held_credit_due() -> None:
 
 
 def test_the_last_credit_of_a_producer_is_never_held_back() -> None:
-    """F8: nor the only one."""
+    """F8: the same holds for its only credit."""
     arranged = Arranged(exclusive=2, borrowed=8)
     for sequence in range(2):
         deliver(arranged.channel, sequence)
@@ -370,7 +378,8 @@ def test_the_last_credit_of_a_producer_is_never_held_back() -> None:
 
 
 def test_a_backlog_makes_floating_buffers_into_credit(arranged: Arranged) -> None:
-    """G1, G22, census 1.6 rule 3: for everything behind, beside the exclusive ones."""
+    """G1, G22, census 1.6 rule 3: each buffer of the backlog gets credit, in addition to the
+    exclusive buffers."""
     deliver(arranged.channel, 0, backlog=5)
     counts = arranged.channel.statistics()
     assert (counts.backlog, counts.required) == (5, 7)
@@ -406,7 +415,8 @@ def test_starved_channels_have_one_credit_each() -> None:
 
 @pytest.mark.parametrize("data_type", BLOCKING)
 def test_without_exclusive_buffers_a_block_starts_credit_from_zero(data_type: DataType) -> None:
-    """E11, census 1.6 rule 8: floating buffers go back, on resume nothing is owed."""
+    """E11, census 1.6 rule 8: floating buffers go back to the pool, and the resume announces no
+    credit."""
     arranged = Arranged(exclusive=0)
     arranged.channel.on_backlog(3)
     assert arranged.channel.credit.unannounced == 3
@@ -434,7 +444,10 @@ def test_with_exclusive_buffers_a_block_keeps_credit(arranged: Arranged) -> None
 def test_nothing_comes_behind_a_block_before_it_is_resumed(
     data_type: DataType, behind: DataType
 ) -> None:
-    """SPEC 3.3: whether the reader has taken the event or not, and then all of it may come."""
+    """SPEC 3.3: this holds whether the reader has polled the event or not.
+
+    After the resume all of it may arrive.
+    """
     arranged = Arranged()
     deliver(arranged.channel, 0, b"barrier", data_type=data_type)
     body = b"\x91\x01" if behind is END_OF_DATA else b"behind"
@@ -463,15 +476,17 @@ def number_of(buffer: Buffer) -> int:
 
 
 def barrier(checkpoint_id: int, data_type: DataType = PRIORITY) -> bytes:
-    """The body of a barrier that travels like this."""
+    """Return the body of a barrier of this data type."""
     event = CheckpointBarrier(checkpoint_id, 0, OPTIONS[data_type]).event()
     assert event.data_type is data_type
     return event.body
 
 
 def arrive(arranged: Arranged, *kinds: DataType, first: int = 0, checkpoint_id: int = 1) -> None:
-    """Let buffers arrive, whose content is their number here, and barriers of one checkpoint; what
-    stands behind one that blocks the channel comes when that was resumed."""
+    """Let buffers with their number as content arrive, and barriers of one checkpoint.
+
+    The elements behind a blocking barrier arrive after the channel was resumed.
+    """
     for number, data_type in enumerate(kinds):
         if arranged.channel.blocked:
             arranged.channel.resume_consumption()
@@ -481,7 +496,8 @@ def arrive(arranged: Arranged, *kinds: DataType, first: int = 0, checkpoint_id: 
 
 
 class Stored:
-    """The numbers in the buffers that a checkpoint stores of a channel, which are given back."""
+    """The numbers of the buffers that a checkpoint stores of a channel; the buffers are
+    recycled."""
 
     def __init__(self, arranged: Arranged, checkpoint_id: int = 1) -> None:
         self.numbers: list[int] = []
@@ -493,7 +509,10 @@ class Stored:
 
 
 def test_a_priority_event_overtakes_what_has_arrived() -> None:
-    """G18: sequence order 2, 0, 1, 3, 4; what it overtook is 0 and 1, as long as it is here."""
+    """G18: the sequence numbers are polled in order 2, 0, 1, 3, 4.
+
+    It overtook 0 and 1, which are stored until they are polled.
+    """
     arranged = Arranged(exclusive=4)
     arrive(arranged, DATA, DATA, PRIORITY, DATA, DATA)
     assert Stored(arranged).numbers == [0, 1]
@@ -516,7 +535,7 @@ def test_a_priority_event_overtakes_what_has_arrived() -> None:
 def test_sequence_numbers_may_wrap_around_a_barrier(
     edge: int, before: int, data_type: DataType
 ) -> None:
-    """G19: in every position."""
+    """G19: for every position of the wrap."""
     arranged = Arranged(exclusive=4)
     first = arranged.channel._expected_sequence = (edge - before) & 0xFFFFFFFF
     arrive(arranged, DATA, DATA, data_type, DATA, DATA, first=first)
@@ -524,7 +543,7 @@ def test_sequence_numbers_may_wrap_around_a_barrier(
 
 
 def test_what_is_stored_outlives_its_channel() -> None:
-    """Row 17: whoever stores it has references of his own."""
+    """Row 17: the stored buffers are references of their own."""
     arranged = Arranged(exclusive=4)
     arrive(arranged, DATA, DATA, PRIORITY, DATA)
     stored: list[Buffer] = []
@@ -537,7 +556,8 @@ def test_what_is_stored_outlives_its_channel() -> None:
 
 
 def test_without_a_barrier_all_data_is_in_flight_until_it_comes() -> None:
-    """G19, row 58: what is here, but for events, and what arrives, but behind the barrier."""
+    """G19, row 58: the queued data without events, and then the data that arrives before the
+    barrier."""
     arranged = Arranged(exclusive=8)
     arrive(arranged, DATA, DATA, EVENT)
     arranged.poll().recycle()
@@ -553,7 +573,8 @@ def test_without_a_barrier_all_data_is_in_flight_until_it_comes() -> None:
 
 @pytest.mark.parametrize("data_type", [ALIGNED, TIMEOUTABLE])
 def test_an_aligned_barrier_ends_what_is_stored_too(data_type: DataType) -> None:
-    """Row 58: the others may be unaligned; the data in front of it is polled before it."""
+    """Row 58: the other channels may be unaligned; the data in front of this barrier is polled
+    before it."""
     arranged = Arranged(exclusive=4)
     stored = Stored(arranged)
     arrive(arranged, DATA, data_type, DATA)
@@ -580,7 +601,7 @@ def test_a_barrier_that_came_later_subsumes_a_checkpoint() -> None:
 
 @pytest.mark.parametrize("distance", [1, 2**31])
 def test_a_barrier_of_the_past_hides_no_data_from_the_next_checkpoint(distance: int) -> None:
-    """G19: however long it is ago, as it may have been taken for one yet to come."""
+    """G19: for a barrier of any age, as its number may look like one yet to come."""
     arranged = Arranged(exclusive=4)
     arrive(arranged, PRIORITY)
     arranged.poll()
@@ -594,7 +615,7 @@ def test_a_barrier_of_the_past_hides_no_data_from_the_next_checkpoint(distance: 
 
 
 def test_the_gate_is_told_of_priority_events_only(alone: Arranged) -> None:
-    """G23: of the first of several, and again when they have been polled."""
+    """G23: of the first of several, and again after those have been polled."""
     deliver(alone.channel, 0)
     deliver(alone.channel, 1, data_type=EVENT)
     assert alone.gate.notices == [(3, False)]
@@ -613,7 +634,7 @@ def test_the_gate_is_told_of_priority_events_only(alone: Arranged) -> None:
 
 
 def test_a_barrier_that_can_time_out_is_announced_in_front_and_keeps_its_place() -> None:
-    """Row 60: the gate is told of the announcement, which has not come over the wire."""
+    """Row 60: the gate is notified of the announcement, which did not come over the wire."""
     arranged = Arranged(exclusive=4)
     arrive(arranged, DATA, TIMEOUTABLE)
     assert arranged.gate.notices == [(3, False), (3, True)]
@@ -645,7 +666,8 @@ def test_a_peer_does_not_announce(arranged: Arranged) -> None:
 
 
 def test_a_barrier_whose_time_is_over_overtakes_what_has_arrived() -> None:
-    """G23, row 59: the gate is told, the producer goes on, and what comes behind is not stored."""
+    """G23, row 59: the gate is notified, the producer is resumed, and the data behind is not
+    stored."""
     arranged = Arranged(exclusive=4)
     arrive(arranged, DATA, DATA, TIMEOUTABLE)
     assert arranged.poll().data_type is PRIORITY
@@ -683,7 +705,7 @@ def test_nothing_is_converted_but_a_barrier_that_can_time_out(arranged: Arranged
 
 
 def test_buffers_in_use_are_those_here_and_those_behind() -> None:
-    """G22: 2, 5, 4, 3, 3; and none of a released channel."""
+    """G22: 2, 5, 4, 3, 3; and 0 for a released channel."""
     arranged = Arranged(exclusive=4)
     counts = []
     deliver(arranged.channel, 0)
@@ -703,7 +725,7 @@ def test_buffers_in_use_are_those_here_and_those_behind() -> None:
 
 
 def test_a_buffer_size_is_sent_once_there_is_somebody_to_send_it_to() -> None:
-    """F11, G15."""
+    """F11, G15: the channel sends it only after it was requested."""
     arranged = Arranged(requested=False)
     arranged.channel.announce_buffer_size(100)
     assert arranged.client.sent == []
@@ -733,7 +755,7 @@ def test_processed_data_is_acknowledged(arranged: Arranged) -> None:
 def test_neither_data_nor_a_second_end_of_it_follows_the_end_of_data(
     arranged: Arranged, acknowledged: bool, data_type: DataType, body: bytes
 ) -> None:
-    """What was acknowledged is all there is; no buffer is taken for more."""
+    """The acknowledgement covered all data, so no buffer is taken for more."""
     if acknowledged:
         arranged.end_data(0)
     else:
@@ -778,7 +800,7 @@ def test_nothing_follows_the_end_of_the_partition(arranged: Arranged) -> None:
 
 
 def test_events_may_follow_the_end_of_the_data(arranged: Arranged) -> None:
-    """Before the acknowledgement and behind it, with priority or without: a last barrier does."""
+    """A last barrier does so, before or after the acknowledgement, with priority or without."""
     deliver_end_of_data(arranged.channel, 0)
     deliver(arranged.channel, 1, data_type=PRIORITY)
     deliver(arranged.channel, 2, data_type=BLOCKING[0])
@@ -811,7 +833,7 @@ def test_an_end_of_partition_that_makes_no_sense_is_refused(
 
 
 def test_a_released_channel_is_neither_resumed_nor_acknowledged(arranged: Arranged) -> None:
-    """G15: it is an error of this side, which nobody would notice otherwise."""
+    """G15: it is an error of this side that would otherwise go unnoticed."""
     deliver_end_of_data(arranged.channel, 0)
     deliver(arranged.channel, 1, data_type=BLOCKING[0])
     for _ in range(2):
@@ -841,7 +863,8 @@ def test_after_the_end_no_credit_is_announced(alone: Arranged) -> None:
 
 
 def test_releasing_returns_everything_and_cancels_the_request(arranged: Arranged) -> None:
-    """G6 to G10, row 36: what is queued, free, arriving, and what the operator still has."""
+    """G6 to G10, row 36: buffers that are queued, free, arriving, and still held by the
+    operator."""
     for sequence in range(3):
         deliver(arranged.channel, sequence, backlog=4)
         arranged.channel.credit.take()
@@ -862,7 +885,8 @@ def test_releasing_returns_everything_and_cancels_the_request(arranged: Arranged
 
 
 def test_an_error_comes_before_what_is_queued(arranged: Arranged) -> None:
-    """G14: the first one, every time; after the end or the release there is none."""
+    """G14: the first error is raised every time; after the end or the release no error is
+    raised."""
     deliver(arranged.channel, 0)
     first = ProducerFailedError("first")
     arranged.channel.fail(first)
@@ -876,7 +900,7 @@ def test_an_error_comes_before_what_is_queued(arranged: Arranged) -> None:
 
 @pytest.mark.parametrize("ended", ["complete", "finished", "released"])
 def test_an_ended_channel_does_not_fail(arranged: Arranged, ended: str) -> None:
-    """F9, invariant I10: the connection may go once everything has arrived."""
+    """F9, invariant I10: the connection may close once everything has arrived."""
     if ended == "released":
         arranged.channel.release()
     else:
@@ -892,7 +916,7 @@ def test_an_ended_channel_does_not_fail(arranged: Arranged, ended: str) -> None:
 
 
 def test_sequence_numbers_wrap() -> None:
-    """G19, row 48: 32 bits."""
+    """G19, row 48: they have 32 bits."""
     arranged = Arranged()
     arranged.channel._expected_sequence = 0xFFFFFFFE
     for sequence in (0xFFFFFFFE, 0xFFFFFFFF, 0, 1):
@@ -913,7 +937,7 @@ STEPS = st.lists(
 
 
 class Producer:
-    """The other side of a channel, as the protocol describes it: what it may send and what not."""
+    """The other side of a channel, limited to the messages that the protocol allows."""
 
     def __init__(self, arranged: Arranged) -> None:
         self.channel = arranged.channel
@@ -949,8 +973,9 @@ class Producer:
 
 @given(st.integers(0, 3), st.integers(1, 5), STEPS)
 def test_credit_is_never_lost_nor_invented(exclusive: int, floating: int, steps: list[str]) -> None:
-    """Invariants I4, I5, L1: producer's credit + unannounced credit = free buffers, after every
-    step; so no frame ever finds no buffer, and at the end everything written has arrived."""
+    """Invariants I4, I5, L1: after every step, the producer's credit and the unannounced credit add
+    up to the free buffers. A frame therefore always finds a buffer, and at the end all written
+    data has arrived."""
     arranged = Arranged(exclusive=exclusive, floating=floating)
     channel, producer = arranged.channel, Producer(arranged)
     held: list[Buffer] = []
@@ -1001,7 +1026,7 @@ def test_credit_is_never_lost_nor_invented(exclusive: int, floating: int, steps:
 
 
 def test_without_credit_a_frame_waits_for_a_buffer_and_reading_goes_on_with_it() -> None:
-    """Until then nothing behind it is read."""
+    """Until then nothing behind the frame is read."""
     network = NetworkBufferPool(1, 64)
     pool = network.create_local_pool(1, 1, owner="gate")
     client = Client()
@@ -1032,7 +1057,7 @@ def test_without_credit_a_frame_waits_for_a_buffer_and_reading_goes_on_with_it()
 def test_events_are_counted_until_they_are_taken_and_then_until_they_are_told(
     arranged: Arranged,
 ) -> None:
-    """Data is not one of them, and neither is an announcement, which the channel makes itself."""
+    """Data is not counted, and neither is an announcement, which the channel makes itself."""
     channel = arranged.channel
     deliver(channel, 0, b"data")
     deliver(channel, 1, b"event", data_type=EVENT)

@@ -1,4 +1,4 @@
-"""A channel's buffers without credit: the gate's pool, one frame at a time."""
+"""The buffers of a channel without credit: the gate's pool, one frame at a time."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def test_buffers_come_from_the_pool_and_go_back_to_it(arranged: Arranged) -> Non
 
 
 def test_who_finds_none_is_told_when_there_is_one(arranged: Arranged) -> None:
-    """First come, first served; and the buffer is kept for the one that was told."""
+    """The order is first come, first served, and the buffer is kept for the notified channel."""
     first, second, third = arranged.channels
     held = [first.take(), first.take()]
     assert second.take() is None
-    assert second.take() is None  # asking again is not waiting twice
+    assert second.take() is None  # a second request does not wait twice
     assert third.take() is None
     assert second.waiting
     arranged.check()
@@ -113,7 +113,7 @@ def test_a_destroyed_pool_ends_the_waiting(arranged: Arranged) -> None:
 
 
 def test_a_channel_owns_no_buffers(arranged: Arranged) -> None:
-    """Nor does a backlog make it ask for any: there is no credit to give."""
+    """A backlog makes it request none either, as there is no credit to announce."""
     channel = arranged.channels[0]
     channel.add_exclusive([])
     channel.require(2)

@@ -36,7 +36,7 @@ END_OF_DATA = DataType.END_OF_DATA
 
 
 class Arranged:
-    """A union of remote gates with so many channels each."""
+    """A union of remote gates with the given numbers of channels."""
 
     def __init__(self, *channels: int) -> None:
         self.pool = NetworkBufferPool(64, 64)
@@ -109,7 +109,8 @@ def test_channels_are_numbered_one_gate_behind_the_other() -> None:
 
 
 def test_no_gate_starves_another() -> None:
-    """I13: one buffer of each in turn, though one gate has more channels with data."""
+    """I13: each gate yields one buffer in turn, even if another gate has more channels with
+    data."""
     arranged = Arranged(3, 1)
     for channel in range(3):
         arranged.deliver(0, channel, b"0")
@@ -121,7 +122,7 @@ def test_no_gate_starves_another() -> None:
 
 
 def test_a_union_is_available_when_a_gate_is() -> None:
-    """I13: with data in either; not after an empty pull."""
+    """I13: with data in either gate; not after a poll that found nothing."""
     arranged = Arranged(1, 1)
     for gate in (0, 1, 0):
         assert arranged.union.poll() is None
@@ -188,7 +189,7 @@ def test_a_channel_of_a_united_gate_can_be_placed() -> None:
 
 
 def test_a_union_is_finished_when_every_gate_is() -> None:
-    """I1, I13: available then, for good, with nothing more."""
+    """I1, I13: then it stays available, and polling yields nothing."""
     arranged = Arranged(1, 2)
     for index in (1, 0):
         end(arranged.union, index)
@@ -249,7 +250,7 @@ def fail_union(arranged: Arranged) -> None:
 
 @pytest.mark.parametrize("fail", [fail_channel, fail_gate, fail_union])
 def test_the_first_error_comes_before_all_data(fail: Callable[[Arranged], None]) -> None:
-    """G14, I5: whichever gate it is in, and again with every poll."""
+    """G14, I5: the gate does not matter, and every later poll raises the error again."""
     arranged = Arranged(1, 1)
     arranged.deliver(0, 0)
     arranged.deliver(1, 0)
@@ -297,7 +298,7 @@ def test_a_gate_that_had_failed_before_fails_the_union() -> None:
 
 
 def test_releasing_a_union_releases_its_gates() -> None:
-    """I5: idempotent, and whoever asked is told once."""
+    """I5: a second release does nothing, and the callback is called once."""
     arranged = Arranged(2, 1)
     told: list[UnionInputGate] = []
     arranged.union.when_released(told.append)

@@ -1,4 +1,4 @@
-"""A channel without a producer has nothing, and can only be released or replaced."""
+"""A channel without a producer has no data. It can only be released or replaced."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_nobody_is_there_to_be_told_anything(channel: UnknownInputChannel) -> No
 
 
 def test_it_takes_no_part_in_a_checkpoint(channel: UnknownInputChannel) -> None:
-    """Row 46: its task is not ready for one."""
+    """Row 46: its task is not ready for a checkpoint."""
     stored: list[Buffer] = []
     assert not channel.start_persisting(1, stored.append)
     channel.stop_persisting(1)
@@ -50,7 +50,7 @@ def test_it_is_released_once_and_for_all(channel: UnknownInputChannel) -> None:
 def test_what_only_a_producer_could_cause_is_a_programming_error(
     channel: UnknownInputChannel,
 ) -> None:
-    """Nothing has been delivered yet that could be answered."""
+    """No data has been delivered yet, so there is nothing to answer."""
     with pytest.raises(AssertionError, match="resumed"):
         channel.resume_consumption()
     with pytest.raises(AssertionError, match="acknowledged"):
