@@ -1,7 +1,7 @@
-"""Two workers in one process, their connections joined without sockets.
+"""Two workers in one process, with their connections joined without sockets.
 
-Everything is the real thing but the socket: what one connection has to send is handed to the other,
-in one piece or in many, and the buffers are recycled as when a socket has taken them.
+Only the socket is replaced. The output of one connection is fed to the other, in one piece or in
+many, and buffers are recycled as if a socket had taken them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REQUEST_TIMEOUT_S = 10.0
 
 
 class Worker:
-    """One side: memory, partitions, gates, its session and its end of the link."""
+    """One side: its memory, partitions, gates, session and end of the link."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Worker:
         return gate
 
     def receive(self, data: bytes, piece: int | None = None) -> None:
-        """Let bytes arrive, all at once or in pieces."""
+        """Feed received bytes to the link, all at once or in pieces."""
         piece = len(data) if piece is None else piece
         for start in range(0, len(data), piece or 1):
             part = data[start : start + piece]
@@ -87,19 +87,19 @@ class Worker:
         self.link.check_invariants()
 
     def send(self, budget_bytes: int = 2**20) -> bytes:
-        """Return what one write would give the socket, and let the socket take it."""
+        """Return the bytes of one write, as if the socket had taken them."""
         data = b"".join(self.link.next_frames(budget_bytes))
         self.link.frames_written()
         self.link.check_invariants()
         return data
 
     def lose(self, cause: BaseException) -> None:
-        """The socket is gone."""
+        """Lose the socket."""
         self.link.lost(cause)
         self.link.check_invariants()
 
     def assert_nothing_is_left(self) -> None:
-        """Every buffer is back and the connection has forgotten everything."""
+        """Check that every buffer is back and that the connection has kept nothing."""
         statistics = self.link.statistics()
         assert (statistics.channels, statistics.readers, statistics.buffers_in_flight) == (0, (), 0)
         assert self.registry.waiting == 0
@@ -107,7 +107,7 @@ class Worker:
 
 
 class Joined:
-    """A producer and a consumer; nothing but these names says that they are not equal."""
+    """A producer and a consumer. Only the names distinguish the two workers."""
 
     def __init__(self, *, on_output: Callable[[], None] = lambda: None, **options: Any) -> None:
         config = make_config(**{"receive_buffer_bytes": 4096, **options})
@@ -116,14 +116,14 @@ class Joined:
         self.to_producer = bytearray()
         self.to_consumer = bytearray()
         self.gates: list[InputGate] = []
-        """Released by ``close``."""
+        """Gates to be released by ``close``."""
 
     def produced(self, subpartition: int = 0, partition_id: str = "p") -> PartitionLocation:
-        """Where the consumer finds a subpartition of the producer."""
+        """Return the location of a subpartition of the producer."""
         return PartitionLocation(self.producer.address, partition_id, subpartition)
 
     def pump(self, piece: int | None = None, budget_bytes: int = 2**20) -> None:
-        """Carry bytes to and fro until neither side has anything to send."""
+        """Carry bytes in both directions until neither side has output."""
         while self.producer.link.has_output or self.consumer.link.has_output:
             data = self.consumer.send(budget_bytes)
             self.to_producer += data
@@ -133,7 +133,7 @@ class Joined:
             self.consumer.receive(data, piece)
 
     def close(self) -> None:
-        """Cut the connection, release what is left, and see that everything comes back."""
+        """Cut the connection, release everything, and check that every buffer comes back."""
         for gate in self.gates:
             gate.release()
         for worker in (self.producer, self.consumer):
@@ -145,7 +145,7 @@ class Joined:
 
 
 def messages(data: bytes | bytearray) -> list[tuple[Any, ...]]:
-    """Read a stream with a plain unpacker; a buffer looks as ``buffer_event`` makes it."""
+    """Read a stream with a plain unpacker; a buffer gets the form that ``buffer_event`` makes."""
     unpacker = msgpack.Unpacker()
     unpacker.feed(data)
     found = []
@@ -165,7 +165,8 @@ def kinds(data: bytes | bytearray) -> list[MessageType]:
 
 
 def poll(gate: InputGate) -> tuple[int, bytes | DataType] | None:
-    """Take the next buffer of a gate, process it, and say what it was."""
+    """Poll and recycle the next buffer of a gate; return its channel index and its content or
+    type."""
     polled = gate.poll()
     if polled is None:
         return None
@@ -176,7 +177,7 @@ def poll(gate: InputGate) -> tuple[int, bytes | DataType] | None:
 
 
 def poll_all(gate: InputGate) -> list[tuple[int, bytes | DataType]]:
-    """Take and process everything that a gate has now."""
+    """Poll and recycle all buffers that a gate has now."""
     found = []
     while (polled := poll(gate)) is not None:
         found.append(polled)

@@ -1,4 +1,4 @@
-"""What a peer may say about the channels that this side has requested."""
+"""The messages of a peer about channels that this side has requested."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DATA = DataType.DATA_BUFFER_WITH_CLEAR_END
 
 
 class Consumer:
-    """Channels with two exclusive buffers each, and the numbers that they have."""
+    """Channels with two exclusive buffers each, by their numbers."""
 
     def __init__(self, channels: int = 2, *, exclusive: int = 2, **options: Any) -> None:
         config = make_config(**options)
@@ -54,14 +54,14 @@ class Consumer:
         self.numbers = [self.registry.add(channel) for channel in self.channels]
 
     def begin(self, number: int, sequence: int = 0, data_type: DataType = DATA) -> Any:
-        """Let the header of a frame of four bytes arrive."""
+        """Feed the header of a frame with a body of four bytes."""
         records = int(data_type.is_buffer)
         return self.registry.begin_buffer(
             BufferHeader(number, sequence, 0, data_type, 4, records=records)
         )
 
     def deliver(self, number: int, sequence: int = 0, data_type: DataType = DATA) -> None:
-        """Let a whole frame arrive."""
+        """Feed a whole frame."""
         memory = self.begin(number, sequence, data_type)
         memory[:] = b"data"
         memory.release()
@@ -222,7 +222,7 @@ def test_without_credit_a_frame_that_finds_no_buffer_waits() -> None:
 
 @pytest.mark.parametrize("arriving", [True, False])
 def test_a_lost_peer_fails_every_channel(arriving: bool) -> None:
-    """A frame that was cut off gives its buffer back."""
+    """A truncated frame returns its buffer."""
     consumer = Consumer()
     if arriving:
         consumer.begin(0).release()

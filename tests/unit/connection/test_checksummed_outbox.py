@@ -1,4 +1,4 @@
-"""What is sent with checksums: the plain outbox's frames, each with its trailer behind it."""
+"""Output with checksums: the plain outbox's frames, each followed by its trailer."""
 
 from __future__ import annotations
 

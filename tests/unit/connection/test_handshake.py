@@ -1,4 +1,5 @@
-"""The handshake: every row of its table, both roles, and what a liar gets out of it."""
+"""The handshake: every row of its state table, in both roles, and its answers to a dishonest
+peer."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def accepting(**options: Any) -> Handshake:
 
 
 def converse(one: Handshake, other: Handshake, piece: int = 2**16) -> None:
-    """Carry bytes until nobody says anything more."""
+    """Carry bytes in both directions until neither side has output."""
     said = one.start()
     while said:
         answer = b""
@@ -66,7 +67,7 @@ def converse(one: Handshake, other: Handshake, piece: int = 2**16) -> None:
 
 
 def in_state(state: HandshakeState) -> Handshake:
-    """A handshake that waits for something, brought there by the other side."""
+    """Bring a handshake into a state, with the messages of the other side."""
     if state is S.AWAITS_OPENING:
         return accepting()
     if state is S.AWAITS_HELLO:
@@ -224,13 +225,13 @@ def test_after_the_end_nothing_more_is_said(state: HandshakeState) -> None:
         assert (handshake.state, handshake.error) == (state, error)
 
 
-# -- two that agree --------------------------------------------------------------------------------
+# -- agreement -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("secret", [b"", b"secret", bytes(300)])
 @pytest.mark.parametrize("piece", [1, 7, 2**16])
 def test_two_that_know_the_secret_agree(secret: bytes, piece: int) -> None:
-    """However the bytes come; without a secret the messages are the same."""
+    """This holds for any split of the bytes; without a secret the messages are the same."""
     one, other = dialling(secret=secret), accepting(secret=secret)
     converse(one, other, piece)
     for handshake, theirs in ((one, ACCEPTER), (other, DIALLER)):
@@ -278,11 +279,11 @@ def test_a_socket_that_is_lost_is_an_error() -> None:
     assert "closed the connection during the handshake" in str(handshake.error)
 
 
-# -- two that do not -------------------------------------------------------------------------------
+# -- disagreement ----------------------------------------------------------------------------------
 
 
 def test_the_accepting_side_proves_itself_first() -> None:
-    """So nobody without the secret ever learns who dials."""
+    """A peer without the secret therefore never learns the identity of the dialling side."""
     one, other = dialling(), accepting(secret=b"another")
     assert one.received(other.received(one.start())) == b""
     assert one.state is S.FAILED
@@ -291,7 +292,7 @@ def test_the_accepting_side_proves_itself_first() -> None:
 
 
 def test_who_does_not_prove_itself_hears_nothing_of_the_job() -> None:
-    """Not even whether it would have been refused for another reason."""
+    """The refusal does not even tell whether there was another reason to refuse."""
     for identity in (DIALLER, replace(DIALLER, job="invoices"), replace(DIALLER, attempt=9)):
         other = in_state(S.AWAITS_HELLO)
         said = other.received(Hello.encode(identity, b"a guess", b""))
@@ -310,8 +311,10 @@ def test_a_hello_is_good_for_one_nonce_only() -> None:
 
 
 def test_no_proof_of_one_side_is_good_for_the_other() -> None:
-    """Somebody without the secret who sends everything back, or carries it to another accepting
-    side, learns and proves nothing."""
+    """A peer without the secret may echo all messages, or forward them to another accepting side.
+
+    It learns and proves nothing by it.
+    """
     one = dialling()
     assert one.received(one.start()) == b""
     assert one.state is S.FAILED
@@ -324,7 +327,7 @@ def test_no_proof_of_one_side_is_good_for_the_other() -> None:
 
 
 def test_nobody_between_them_can_change_a_bit() -> None:
-    """Of any message, in either direction: it does not come to an agreement."""
+    """A changed bit of any message, in either direction, prevents the agreement."""
     one, other = dialling(), accepting()
     opening = one.start()
     challenge = other.received(opening)
@@ -392,7 +395,7 @@ def test_a_refusal_says_whether_to_try_again(
     assert "refused the connection: it " in str(handshake.error)
 
 
-# -- who may talk to whom --------------------------------------------------------------------------
+# -- admission -------------------------------------------------------------------------------------
 
 OTHERS = [
     (replace(DIALLER, job="invoices"), "this worker serves job 'orders', not 'invoices'"),
@@ -438,7 +441,7 @@ OTHERS = [
     ids=repr,
 )
 def test_workers_of_one_attempt_may_talk(changes: dict[str, Any]) -> None:
-    """Names are compared byte by byte, and an address is not resolved."""
+    """Names are compared byte by byte, and addresses are not resolved."""
     assert judge(ACCEPTER, replace(DIALLER, **changes)) == (Verdict.WELCOME, "")
 
 
@@ -504,7 +507,10 @@ def test_a_peer_whose_certificate_has_its_name_is_welcome() -> None:
 def test_a_peer_that_dials_with_the_certificate_of_another_is_turned_away(
     names: tuple[str, ...],
 ) -> None:
-    """Before the owner is asked, and told so: it knows the secret."""
+    """This happens before the owner is asked to admit it.
+
+    It is told the reason, as it knows the secret.
+    """
 
     def admit(theirs: WorkerIdentity) -> tuple[Verdict, str]:
         raise AssertionError(theirs)
@@ -575,7 +581,7 @@ def test_who_has_said_anything_is_not_silent() -> None:
     assert not handshake.is_silent
 
 
-# -- what is logged --------------------------------------------------------------------------------
+# -- log -------------------------------------------------------------------------------------------
 
 
 def test_both_sides_log_how_they_agree(caplog: pytest.LogCaptureFixture) -> None:

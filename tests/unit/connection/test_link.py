@@ -1,4 +1,4 @@
-"""The link: its table, goodbye, loss in the middle of a frame, and signs of life."""
+"""The link: its state table, goodbye, loss in the middle of a frame, and signs of life."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CLOSE_REQUEST = bytes([0x91, M.CLOSE_REQUEST])
 
 
 def happens(joined: Joined, event: LinkEvent) -> None:
-    """Let something happen to the producer's link, by what its owner or its peer does."""
+    """Cause an event at the producer's link, by an action of its owner or its peer."""
     worker = joined.producer
     match event:
         case E.CLOSE:
@@ -85,7 +85,7 @@ def test_the_docstring_shows_the_table() -> None:
 
 @pytest.mark.parametrize("state", S)
 def test_who_speaks(state: LinkState) -> None:
-    """What waits is sent as long as this side has not said goodbye."""
+    """Queued messages are sent as long as this side has not sent its goodbye."""
     joined = Joined()
     for step in way_to(state, S.OPEN, TRANSITIONS):
         happens(joined, step)
@@ -103,7 +103,7 @@ def test_who_speaks(state: LinkState) -> None:
 
 
 def test_nothing_is_sent_behind_a_goodbye() -> None:
-    """The socket has not taken the goodbye yet, and a reader has something more."""
+    """The socket has not taken the goodbye yet when a reader gets more data."""
     joined = arranged()
     joined.producer.link.close()
     assert kinds(joined.producer.send()) == [M.CLOSE_REQUEST]
@@ -114,7 +114,7 @@ def test_nothing_is_sent_behind_a_goodbye() -> None:
 
 
 def arranged() -> Joined:
-    """A partition whose only channel has credit for all it will get."""
+    """Join a partition to a gate of one channel, with credit for all data of the test."""
     joined = Joined(
         buffers_per_channel=50, buffers_per_subpartition_max=60, network_memory_bytes=200 * 64
     )
@@ -167,7 +167,7 @@ def test_goodbye_is_said_once_and_nothing_follows() -> None:
 
 
 def test_goodbye_has_something_to_send() -> None:
-    """F14: the shell is told."""
+    """F14: the owner of the link is notified."""
     told = []
     joined = Joined(on_output=lambda: told.append(True))
     joined.consumer.link.close()
@@ -231,7 +231,7 @@ def test_two_that_leave_at_once_have_answered_each_other() -> None:
 
 @pytest.mark.parametrize("cut", [1, 37, 38, 39, 77, 78])
 def test_a_loss_in_the_middle_of_a_frame_returns_its_buffer(cut: int) -> None:
-    """Reliability 7: a truncated frame is never taken."""
+    """Reliability 7: a truncated frame is never delivered."""
     joined = Joined()
     joined.producer.make_partition()
     gate = joined.consumer.make_gate(joined.produced())
@@ -262,7 +262,7 @@ def test_a_heartbeat_goes_out_when_nothing_else_does() -> None:
 
 
 def test_a_heartbeat_goes_ahead_of_data() -> None:
-    """However much waits; only what the socket already has is in front of it."""
+    """This holds for any amount of queued data. Only bytes that the socket has already go first."""
     joined = arranged()
     for _ in range(50):
         write(joined)
@@ -332,7 +332,7 @@ def put_cut(partition: ResultPartition, *records: bytes, cut: int) -> None:
 
 
 def test_two_connections_have_the_conversation_that_spec_shows() -> None:
-    """The same bytes, both ways, from request to goodbye."""
+    """The bytes are the same in both directions, from the request to the goodbye."""
     joined = Joined(buffers_per_channel=1, floating_buffers_per_gate=1)
     partition = joined.producer.make_partition("numbers")
     gate = joined.consumer.make_gate(joined.produced(partition_id="numbers"))
@@ -360,7 +360,7 @@ def test_two_connections_have_the_conversation_that_spec_shows() -> None:
     joined.close()
 
 
-# -- what is logged --------------------------------------------------------------------------------
+# -- log -------------------------------------------------------------------------------------------
 
 
 def test_the_life_of_a_link_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -504,7 +504,7 @@ def test_the_readers_of_a_link_add_up_if_they_are_asked_for() -> None:
 
 
 def test_a_link_rests_while_its_peer_asks_for_what_is_not_here() -> None:
-    """Whatever has been read behind the requests waits for as long."""
+    """The messages that were read behind the requests wait as long as the link rests."""
     worker = Worker(
         "127.0.0.1:1",
         "the consumer",

@@ -1,4 +1,4 @@
-"""Signs of life: when they are due, and when a peer is given up."""
+"""Signs of life: when a heartbeat is due, and when a peer is given up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ INTERVAL, TIMEOUT = 10.0, 60.0
 
 
 def ticks(liveness: Liveness, *, until: float, unsent_bytes: int = 0) -> list[str]:
-    """Tick once per interval from 0; return what was said."""
+    """Tick once per interval from 0; return the time and reason of each tick that gives the peer
+    up."""
     said = []
     now = 0.0
     while now <= until:
@@ -62,7 +63,7 @@ def test_a_peer_that_takes_nothing_is_given_up_though_it_speaks() -> None:
 
 
 def test_a_slow_peer_is_not_given_up() -> None:
-    """It takes a little each time."""
+    """It takes a few bytes in each interval."""
     liveness = Liveness(INTERVAL, TIMEOUT)
     now = 0.0
     for unsent in range(500_000, 480_000, -1000):
@@ -72,7 +73,7 @@ def test_a_slow_peer_is_not_given_up() -> None:
 
 
 def test_a_link_that_is_always_busy_is_not_given_up() -> None:
-    """Each time the socket holds as much, but it is not the same."""
+    """The socket holds the same number of bytes at each tick, but these are different bytes."""
     liveness = Liveness(INTERVAL, TIMEOUT)
     for tick in range(20):
         liveness.heard_at = tick * INTERVAL
@@ -81,7 +82,8 @@ def test_a_link_that_is_always_busy_is_not_given_up() -> None:
 
 
 def test_who_was_held_up_itself_listens_before_it_judges() -> None:
-    """A task that blocks this side's event loop for minutes says nothing about the peer."""
+    """A user function that blocks this side's event loop for minutes says nothing about the
+    peer."""
     liveness = Liveness(INTERVAL, TIMEOUT)
     liveness.tick(0.0, bytes_out=9999, unsent_bytes=100)
     assert liveness.tick(600.0, bytes_out=9999, unsent_bytes=100) is None

@@ -1,4 +1,4 @@
-"""What a connection sends, and in which order: control, credit, then readers by quanta of bytes."""
+"""The order of a connection's output: control, credit, then readers by quanta of bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEADER_BYTES = 35
 
 
 def arranged(channels: int, **options: Any) -> Joined:
-    """A joined pair whose consumer reads every subpartition of ``p``, with a lot of credit."""
+    """Join a pair whose consumer reads every subpartition of ``p``, with plenty of credit."""
     joined = Joined(
         segment_bytes=SEGMENT_BYTES,
         network_memory_bytes=SEGMENT_BYTES * 4000,
@@ -32,7 +32,7 @@ def arranged(channels: int, **options: Any) -> Joined:
 
 
 def fill(joined: Joined, index: int, buffers: int, size: int) -> None:
-    """Queue data buffers in a subpartition, whatever its quota."""
+    """Queue data buffers in a subpartition, even beyond its quota."""
     [partition] = joined.producer.registry.partitions()
     for _ in range(buffers):
         builder = None
@@ -43,7 +43,7 @@ def fill(joined: Joined, index: int, buffers: int, size: int) -> None:
 
 
 def sent_by_channel(joined: Joined, budget_bytes: int) -> Counter[int]:
-    """Bytes of frames per channel in one write."""
+    """Return the bytes of frames per channel in one write."""
     found: Counter[int] = Counter()
     for message in messages(joined.producer.send(budget_bytes)):
         if message[0] is M.BUFFER_RESPONSE:
@@ -52,7 +52,8 @@ def sent_by_channel(joined: Joined, budget_bytes: int) -> Counter[int]:
 
 
 def test_small_buffers_get_as_many_bytes_as_large_ones() -> None:
-    """Row 34, by bytes: a flushed or debloated channel is not starved by one with full buffers."""
+    """Row 34, by bytes: a channel with full buffers does not starve a flushed or debloated
+    channel."""
     joined = arranged(2, floating_buffers_per_gate=0)
     fill(joined, 0, 20, SEGMENT_BYTES)
     fill(joined, 1, 150, 30)
@@ -75,7 +76,10 @@ def test_the_share_is_kept_across_writes_of_any_size() -> None:
 
 
 def test_what_was_sent_over_the_quantum_is_paid_back() -> None:
-    """Full buffers are a header larger than a quantum: in the long run nobody gains by that."""
+    """Frames of full buffers exceed a quantum by a header.
+
+    In the long run that gives no channel more.
+    """
     joined = arranged(2, floating_buffers_per_gate=0)
     fill(joined, 0, 60, SEGMENT_BYTES)
     fill(joined, 1, 60, SEGMENT_BYTES // 2 - HEADER_BYTES)
@@ -110,8 +114,10 @@ def test_a_turn_of_tiny_buffers_has_no_more_pieces_than_a_system_call_takes() ->
 
 
 def test_a_reader_that_lost_what_it_had_does_not_hold_up_the_next() -> None:
-    """E7: both are queued while nothing can be written; one write serves the full one, and then
-    there is nothing to ask for again and again."""
+    """E7: both readers are queued before a write.
+
+    The write serves the full one and leaves no output, so the owner does not ask again.
+    """
     joined = Joined()
     partitions = [joined.producer.make_partition(name) for name in ("emptied", "full")]
     locations = [joined.produced(partition_id=name) for name in ("emptied", "full")]
@@ -129,11 +135,11 @@ def test_a_reader_that_lost_what_it_had_does_not_hold_up_the_next() -> None:
     joined.close()
 
 
-# -- what has no body ------------------------------------------------------------------------------
+# -- messages without a body -----------------------------------------------------------------------
 
 
 class Told:
-    """An outbox, and how often it asked to be looked at."""
+    """An outbox, with a count of its calls for a write."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -202,7 +208,7 @@ def test_a_cancelled_reader_is_forgotten() -> None:
         fill(joined, index, 1, 10)
     outbox = joined.producer.session.outbox
     first, _ = joined.producer.session.readers
-    outbox.add_reader(first)  # it stands there once, however often it is told of
+    outbox.add_reader(first)  # a second call does not queue it twice
     for _ in range(2):
         outbox.remove_reader(first)
     assert outbox.readers == 1

@@ -1,4 +1,4 @@
-"""Budgets: what a peer may do once, and not all the time."""
+"""Budgets: actions that a peer may take once in a while, but not all the time."""
 
 from __future__ import annotations
 
@@ -29,11 +29,14 @@ def test_a_quota_is_taken_and_given_back() -> None:
     assert quota.taken == 2
 
 
-# -- what needs nothing behind it ------------------------------------------------------------------
+# -- unmet requests --------------------------------------------------------------------------------
 
 
 def test_unmet_requests_have_places_in_time() -> None:
-    """Half a second's worth in advance, then one after the other; what is unused is not saved."""
+    """The slots for half a second are given in advance, then one after the other.
+
+    Unused slots are not saved.
+    """
     places = UnmetRequests(10)
     assert [round(places.take_place(100.0) - 100.0, 9) for _ in range(7)] == [
         -0.4,

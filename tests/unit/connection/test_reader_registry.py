@@ -1,4 +1,4 @@
-"""What a peer reads: its requests, how many, and what it may say about them."""
+"""A peer's requests: their number, and the peer's messages about them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ UNMET = {
 
 
 def feed(link: Link, data: bytes, now: float) -> None:
-    """Hand in what one read of the socket has got, and nothing after that."""
+    """Feed the bytes of one read to the link."""
     memory = link.get_buffer()
     memory[: len(data)] = data
     memory.release()
@@ -87,7 +87,7 @@ def feed(link: Link, data: bytes, now: float) -> None:
 @pytest.mark.parametrize("checksums", ["off", "on"])
 @pytest.mark.parametrize("kind", UNMET)
 def test_few_requests_that_meet_no_partition_are_a_turn(kind: str, checksums: str) -> None:
-    """Whatever else may be handled in one: each costs as much as ten other messages."""
+    """The turn ends early, as each of these requests costs as much as ten other messages."""
     limit = 1 if kind == "over the worker's limit" else 1_000
     joined = Joined(checksums=checksums, wire=WireLimits(channels_per_worker_max=limit))
     worker = joined.producer
@@ -129,8 +129,11 @@ def test_requests_that_are_granted_need_no_rest() -> None:
 
 
 def test_peers_that_ask_for_unknown_partitions_share_one_pace() -> None:
-    """Eight of them, as quick as they are let: all together get no further than the pace, and each
-    as far as any other; one that comes later waits for its turn alone."""
+    """Eight peers request as fast as they may.
+
+    Together they do not exceed the pace, and each gets an equal share. A peer that comes later
+    waits only for its own turn.
+    """
     rate, peers, seconds = 1_000, 8, 4.0
     places = UnmetRequests(rate)
 
@@ -184,7 +187,10 @@ def test_event_credit_is_for_the_channel_that_it_names() -> None:
 
 
 def test_a_request_over_the_workers_limit_fails_its_channel_alone() -> None:
-    """And whatever the consumer may still say of it, until it cancels; then there is room."""
+    """The consumer may still send messages about it until it cancels.
+
+    After the cancellation there is room again.
+    """
     joined = Joined(wire=WireLimits(channels_per_worker_max=2))
     partition = joined.producer.make_partition(subpartitions=4)
     gates = [joined.consumer.make_gate(joined.produced(index)) for index in range(3)]

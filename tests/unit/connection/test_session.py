@@ -1,4 +1,4 @@
-"""Two sessions, joined: many channels, fair turns, credit, and buffers that come back once."""
+"""Two joined sessions: many channels, fair turns, credit, and buffers that are recycled once."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_lost_link_ends_its_session_once() -> None:
 
 
 def test_a_lost_session_ends_whole_although_a_subscriber_raises() -> None:
-    """A fault of one subscriber leaves no reader behind, and no session in the directory."""
+    """The error of one subscriber leaves no reader behind, and no session in the directory."""
     joined = Joined()
     both = joined.consumer
     joined.producer.make_partition()
@@ -161,7 +161,7 @@ def write(partition: ResultPartition, index: int, content: bytes) -> None:
 def exchange(
     joined: Joined, subpartitions: int = 1, *, pump: bool = True
 ) -> tuple[ResultPartition, InputGate]:
-    """A partition and a gate that reads all of it."""
+    """Make a partition, and a gate that reads all of it."""
     partition = joined.producer.make_partition("p", subpartitions)
     gate = joined.consumer.make_gate(*[joined.produced(index) for index in range(subpartitions)])
     if pump:
@@ -172,7 +172,7 @@ def exchange(
 
 
 def buffers(data: bytes | bytearray) -> list[tuple[int, bytes]]:
-    """Channel and body of every data buffer in a stream."""
+    """Return channel and body of every data buffer in a stream."""
     return [
         (message[1], message[5])
         for message in messages(data)
@@ -315,7 +315,7 @@ def test_ready_channels_take_turns_of_one_buffer() -> None:
 
 
 def test_a_channel_that_becomes_ready_waits_for_its_turn() -> None:
-    """Invariant L2: it is served after those that were ready, not before and not never."""
+    """Invariant L2: it is served after the channels that were ready before it."""
     joined = Joined(buffers_per_channel=4)
     partition, gate = exchange(joined, 2)
     for number in range(3):
@@ -345,7 +345,7 @@ def test_the_budget_is_exceeded_by_one_buffer_at_most() -> None:
 
 
 def test_one_write_has_no_more_pieces_than_a_system_call_takes() -> None:
-    """IOV_MAX is 1024; what does not fit follows with the next write."""
+    """IOV_MAX is 1024; the remaining pieces follow with the next write."""
     joined = Joined(network_memory_bytes=64 * 4000)
     partition, gate = exchange(joined, 501)
     for index in range(501):
@@ -373,7 +373,7 @@ def test_messages_without_body_go_ahead_of_buffers() -> None:
 @settings(max_examples=40)
 @given(st.integers(1, 90), st.lists(st.binary(min_size=1, max_size=64), max_size=30))
 def test_pieces_do_not_matter(piece: int, written: list[bytes]) -> None:
-    """F2, F3: the whole of both streams, cut anywhere."""
+    """F2, F3: both complete streams, cut anywhere."""
     joined = Joined()
     partition, gate = exchange(joined, 3)
     taken = {0: b"", 1: b"", 2: b""}
@@ -400,7 +400,7 @@ def test_pieces_do_not_matter(piece: int, written: list[bytes]) -> None:
 
 
 def test_without_credit_nothing_is_sent_and_one_credit_sends_one() -> None:
-    """E2: the reader is queued once only, and leaves with data still there."""
+    """E2: the reader is queued only once, and leaves the queue with data left."""
     joined = Joined(
         buffers_per_channel=1, floating_buffers_per_gate=0, buffers_per_subpartition_max=20
     )
@@ -421,8 +421,11 @@ def test_without_credit_nothing_is_sent_and_one_credit_sends_one() -> None:
 
 
 def test_three_credits_send_three_of_ten_buffers() -> None:
-    """E2: 10 buffers and no credit: not queued; each AddCredit of 1 queues the reader, once only;
-    then 3 responses, and the reader leaves with 7 buffers still there."""
+    """E2: with 10 buffers and no credit the reader is not queued.
+
+    Each AddCredit of 1 queues it, only once. After 3 responses it leaves the queue with 7 buffers
+    left.
+    """
     joined = Joined(
         buffers_per_channel=0, floating_buffers_per_gate=8, buffers_per_subpartition_max=20
     )
@@ -446,7 +449,8 @@ def test_three_credits_send_three_of_ten_buffers() -> None:
 
 
 def test_credit_that_gathers_while_nothing_can_be_written_becomes_one_message() -> None:
-    """F8, 1.6 rule 6: one AddCredit per channel with the total, in the order of first need."""
+    """F8, 1.6 rule 6: each channel gets one AddCredit with the total, in the order in which they
+    needed it."""
     joined = Joined(buffers_per_channel=3, floating_buffers_per_gate=0)
     partition, gate = exchange(joined, 2)
     for number in range(3):
@@ -464,7 +468,10 @@ def test_credit_that_gathers_while_nothing_can_be_written_becomes_one_message() 
 
 
 def test_credit_that_nobody_waits_for_goes_along_with_something_else() -> None:
-    """F8: it is no reason to write; in a write that there is anyway it costs next to nothing."""
+    """F8: such credit does not cause a write of its own.
+
+    As part of another write it costs next to nothing.
+    """
     joined = Joined(buffers_per_channel=4, floating_buffers_per_gate=0)
     partition, gate = exchange(joined, 2)
     write(partition, 0, b"\x01")
@@ -483,7 +490,7 @@ def test_credit_that_nobody_waits_for_goes_along_with_something_else() -> None:
 
 @pytest.mark.parametrize(("limit", "told"), [(1, 1), (4, 2), (5, 3)])
 def test_half_of_the_events_a_channel_may_hold_are_told_at_once(limit: int, told: int) -> None:
-    """The producer, which has more of them, sends as many again."""
+    """The producer has more events and sends as many again."""
     joined = Joined(wire=WireLimits(events_per_channel_max=limit))
     partition, gate = exchange(joined)
     for _ in range(2 * limit):
@@ -503,7 +510,7 @@ def test_half_of_the_events_a_channel_may_hold_are_told_at_once(limit: int, told
 
 
 def test_no_credit_is_announced_for_a_released_channel() -> None:
-    """F8: not even what had gathered before."""
+    """F8: not even the credit that had accumulated before."""
     joined = Joined()
     partition, gate = exchange(joined)
     write(partition, 0, b"\x01")
@@ -592,7 +599,7 @@ def test_a_resume_lets_the_data_behind_a_barrier_pass() -> None:
 
 @pytest.mark.parametrize("exclusive", [0, 1])
 def test_a_barrier_without_exclusive_buffers_starts_credit_anew(exclusive: int) -> None:
-    """E11, 1.6 rule 8: both sides forget, and agree afterwards."""
+    """E11, 1.6 rule 8: both sides forget the credit and agree afterwards."""
     joined = Joined(buffers_per_channel=exclusive, floating_buffers_per_gate=3)
     partition, gate = exchange(joined)
     for number in range(2):
@@ -635,7 +642,7 @@ def test_a_new_buffer_size_reaches_the_partition() -> None:
 
 
 def test_of_several_buffer_sizes_the_last_is_sent() -> None:
-    """F11: each one in place of the one that waits; none for a channel that is gone."""
+    """F11: a newer size replaces a queued one; for a closed channel none is sent."""
     joined = Joined()
     partition, gate = exchange(joined, 2)
     for size in (30, 20):
@@ -654,8 +661,10 @@ def test_of_several_buffer_sizes_the_last_is_sent() -> None:
 
 
 def test_a_new_buffer_size_before_there_is_a_partition_is_kept_for_it() -> None:
-    """E12, which Flink ignores: a consumer says a size only when it changes, so it would be lost.
-    The last one counts."""
+    """E12, which Flink ignores: a consumer sends a size only when it changes, so it would be lost.
+
+    The last size counts.
+    """
     joined = Joined()
     gate = joined.consumer.make_gate(joined.produced())
     joined.producer.receive(joined.consumer.send())
@@ -744,7 +753,8 @@ def test_a_cancel_releases_the_reader_and_keeps_the_partition(queued: bool) -> N
 
 
 def test_what_is_on_its_way_to_a_cancelled_channel_is_skipped() -> None:
-    """E15, F2, F6: data, backlog and errors; what follows them is intact."""
+    """E15, F2, F6: this applies to data, backlogs and errors; the messages behind them are
+    intact."""
     joined = Joined()
     partition, gate = exchange(joined, 2)
     write(partition, 0, b"\x01")
@@ -764,7 +774,7 @@ def test_what_is_on_its_way_to_a_cancelled_channel_is_skipped() -> None:
 
 @pytest.mark.parametrize("cut", [1, 37, 38, 39, 45])
 def test_a_channel_cancelled_in_the_middle_of_a_frame_gets_its_buffer_back(cut: int) -> None:
-    """F6: the frame is completed or skipped, and its buffer returned."""
+    """F6: the frame is completed or skipped, and its buffer is returned."""
     joined = Joined()
     partition, gate = exchange(joined)
     write(partition, 0, bytes(range(40)))
@@ -808,7 +818,7 @@ def test_buffers_come_back_when_the_socket_has_taken_them_and_once() -> None:
 
 
 def test_a_buffer_that_the_socket_still_looks_at_gets_new_memory() -> None:
-    """A transport may say that all is written before it drops its views."""
+    """A transport may report that all bytes are written before it releases its views."""
     joined = Joined()
     partition, gate = exchange(joined)
     write(partition, 0, b"\x01\x02\x03")
@@ -826,7 +836,7 @@ def test_a_buffer_that_the_socket_still_looks_at_gets_new_memory() -> None:
 
 
 def test_buffers_of_a_lost_socket_are_abandoned() -> None:
-    """The socket may hold the memory for as long as it likes; nobody else writes to it."""
+    """The socket may hold the memory for any time, so nothing else is written to it."""
     joined = Joined()
     partition, gate = exchange(joined)
     write(partition, 0, b"\x01\x02\x03")
@@ -886,7 +896,7 @@ def test_statistics_count_what_went_through() -> None:
 
 
 def test_a_loss_reaches_every_channel_and_every_reader() -> None:
-    """E14, F12: both directions, whatever they were doing."""
+    """E14, F12: in both directions and in any state."""
     joined = Joined()
     partition = joined.producer.make_partition("p", 3)
     waiting = joined.consumer.make_gate(joined.produced(partition_id="not there"))
@@ -919,7 +929,7 @@ def test_the_first_cause_stays() -> None:
 
 
 def test_what_was_received_is_gone_with_the_error() -> None:
-    """The error comes ahead of data: a task that has failed must not go on processing."""
+    """The error precedes data, as a failed task must not go on processing."""
     joined = Joined()
     joined.producer.make_partition()
     gate = joined.consumer.make_gate(joined.produced())
@@ -934,7 +944,7 @@ def test_what_was_received_is_gone_with_the_error() -> None:
 
 
 def test_a_channel_that_has_everything_is_not_harmed() -> None:
-    """The producer is done and leaves; the consumer is still busy with something else."""
+    """The producer is done and leaves while the consumer is still busy."""
     joined = Joined()
     partition = joined.producer.make_partition()
     gate = joined.consumer.make_gate(joined.produced())
@@ -979,7 +989,7 @@ def test_after_a_loss_nothing_is_sent_and_nothing_is_promised() -> None:
 
 
 def test_messages_for_a_peer_that_does_not_read_are_limited() -> None:
-    """Reliability 2 and 7: answers provoked by a peer that never takes them."""
+    """Reliability 2 and 7: this covers answers that a peer provokes and never reads."""
     told = []
     joined = Joined(
         wire=WireLimits(control_bytes_max=64 * 1024), on_output=lambda: told.append(True)
@@ -1013,7 +1023,7 @@ def test_messages_that_are_written_no_longer_count() -> None:
     joined.close()
 
 
-# -- what is logged --------------------------------------------------------------------------------
+# -- log -------------------------------------------------------------------------------------------
 
 
 def test_requests_and_cancels_are_logged_on_both_sides(caplog: pytest.LogCaptureFixture) -> None:
@@ -1065,7 +1075,7 @@ def test_the_life_of_a_session_is_logged(caplog: pytest.LogCaptureFixture) -> No
     joined.close()
 
 
-# -- what is for nobody ----------------------------------------------------------------------------
+# -- messages without an addressee -----------------------------------------------------------------
 
 
 def test_a_channel_that_the_session_has_forgotten_has_nothing_to_say() -> None:

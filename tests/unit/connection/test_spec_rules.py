@@ -1,4 +1,4 @@
-"""Rules of SPEC about rare moments, one test each: a peer may rely on them."""
+"""Rules of SPEC about rare moments, one test each. A peer may rely on them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BARRIER = CheckpointBarrier(1, 0).event()
 
 
 def said(joined: Joined) -> list[tuple[object, ...]]:
-    """What the consumer sends now."""
+    """Return the messages that the consumer sends now."""
     return messages(joined.consumer.send())
 
 
@@ -37,7 +37,7 @@ def said(joined: Joined) -> list[tuple[object, ...]]:
 
 
 def reading(**options: Any) -> tuple[Joined, InputGate]:
-    """A consumer whose producer is played by the test."""
+    """Return a consumer; the test plays its producer."""
     joined = Joined(**options)
     gate = joined.consumer.make_gate(joined.produced())
     joined.gates.append(gate)
@@ -47,7 +47,10 @@ def reading(**options: Any) -> tuple[Joined, InputGate]:
 
 @pytest.mark.parametrize("free", ["no buffer", "one that is not announced", "one that is"])
 def test_data_without_credit_is_a_violation_whatever_is_free(free: str) -> None:
-    """Only an announcement that is on its way counts: the consumer cannot know when it comes."""
+    """Credit counts only once it was announced.
+
+    The consumer cannot know when the announcement arrives.
+    """
     joined, gate = reading(buffers_per_channel=2, floating_buffers_per_gate=0)
     joined.consumer.receive(buffer_response(0, 0, 9) + buffer_response(0, 1, 9))
     if free != "no buffer":
@@ -101,8 +104,10 @@ def blocking(sequence: int, backlog: int = 0) -> bytes:
 
 
 def test_without_initial_credit_a_blocking_event_takes_the_floating_buffers_away() -> None:
-    """Free ones at once, others as they are processed; none come before it resumes, whatever the
-    backlog says, and all credit is forgotten then."""
+    """Free buffers are returned at once, the others as they are processed.
+
+    No buffer is requested before the resume, for any backlog, and the resume resets all credit.
+    """
     joined, gate = reading(buffers_per_channel=0, floating_buffers_per_gate=4)
     worker = joined.consumer
     [channel] = gate.remote_channels
@@ -126,7 +131,7 @@ def test_without_initial_credit_a_blocking_event_takes_the_floating_buffers_away
 def test_a_producer_forgets_credit_at_the_resume_if_it_began_without(
     initial: int, left: int
 ) -> None:
-    """Also what was announced while it was blocked."""
+    """This includes credit that was announced while the channel was blocked."""
     joined = Joined()
     partition = joined.producer.make_partition()
     joined.producer.receive(partition_request(0, P, credit=initial))

@@ -1,4 +1,4 @@
-"""The producer's end of one channel: what it may send, and what the consumer may say to it."""
+"""The producer's end of one channel: its output, and the consumer's messages to it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
 
 
 class Owner:
-    """A ReaderOwner that notes what it is told, and queues no reader."""
+    """A ReaderOwner that records its calls and queues no reader."""
 
     def __init__(self) -> None:
         self.peer = "consumer at 127.0.0.1:7002"
@@ -57,7 +57,7 @@ S, E = ReaderState, ReaderEvent
 
 
 def happens(reading: Reading, event: ReaderEvent) -> None:
-    """Let something happen to a reader, by what its partition or its consumer does."""
+    """Cause an event at a reader, by an action of its partition or its consumer."""
     reader = reading.reader
     match event:
         case E.GRANT:
@@ -101,7 +101,7 @@ def test_the_docstring_shows_the_table() -> None:
 
 
 class Reading:
-    """A reader of the one subpartition of a partition."""
+    """A reader of the only subpartition of a partition."""
 
     def __init__(self, credit: int, *, granted: bool = True, events_max: int = EVENTS_MAX) -> None:
         self.owner = Owner()
@@ -128,7 +128,8 @@ class Reading:
         return polled.buffer.data_type
 
     def end(self) -> list[DataType]:
-        """End the data and the partition, and answer for the consumer; say what was sent."""
+        """End the data and the partition, acknowledge as the consumer, and return the sent
+        types."""
         self.partition.notify_end_of_data()
         sent = self.send_all()
         self.reader.acknowledge_all_data_processed()
@@ -169,7 +170,7 @@ def test_an_event_needs_no_credit() -> None:
 
 
 def test_data_needs_credit() -> None:
-    """E2: 5 buffers, no credit; each credit lets one go, and data is left."""
+    """E2: with 5 buffers and no credit, each credit sends one buffer, and data is left."""
     reading = Reading(credit=0)
     for _ in range(5):
         reading.write()
@@ -315,7 +316,7 @@ def test_after_a_resume_without_credit_the_backlog_is_announced_again() -> None:
     reading.close()
 
 
-# -- answers that nobody asked for -----------------------------------------------------------------
+# -- unexpected answers ----------------------------------------------------------------------------
 
 ILLEGAL = {
     "resume before anything was sent": "resume",
@@ -360,7 +361,10 @@ def test_the_end_of_data_is_acknowledged_to_the_partition() -> None:
 
 
 def test_an_acknowledgement_may_come_after_a_failure() -> None:
-    """It may have been on its way; once, and only if the data had ended."""
+    """It may have been sent before the failure arrived.
+
+    It is allowed once, and only after the end of data.
+    """
     reading = Reading(credit=2)
     reading.partition.notify_end_of_data()
     reading.send_all()
@@ -372,7 +376,8 @@ def test_an_acknowledgement_may_come_after_a_failure() -> None:
 
 
 def test_what_is_sent_is_in_order_whatever_the_view_yields() -> None:
-    """A programming error else, which would cost the peer its trust in the end."""
+    """A wrong order is a programming error of this side, which would otherwise look like the peer's
+    fault."""
     reading = Reading(credit=2)
     finish(reading.partition)
     assert reading.send() is DataType.END_OF_DATA
@@ -428,7 +433,7 @@ def test_the_producers_failure_is_told_once_and_nothing_follows() -> None:
 
 
 def test_a_failed_or_ended_reader_still_takes_credit() -> None:
-    """The consumer's credit may have been on its way."""
+    """The consumer may have sent the credit before the failure or the end arrived."""
     for fails in (True, False):
         reading = Reading(credit=2)
         if fails:
@@ -443,7 +448,7 @@ def test_a_failed_or_ended_reader_still_takes_credit() -> None:
 
 
 def test_a_blocked_reader_whose_producer_failed_may_be_resumed() -> None:
-    """The consumer's resume may have been on its way; nothing is sent after it."""
+    """The consumer may have sent the resume before the failure arrived; no message answers it."""
     reading = Reading(credit=2)
     reading.add(BARRIER)
     reading.send_all()
@@ -473,7 +478,7 @@ def test_a_cancelled_reader_gives_back_what_is_queued_for_it() -> None:
 
 
 def test_a_new_buffer_size_holds_for_new_buffers() -> None:
-    """E6: the buffer that is open keeps its size."""
+    """E6: the open buffer keeps its size."""
     reading = Reading(credit=9)
     first = put(reading.partition, 0, b"x" * 10)
     reading.reader.notify_new_buffer_size(20)
@@ -511,7 +516,7 @@ def test_the_cause_of_a_loss_reaches_the_partition() -> None:
 
 
 def test_a_reader_says_whose_it_is() -> None:
-    """What the log names when a request waits for its partition."""
+    """The log names the reader like this when its request waits for the partition."""
     assert str(Reading(credit=1).reader) == "channel 0 of consumer at 127.0.0.1:7002"
 
 
@@ -541,7 +546,7 @@ def test_a_reader_that_was_refused_sends_nothing() -> None:
 
 
 def test_a_barrier_that_gets_priority_needs_no_credit() -> None:
-    """Row 18: until its time is over it waits behind data that has none."""
+    """Row 18: before its time is over, it waits behind data without credit."""
     reading = Reading(credit=0)
     reading.write()
     told: list[Any] = []
@@ -564,7 +569,10 @@ def test_a_barrier_that_gets_priority_needs_no_credit() -> None:
 
 
 def test_events_wait_for_event_credit_and_so_does_what_stands_behind_them() -> None:
-    """SPEC 6.2: one of 20 is sent for each that the consumer has taken; data has its own credit."""
+    """SPEC 6.2: with a limit of 20, each event that the consumer has taken lets one more go.
+
+    Data has credit of its own.
+    """
     reading = Reading(10)
     for _ in range(EVENTS_MAX + 5):
         reading.partition.subpartitions[0].add_event(event_of(DataType.EVENT_BUFFER, b"user"))
@@ -588,8 +596,7 @@ def test_events_wait_for_event_credit_and_so_does_what_stands_behind_them() -> N
 
 
 def test_some_event_credit_is_kept_for_events_that_overtake() -> None:
-    """Of a consumer that is held up: it hears of a barrier all the same, but of no more than it may
-    hold."""
+    """A busy consumer still gets a barrier, but never more events than it may hold."""
     reading = Reading(0)
     for _ in range(EVENTS_MAX):
         reading.partition.subpartitions[0].add_event(event_of(DataType.EVENT_BUFFER, b"user"))

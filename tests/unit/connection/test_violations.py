@@ -1,7 +1,7 @@
-"""Every message in every state: what SPEC allows is taken, the rest breaks the connection.
+"""Every message in every state: SPEC allows it, or it breaks the connection.
 
-The tables are written out, not derived: a row is a state, a column a message, `.` legal and `X` a
-violation. After a violation the connection is closed and everything must come back.
+The tables are written by hand, not derived: a row is a state, a column is a message, `.` is legal
+and `X` a violation. After a violation the connection is closed and every buffer must come back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Setting:
         self.gates: list[InputGate] = []
 
     def request(self) -> None:
-        """Request the partition; it waits if there is none."""
+        """Request the partition; the request waits if the partition does not exist."""
         self.gates.append(self.joined.consumer.make_gate(self.joined.produced()))
         self.joined.pump()
 
@@ -51,7 +51,7 @@ class Setting:
 
 
 def nothing(_: Setting) -> None:
-    """No channel was ever requested."""
+    """Leave everything as it is: no channel was ever requested."""
 
 
 def waiting(setting: Setting) -> None:
@@ -77,7 +77,7 @@ def end_of_data(setting: Setting) -> None:
 
 
 def acknowledged(setting: Setting) -> None:
-    """The consumer has processed everything; the acknowledgement is there."""
+    """Let the consumer process all data, and let the acknowledgement arrive."""
     end_of_data(setting)
     poll_all(setting.gates[0])
     setting.gates[0].acknowledge(0)
@@ -103,7 +103,7 @@ def cancelled(setting: Setting) -> None:
 
 
 def leaving(setting: Setting) -> None:
-    """The other side has said goodbye."""
+    """Let the goodbye of the other side arrive."""
     reading(setting)
     setting.joined.producer.link.close()
     setting.joined.consumer.link.close()
@@ -128,7 +128,7 @@ TO_PRODUCER = {
     "backlog 0": about(M.BACKLOG_ANNOUNCEMENT, 0, 1),
     "goodbye": b"\x91\x05",
 }
-"""What a consumer might send to the producer, which itself has requested nothing."""
+"""Messages that a consumer might send to a producer that has requested nothing."""
 
 PRODUCER_STATES = """
              request-0 request-1 cancel-0 credit-0 no-credit much-credit resume-0 acknowledge size-0 no-size large-size cancel-9 buffer-0 error-0 backlog-0 goodbye
@@ -163,7 +163,7 @@ TO_CONSUMER = {
     "acknowledge": lambda _: about(M.ACKNOWLEDGE_ALL_RECORDS_PROCESSED, 0),
     "goodbye": lambda _: b"\x91\x05",
 }
-"""What a producer might send to the consumer, which itself produces nothing."""
+"""Messages that a producer might send to a consumer that produces nothing."""
 
 CONSUMER_STATES = """
              next-data next-event end-of-data odd-end partition-end the-same-again one-left-out data-9 error-0 error-9 error-for-all backlog backlog-9 credit resume acknowledge goodbye
@@ -267,7 +267,7 @@ def test_a_wrong_sequence_names_both_numbers() -> None:
 
 
 def test_data_without_credit_is_refused_and_events_are_not() -> None:
-    """F4, invariant I5: two buffers are there, the third finds none."""
+    """F4, invariant I5: the third buffer finds no credit after two."""
     setting = Setting(floating_buffers_per_gate=0)
     setting.make()
     setting.request()
@@ -309,7 +309,7 @@ CUT_SHORT = {
         "END_OF_PARTITION must not come on channel 0.*: its data has ended and has not been ack",
     ),
 }
-"""What a hostile producer sends first, what it must not send then, and why not."""
+"""The first messages of a hostile producer, the forbidden message after them, and the error."""
 
 
 @pytest.mark.parametrize("progress", ["received", "read", "acknowledged"])
@@ -317,7 +317,7 @@ CUT_SHORT = {
 def test_a_stream_that_does_not_end_as_it_should_breaks_the_connection(
     name: str, progress: str
 ) -> None:
-    """Its reader never takes it for whole, and acknowledges it once at most."""
+    """The reader never treats such a stream as complete, and acknowledges its end at most once."""
     first, forbidden, reason = CUT_SHORT[name]
     setting = Setting()
     setting.request()
@@ -337,7 +337,7 @@ def test_a_stream_that_does_not_end_as_it_should_breaks_the_connection(
 
 
 def test_events_that_nobody_takes_are_limited() -> None:
-    """An event costs no credit, so without a limit it would cost memory without end."""
+    """An event costs no credit. Without a limit, events could use memory without bound."""
     limit = 1_000
     setting = Setting()
     setting.make()
@@ -385,7 +385,7 @@ def test_only_a_channel_that_began_without_credit_is_announced_a_backlog(
 
 @pytest.mark.parametrize(("large", "most"), [(0, 3), (12, 3 + 2)])
 def test_a_huge_backlog_takes_no_more_than_the_gate_may_have(large: int, most: int) -> None:
-    """With what large records may use beyond."""
+    """This includes the further buffers that large records may use."""
     setting = Setting(
         buffers_per_channel=0,
         floating_buffers_per_gate=3,
@@ -400,7 +400,7 @@ def test_a_huge_backlog_takes_no_more_than_the_gate_may_have(large: int, most: i
 
 
 def test_an_error_that_concerns_the_connection_is_not_answered() -> None:
-    """The peer has gone; the text is kept."""
+    """The peer has left; the error keeps its text."""
     setting = Setting()
     reading(setting)
     error = violation(setting, error_response(CONNECTION_CHANNEL, 1, b"you broke it"))

@@ -17,7 +17,7 @@ POOL = 3
 
 
 def arranged(gates: int = 1) -> tuple[Joined, list[ResultPartition], list[InputGate]]:
-    """Partitions of one subpartition, each read by a gate of its own, over one connection."""
+    """Join partitions of one subpartition, each read by a gate of its own, over one connection."""
     joined = Joined(
         flow_control="off",
         buffers_per_channel=1,
@@ -40,14 +40,14 @@ def write(partition: ResultPartition, content: bytes) -> None:
 
 
 def deliver(joined: Joined, piece: int | None = None) -> None:
-    """One write of the producer arrives, unless the consumer does not read."""
+    """Deliver one write of the producer, unless the consumer has stopped reading."""
     data = joined.producer.send()
     if data:
         joined.consumer.receive(data, piece)
 
 
 def take(gate: InputGate) -> list[bytes]:
-    """Process what has arrived."""
+    """Poll and recycle all buffers that have arrived; return their contents."""
     taken = []
     while (polled := gate.poll()) is not None:
         taken.append(content_of(polled[1]))
@@ -60,7 +60,7 @@ def content(number: int) -> bytes:
 
 
 def go_on(joined: Joined) -> None:
-    """What the shell does when it is asked to look again."""
+    """Resume the stalled link, as the shell does after a notice."""
     link = joined.consumer.link
     while link.can_resume:
         link.resume(0.0)
@@ -80,7 +80,7 @@ def test_data_is_sent_without_any_credit() -> None:
 
 @pytest.mark.parametrize("piece", [None, 1, 50])
 def test_a_consumer_without_buffers_stops_reading_and_loses_nothing(piece: int | None) -> None:
-    """2.2: the frame is staged, reading stops, and goes on when a buffer is free."""
+    """2.2: the frame is staged and reading stops until a buffer is free."""
     joined, [partition], [gate] = arranged()
     link = joined.consumer.link
     for number in range(8):
@@ -100,7 +100,7 @@ def test_a_consumer_without_buffers_stops_reading_and_loses_nothing(piece: int |
 
 
 def test_one_slow_gate_stops_the_others_too() -> None:
-    """Head-of-line blocking: what credit is there to prevent."""
+    """Credit exists to prevent this head-of-line blocking."""
     joined, [slow, fast], [slow_gate, fast_gate] = arranged(gates=2)
     for number in range(POOL + 1):
         write(slow, content(number))
