@@ -1,4 +1,4 @@
-"""What a decoder hands out, noted down; and messages written by hand, independent of the codec."""
+"""A receiver that records a decoder's output, and messages encoded by hand, without the codec."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPEC = Path(__file__).parents[3] / "flinknet" / "wire" / "SPEC.md"
 
 
 def golden_messages(side: str) -> bytes:
-    """What a side of SPEC's example says behind the two messages of its handshake."""
+    """Return the messages of one side of SPEC's example, without the two of its handshake."""
     data = (GOLDEN / f"conversation-{side}.bin").read_bytes()
     for _ in range(2):
         data = data[12 + data[11] :]
@@ -29,8 +29,11 @@ def golden_messages(side: str) -> bytes:
 
 
 def buffer_event(header: BufferHeader, body: bytes) -> tuple[Any, ...]:
-    """A BufferResponse as an event: type, channel, sequence, backlog, data type, body; and behind
-    it, unless all are 0, ``continued``, ``unfinished`` and ``records``."""
+    """Return a BufferResponse as an event.
+
+    The event holds type, channel, sequence, backlog, data type and body. Unless all three are 0,
+    ``continued``, ``unfinished`` and ``records`` follow.
+    """
     event = (
         MessageType.BUFFER_RESPONSE,
         header.channel,
@@ -44,8 +47,8 @@ def buffer_event(header: BufferHeader, body: bytes) -> tuple[Any, ...]:
 
 
 class Received(BufferReceiver):
-    """A MessageReceiver that notes every event as a tuple; bodies of ``skipped`` channels are not
-    wanted."""
+    """A MessageReceiver that records every event as a tuple and skips the bodies of some
+    channels."""
 
     def __init__(self, skipped: Iterable[int] = ()) -> None:
         self.events: list[tuple[Any, ...]] = []
@@ -97,8 +100,10 @@ def make_decoder(
 
 
 def decode(data: bytes, **options: Any) -> list[tuple[Any, ...]]:
-    """Return the events in ``data``, which must end where its last message ends: a heartbeat behind
-    it would not be seen otherwise."""
+    """Return the events in ``data``, which must end with its last message.
+
+    The heartbeat behind it would not be decoded otherwise.
+    """
     received = Received()
     decoder = make_decoder(received, **options)
     decoder.feed(data + HEARTBEAT)
@@ -107,7 +112,7 @@ def decode(data: bytes, **options: Any) -> list[tuple[Any, ...]]:
 
 
 def u32(number: int) -> bytes:
-    """A msgpack integer of the fixed width that SPEC asks for."""
+    """Encode a msgpack integer of the fixed width that SPEC prescribes."""
     return b"\xce" + number.to_bytes(4, "big")
 
 
@@ -123,8 +128,10 @@ def buffer_response(
     unfinished: int | None = None,
     records: int = 0,
 ) -> bytes:
-    """A BufferResponse, or with ``size`` one whose body is not as long as it says; the whole body
-    of a DATA_BUFFER begins a record by default."""
+    """Encode a BufferResponse; with ``size``, its header claims another length of the body.
+
+    By default the whole body of a DATA_BUFFER is the beginning of a record.
+    """
     size = len(body) if size is None else size
     if unfinished is None:
         unfinished = size - continued if data_type == DataType.DATA_BUFFER else 0
@@ -134,7 +141,7 @@ def buffer_response(
 
 
 def error_response(channel: int, code: int, text: bytes, *, size: int | None = None) -> bytes:
-    """An ErrorResponse."""
+    """Encode an ErrorResponse."""
     size = len(text) if size is None else size
     return b"\x94\x01" + u32(channel) + bytes([code]) + b"\xda" + size.to_bytes(2, "big") + text
 
@@ -142,11 +149,11 @@ def error_response(channel: int, code: int, text: bytes, *, size: int | None = N
 def partition_request(
     channel: int = 0, partition: bytes = bytes(16), subpartition: int = 0, credit: int = 2
 ) -> bytes:
-    """A PartitionRequest."""
+    """Encode a PartitionRequest."""
     return b"\x95\x02" + u32(channel) + b"\xc4\x10" + partition + u32(subpartition) + u32(credit)
 
 
 def about(message_type: MessageType, channel: int, *numbers: int) -> bytes:
-    """A message of integers about one channel."""
+    """Encode a message of integers about one channel."""
     head = bytes([0x92 + len(numbers), message_type])
     return head + b"".join(map(u32, (channel, *numbers)))

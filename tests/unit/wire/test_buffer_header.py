@@ -1,4 +1,4 @@
-"""The headers that come with every buffer, in their plain form and in C."""
+"""The header of every buffer, in its plain and its compiled form."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_compiled_nothing_is_touched_outside_of_what_is_there() -> None:
 
 @form
 def test_a_header_is_pickled(form: ModuleType) -> None:
-    """As the model search does with all that there is."""
+    """The model search pickles every object of its worlds."""
     if form is PLAIN and COMPILED:
         pytest.skip("its class stands under another name here")
     header = form.BufferHeader(1, 2, 3, DataType.DATA_BUFFER, 4)

@@ -1,4 +1,4 @@
-"""Checkpoint options: which there are, and how each travels."""
+"""Checkpoint options: the allowed ones, and their encoding."""
 
 from __future__ import annotations
 

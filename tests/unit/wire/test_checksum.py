@@ -1,4 +1,4 @@
-"""The checksum itself, and the trailer that says it, in their plain form and in C."""
+"""The checksum and the trailer that holds it, in their plain and their compiled form."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def said_by_the_library(data: bytes, crc: int = 0) -> int:
     ],
 )
 def test_the_checksum_is_castagnolis(form: ModuleType, data: bytes, crc: int) -> None:
-    """The check value, and the vectors of RFC 3720."""
+    """It gives the check value, and the vectors of RFC 3720."""
     assert form.crc32c(data) == crc
     assert form.crc32c(memoryview(bytearray(data))) == crc
     assert form.crc32c(data[5:], form.crc32c(data[:5])) == crc
@@ -62,7 +62,7 @@ def test_every_length_at_every_alignment_has_the_checksum_of_the_library(form: M
 def test_as_many_bytes_as_fill_lanes_have_the_checksum_of_the_library(
     form: ModuleType, lanes: int
 ) -> None:
-    """And some more or less."""
+    """Lengths just below and above a multiple of the lanes are included."""
     for size in range(lanes * 256 - 9, lanes * 256 + 10):
         part = SOME_BYTES[3 : 3 + size]
         assert form.crc32c(part, 7) == said_by_the_library(part, 7), size
@@ -101,7 +101,7 @@ def test_a_trailer_is_one_msgpack_integer_of_fixed_width(form: ModuleType, crc: 
 
 @form
 def test_an_integer_of_another_form_is_no_trailer(form: ModuleType) -> None:
-    """Nor is anything else: the checksum of what came before is not said there."""
+    """Every other first byte is refused as well."""
     for mark in set(range(256)) - {0xCE}:
         assert form.decode_trailer(memoryview(bytes([mark]) + bytes(4)), 0) is None
 
@@ -116,7 +116,7 @@ def test_a_trailer_that_is_cut_off_is_not_read(form: ModuleType, start: int) -> 
 @form
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_a_sealed_message_has_its_checksum_behind_it(form: ModuleType, kind: Any) -> None:
-    """In one piece, or in two."""
+    """The message may be given in one piece or in two."""
     trailer = bytes.fromhex("cee3069283")
     assert form.seal(b"123456789") == b"123456789" + trailer
     assert form.make_trailer(kind(b"1234"), kind(b"56789")) == trailer

@@ -1,4 +1,4 @@
-"""Checksums: nothing of a damaged message reaches the receiver, whatever was damaged."""
+"""Checksums: nothing of a damaged message reaches the receiver, for any damaged bit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MESSAGES = {
 
 
 class Asking(Received):
-    """A receiver that counts how often it was asked for memory, and has some on request."""
+    """A receiver that records the headers for which it was asked for memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ def test_nothing_is_done_before_the_trailer_is_here(name: str) -> None:
 
 
 def says_where_its_trailer_is(message: bytes) -> bool:
-    """Whether a message is of a type that there is, and no longer than it may be."""
+    """Return whether the type of a message exists and its length is allowed."""
     kind = message[1]
     if kind == M.BUFFER_RESPONSE:
         return int.from_bytes(message[34:38], "big") <= LIMITS.event_bytes_max
@@ -102,8 +102,11 @@ def says_where_its_trailer_is(message: bytes) -> bool:
 @pytest.mark.parametrize("name", MESSAGES)
 @pytest.mark.parametrize("piece", [1, 2**16])
 def test_no_flipped_bit_of_a_message_reaches_the_receiver(name: str, piece: int) -> None:
-    """Of header, body and trailer. It is known as damage, whatever else the message is, wherever
-    that can be found out; a length that has grown takes what follows."""
+    """This covers header, body and trailer.
+
+    The error is CORRUPTED, even if the message is invalid for another reason, wherever the decoder
+    can find the trailer. A length that has grown takes the bytes behind the message.
+    """
     sealed, behind = seal(MESSAGES[name]), bytes(LIMITS.event_bytes_max + 100)
     for bit in range(8 * len(sealed)):
         flipped = bytearray(sealed + behind)
@@ -135,7 +138,7 @@ WRONG = {
 @pytest.mark.parametrize("piece", [1, 2**16])
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_violation_is_one_when_the_trailer_is_right(wrong: str, piece: int) -> None:
-    """And damage when it is not."""
+    """It is reported as damage when the trailer is wrong."""
     for trailer, code in ((b"", ErrorCode.PROTOCOL), (b"\xce\0\0\0\0", ErrorCode.CORRUPTED)):
         limits = WireLimits(event_bytes_max=64)
         decoder = make_decoder(Received(), checksums=True, segment_bytes=128, limits=limits)
@@ -161,7 +164,7 @@ def test_a_wrong_checksum_has_its_own_error(name: str) -> None:
 
 
 def test_a_damaged_body_that_is_not_wanted_ends_the_connection_as_well() -> None:
-    """Its length is part of the stream, and cannot be believed either."""
+    """The length of the body is part of the stream and cannot be trusted either."""
     message = buffer_response(7, body=b"\x01\x02\x03")
     decoder = make_decoder(Received(skipped=[7]), checksums=True)
     decoder.feed(seal(message))
@@ -188,7 +191,7 @@ def test_memory_is_asked_for_once_however_the_body_comes() -> None:
 
 @pytest.mark.parametrize("piece", [1, 2**16])
 def test_a_frame_that_waits_for_memory_stays_until_there_is_some(piece: int) -> None:
-    """Nothing behind it is looked at meanwhile."""
+    """The decoder does not read beyond it meanwhile."""
 
     class Full(Received):
         is_full = True

@@ -1,4 +1,5 @@
-"""The decoder takes what SPEC allows, in any pieces, and refuses the rest before it costs much."""
+"""The decoder accepts every valid stream, in any pieces, and refuses others before they cost
+much."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ U32 = st.integers(0, 2**32 - 1)
 
 @st.composite
 def buffers(draw: st.DrawFn) -> tuple[Any, ...]:
-    """A valid BufferResponse, as ``Received`` notes it."""
+    """A valid BufferResponse, as ``Received`` records it."""
     data_type = draw(st.sampled_from(DATA_TYPES))
     body = draw(st.binary(min_size=1, max_size=SEGMENT_BYTES))
     continued = unfinished = 0
@@ -82,7 +83,7 @@ EVENTS = st.one_of(BUFFERS, ERRORS, OTHERS)
 
 
 def encoded(event: tuple[Any, ...]) -> bytes:
-    """Encode what ``Received`` would note."""
+    """Encode a message from the tuple that ``Received`` would record."""
     message_type, *fields = event
     if message_type is MessageType.BUFFER_RESPONSE:
         _, channel, sequence, backlog, data_type, body, *cut = event
@@ -95,7 +96,7 @@ def encoded(event: tuple[Any, ...]) -> bytes:
 
 
 def refusal(data: bytes, **options: Any) -> tuple[str, list[tuple[Any, ...]]]:
-    """Feed what must be refused; return why, and what was taken before it."""
+    """Feed invalid data; return the error's text and the events before it."""
     received = Received()
     decoder = make_decoder(received, **options)
     with pytest.raises(RemoteProtocolError) as refused:
@@ -114,7 +115,7 @@ def test_whatever_is_encoded_is_decoded(events: list[tuple[Any, ...]]) -> None:
 
 @given(st.lists(EVENTS, min_size=1, max_size=6), st.data())
 def test_pieces_do_not_matter(events: list[tuple[Any, ...]], data: st.DataObject) -> None:
-    """F2, F3: byte by byte, or cut anywhere, is the same as all at once."""
+    """F2, F3: data cut byte by byte or anywhere else gives the same events as data in one piece."""
     stream = b"".join(map(encoded, events))
     cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)))) | {0, len(stream)})
     received = Received()
@@ -133,7 +134,7 @@ def test_pieces_do_not_matter(events: list[tuple[Any, ...]], data: st.DataObject
 def test_the_bodies_of_unwanted_channels_are_skipped(
     events: list[tuple[Any, ...]], piece: int
 ) -> None:
-    """F2: messages to a released channel are discarded, the others are intact."""
+    """F2: messages to a released channel are discarded, and the others are intact."""
     stream = b"".join(map(encoded, events))
     unwanted = {events[0][1]}
     received = Received(skipped=unwanted)
@@ -159,7 +160,7 @@ def test_a_read_that_fills_the_whole_buffer_is_taken() -> None:
 
 
 def test_a_turn_has_a_number_of_messages_and_the_next_one_goes_on() -> None:
-    """Bodies and messages cut in two included; everything comes, once and in order."""
+    """This includes bodies and messages cut in two. Every message is decoded once and in order."""
     credit, data = about(MessageType.ADD_CREDIT, 1, 2), buffer_response(body=b"body")
     stream = (credit + b"\x91\x0c" + data) * 7
     for cut in range(1, len(stream)):
@@ -179,7 +180,10 @@ def test_a_turn_has_a_number_of_messages_and_the_next_one_goes_on() -> None:
 
 
 def test_a_frame_that_waits_for_memory_is_not_gone_on_with_in_the_next_turn() -> None:
-    """Even if it was the last that this turn had: only who has the memory says when."""
+    """This holds even if it was the last frame of its turn.
+
+    Only the owner of the memory resumes it.
+    """
 
     class Full(Received):
         def begin_buffer(self, header: BufferHeader) -> Any:
@@ -232,7 +236,7 @@ def test_there_is_always_room_to_read_into() -> None:
     assert len(decoder.get_buffer()) > 1024
 
 
-# -- what is not in SPEC ---------------------------------------------------------------------------
+# -- invalid messages ------------------------------------------------------------------------------
 
 EXAMPLES = {
     MessageType.BUFFER_RESPONSE: buffer_response(),
@@ -255,7 +259,7 @@ GOOD = about(MessageType.ADD_CREDIT, 3, 4)
 
 
 def markers(message_type: MessageType) -> list[int]:
-    """Offsets of the bytes of a message that never change, behind the first two."""
+    """Return the offsets of the constant bytes of a message, except its first two."""
     layout = LAYOUTS[message_type]
     sizes = {"B": 1, "H": 2, "I": 4, "16s": 16}
     tokens = layout.struct.format[1:].replace("16s", "S")
@@ -288,7 +292,7 @@ def test_an_unknown_type_is_refused_at_its_second_byte() -> None:
 
 @every_message
 def test_only_the_fixed_markers_are_taken(message_type: MessageType) -> None:
-    """Another encoding of the same number, a wrong type or a wrong width: all are refused."""
+    """Another encoding of the same number, a wrong type or a wrong width is refused."""
     example = EXAMPLES[message_type]
     for offset in markers(message_type):
         for marker in range(256):
@@ -307,7 +311,7 @@ def test_an_unknown_data_type_is_refused() -> None:
 
 @pytest.mark.parametrize("code", [0, 0x80, 0xC0, 0xCC, 0xFF])
 def test_an_error_code_that_is_no_small_integer_is_refused(code: int) -> None:
-    """An unpacker would read something else there, and the rest of the stream with it."""
+    """An unpacker would read another value there and misread the rest of the stream."""
     reason, _ = refusal(error_response(1, code, b""))
     assert reason == "the peer sent an ERROR_RESPONSE header of the wrong form"
 
@@ -363,7 +367,7 @@ def test_a_body_too_long_is_refused_on_its_header_alone(data_type: DataType, siz
 def test_more_records_than_bytes_are_refused_on_the_header_alone(
     data_type: DataType, continued: int, unfinished: int, records: int
 ) -> None:
-    """An event has none."""
+    """An event has no records."""
     received = Received()
     decoder = make_decoder(received)
     marks = {"continued": continued, "unfinished": unfinished}
@@ -427,7 +431,7 @@ def test_an_empty_body_is_a_body(data_type: DataType) -> None:
 
 
 def test_refused_lengths_allocate_nothing() -> None:
-    """Four claims of up to 4 GiB cost the exception and its text."""
+    """Four claims of up to 4 GiB cost only the exception and its text."""
     claims = [
         buffer_response(1, 0, 0, 1, b"", size=2**32 - 1),
         buffer_response(1, 0, 0, DataType.END_OF_DATA, b"", size=2**31),
@@ -456,7 +460,7 @@ def poisoned() -> tuple[FrameDecoder, RemoteProtocolError]:
 
 
 def test_a_decoder_that_refused_once_refuses_everything() -> None:
-    """The place in the stream is lost; what comes is not looked at."""
+    """The position in the stream is lost, so later bytes are not examined."""
     decoder, first = poisoned()
     for data in (GOOD, b"\xc1", b"\x92\x03"):
         with pytest.raises(RemoteProtocolError) as again:
@@ -470,7 +474,7 @@ def test_what_came_before_the_error_is_delivered_once() -> None:
 
 
 def test_a_part_of_a_body_is_let_go_of() -> None:
-    """The memory that the receiver named for it is free to be reused."""
+    """The memory that the receiver gave for it can be reused."""
     memory = bytearray(SEGMENT_BYTES)
 
     class Segment(Received):
@@ -504,7 +508,7 @@ def test_an_error_text_that_no_encoder_takes_is_sent_printable() -> None:
 
 
 def test_a_peers_error_text_does_not_rule_a_terminal() -> None:
-    """A foreign peer sends what it likes."""
+    """Escape sequences in the text of a foreign peer are quoted."""
     message = encode_error(CONNECTION_CHANNEL, 8, "tell me", LIMITS).replace(b"tell", b"\x1b[2J")
     [(_, _, _, arrived)] = decode(message)
     assert arrived == r"\x1b[2J me"

@@ -1,4 +1,4 @@
-"""Every event round-trips in its one form, and nothing else is taken for one."""
+"""Every event round-trips in its only encoding, and no other body is accepted."""
 
 from __future__ import annotations
 
@@ -136,7 +136,8 @@ def test_a_body_that_is_longer_or_shorter_is_refused(
 def test_an_event_belongs_to_its_data_type(
     said: DecodedEvent, data_type: DataType, array: list[object]
 ) -> None:
-    """Which an empty array alone shares, and an END_OF_DATA with nobody."""
+    """Only the events with an empty array share their encoding, and END_OF_DATA shares it with
+    none."""
     body = said.event().body
     for other in DataType:
         if other is not data_type:
@@ -151,7 +152,7 @@ def test_an_event_belongs_to_its_data_type(
 
 
 def refused() -> Iterator[tuple[str, Event]]:
-    """What is wrong, and a body with that wrong alone."""
+    """Yield error texts, each with an event that has only this error."""
     event_buffer = DataType.EVENT_BUFFER
     plain = CheckpointBarrier(1, 2).event()
     barrier, aligned = plain.body, plain.data_type
@@ -252,7 +253,10 @@ def test_whatever_is_announced_is_judged_by_its_reader() -> None:
 
 
 def test_announcements_are_told_apart() -> None:
-    """Also one of something else than a barrier; a priority event of a task's own is none."""
+    """This includes the announcement of something other than a barrier.
+
+    A task's own priority event is no announcement.
+    """
     for said, _, _ in EVENTS:
         assert is_announcement(said.event()) == isinstance(said, EventAnnouncement)
     assert is_announcement(announcement_of(b"own"))
@@ -260,7 +264,7 @@ def test_announcements_are_told_apart() -> None:
 
 
 def test_only_ends_and_announcements_are_judged_before_somebody_reads_them() -> None:
-    """The bodies of other events may be somebody's own."""
+    """Other events may have bodies defined by a user."""
     for said, data_type, _ in EVENTS:
         if isinstance(said, EventAnnouncement):
             with pytest.raises(RemoteProtocolError, match="which never travels"):
@@ -275,7 +279,7 @@ def test_only_ends_and_announcements_are_judged_before_somebody_reads_them() -> 
 
 
 def test_the_table_says_what_the_data_types_say() -> None:
-    """Priority, blocking, credit: read off the table in the module's docstring."""
+    """Priority, blocking and credit are read from the table in the module's docstring."""
     assert events.__doc__ is not None
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]

@@ -1,4 +1,4 @@
-"""The bytes of every message are pinned: files that no code of flinknet has written."""
+"""The bytes of every message are pinned by files that no code of flinknet has written."""
 
 from __future__ import annotations
 
@@ -182,8 +182,10 @@ every_handshake = pytest.mark.parametrize("name", HANDSHAKES)
 
 
 def decoded(data: bytes) -> list[tuple[Any, ...]] | None:
-    """Return the events in ``data`` and a heartbeat behind it, so that the last message has to end
-    where the data does; None if they are refused."""
+    """Return the events in ``data`` and in a heartbeat behind it, or None if they are refused.
+
+    The heartbeat shows that the last message ends where the data does.
+    """
     received = Received()
     try:
         make_decoder(received).feed(data + HEARTBEAT)
@@ -229,7 +231,7 @@ def test_a_record_over_three_buffers_is_encoded_and_decoded_as_ever() -> None:
 
 
 def test_events_are_encoded_and_decoded_as_ever() -> None:
-    """E16, A14: one message each, behind one another."""
+    """E16, A14: one message each, one after the other."""
     encoded, messages = b"", []
     for sequence, said in enumerate(EVENTS):
         data_type, body = said.event()

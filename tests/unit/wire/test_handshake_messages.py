@@ -1,4 +1,4 @@
-"""The messages of the handshake: what is taken, what is refused, and that a stranger costs next to
+"""The messages of the handshake: valid and invalid ones, and that a stranger costs next to
 nothing."""
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def changed(message: bytes, offset: int, value: int) -> bytes:
 
 
 def hello_of_strings(*strings: bytes) -> bytes:
-    """A hello by hand, with strings that this side would not send."""
+    """Encode a Hello by hand, with strings that this side would not send."""
     encoded = b"".join(b"\xd9" + bytes([len(string)]) + string for string in strings)
     body = HELLO[12:26] + encoded + b"\xc4\x20" + bytes(32)
     return HELLO[:10] + len(body).to_bytes(2, "big") + body
@@ -120,7 +120,8 @@ def test_every_message_is_msgpack_behind_the_preamble(identity: WorkerIdentity) 
 
 
 def test_a_refusal_says_nothing_but_the_verdict() -> None:
-    """Nothing of the job, the worker or the reason: to somebody who has proved nothing."""
+    """The peer has proved nothing yet, so it must not learn about the job, the worker or the
+    reason."""
     assert REFUSAL == b"flinknet\x00\x05\x00\x03\x92\x05\x05"
 
 
@@ -158,7 +159,7 @@ def test_an_attempt_that_does_not_fit_is_refused_before_it_is_sent(attempt: int)
 
 @given(st.text(st.characters(), min_size=140, max_size=400))
 def test_a_long_reason_is_cut_at_a_character(reason: str) -> None:
-    """A reason quotes the peer, so neither its length nor what is in it must break the answer."""
+    """A reason quotes the peer, so neither its length nor its content may break the answer."""
     found = decoded(Answer.encode(Verdict.IDENTITY, MINE, reason, SECRET, BEFORE))
     assert isinstance(found, Answer)
     assert reason.encode(errors="replace").decode().startswith(found.reason)
@@ -176,7 +177,8 @@ LABELS = {
 
 @pytest.mark.parametrize("kind", LABELS)
 def test_a_proof_is_over_the_label_and_everything_before_it(kind: HandshakeKind) -> None:
-    """Written down with Python's hmac alone: what a peer in another language has to compute."""
+    """It is computed here with Python's hmac alone, as a peer in another language must compute
+    it."""
     message, label = LABELS[kind]
     said = label + BEFORE + message[:-32]
     assert message[-32:] == hmac.new(SECRET, said, hashlib.sha256).digest()
@@ -193,7 +195,7 @@ def test_no_proof_is_good_for_another_message_secret_or_conversation() -> None:
     assert len(proofs) == 3 * 3 * 2
 
 
-# -- what is no message ----------------------------------------------------------------------------
+# -- invalid messages ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -218,7 +220,7 @@ def test_another_protocol_is_refused_at_its_first_wrong_byte(data: bytes) -> Non
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 6, 256, 65535])
 @pytest.mark.parametrize("length", [0, 64, 513, 65535])
 def test_another_version_is_refused_by_its_preamble_alone(version: int, length: int) -> None:
-    """Whatever length it says: what another version holds for too long is its matter."""
+    """Any length is accepted, as another version may have other limits."""
     preamble = b"flinknet" + version.to_bytes(2, "big") + length.to_bytes(2, "big")
     assert decode_handshake(preamble[:11], LIMITS) is None
     error = refusal(preamble)

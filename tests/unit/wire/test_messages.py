@@ -20,7 +20,7 @@ every_layout = pytest.mark.parametrize(
 
 
 def values_for(layout: Layout) -> list[int | bytes]:
-    """A value for each field; no two that could be taken for each other."""
+    """Return a value for each field, no two of which can be confused."""
     values: list[int | bytes] = [40 + index for index in range(len(layout.fields))]
     if layout.message_type is MessageType.PARTITION_REQUEST:
         values[1] = bytes(range(16))
@@ -36,7 +36,10 @@ def test_every_message_has_a_layout() -> None:
 
 @every_layout
 def test_a_message_is_one_array_of_its_type_and_fields(layout: Layout) -> None:
-    """Any msgpack reader sees it so; a body's length belongs to the body, which may be empty."""
+    """Every msgpack reader decodes it so.
+
+    The length of a body belongs to the body, which may be empty.
+    """
     values = values_for(layout)
     read = msgpack.unpackb(layout.encode(*values)) if layout.body_marker != BODY_BIN32 else None
     match layout.body_marker:

@@ -1,4 +1,4 @@
-"""SPEC.md says what the code does."""
+"""SPEC.md agrees with the code."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def example(name: str) -> bytes:
 
 
 def split_handshake(data: bytes) -> tuple[list[bytes], bytes]:
-    """Return the two messages that a side says in the handshake, and what follows."""
+    """Return the two handshake messages of a side, and the remaining bytes."""
     said = []
     for _ in range(2):
         found = decode_handshake(data, WireLimits())
@@ -74,7 +74,7 @@ def rows(table_head: str) -> list[list[str]]:
 
 
 def documented(layout: Layout) -> str:
-    """The first bytes of a message as SPEC writes them."""
+    """Return the first bytes of a message as SPEC shows them."""
     return " ".join(f"{constant:02x}" for _, constant in layout.constants[:2])
 
 
@@ -96,7 +96,7 @@ def test_the_example_is_valid(side: str) -> None:
 
 
 def test_the_handshake_of_the_example_agrees() -> None:
-    """Both sides of the code say byte by byte what stands there."""
+    """Each side of the code produces exactly the bytes of the example."""
     theirs = {
         "consumer": WorkerIdentity("consumer", "127.0.0.1:7002", "orders", 0, 64),
         "producer": WorkerIdentity("producer", "127.0.0.1:7001", "orders", 0, 64),
@@ -117,7 +117,7 @@ def test_the_handshake_of_the_example_agrees() -> None:
 
 
 def test_the_worked_proof_is_right() -> None:
-    """With nothing but what Python brings."""
+    """The proof is computed with Python's standard library alone."""
     text, proof = example("text"), example("proof")
     assert hmac.digest(b"secret", text, "sha256") == proof
     challenge = split_handshake(example("producer"))[0][0]
@@ -184,7 +184,7 @@ def test_the_data_types_are_the_documented_ones() -> None:
 
 
 def test_the_events_are_the_documented_ones() -> None:
-    """Types, arrays, what overtakes and what blocks."""
+    """This covers types, arrays, and which events overtake or block."""
     listed = rows("| event | data type | array | overtakes | blocks |")
     named = {row[0].partition(",")[0] for row in listed}
     assert named == {type(said).__name__ for said in EVENTS}
@@ -249,7 +249,8 @@ def test_the_version_is_the_documented_one() -> None:
 
 
 def test_decimals_have_the_documented_grammar() -> None:
-    """What the rules of SPEC make a regular expression of, and the reader, take the same texts."""
+    """The regular expression built from the grammar of SPEC and the reader accept the same
+    texts."""
     block = TEXT.partition("```abnf\n")[2].partition("```")[0]
     rules = dict(re.findall(r"^(\w+)\s+= (.*)$", block, re.MULTILINE))
     form = (
@@ -274,7 +275,7 @@ def test_decimals_have_the_documented_grammar() -> None:
 
 
 def is_read(text: str) -> bool:
-    """Whether the reader of records takes a decimal number that is written so."""
+    """Return whether the reader of records accepts this text as a decimal number."""
     try:
         READERS[DECIMAL](text)
     except ValueError:
