@@ -1,4 +1,4 @@
-"""A socket whose machine receives nothing any more, as if the cable to it were cut."""
+"""A socket whose machine receives nothing any more, as if its cable were cut."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _ATTACH_FILTER = 26
 
 
 def cut(connection: Any) -> None:
-    """Drop whatever comes for a socket, before the kernel sees it: it acknowledges nothing."""
+    """Drop all packets for a socket before the kernel sees them, so that it acknowledges
+    nothing."""
     drop_all = struct.pack("HBBI", 0x06, 0, 0, 0)
     instructions = ctypes.create_string_buffer(drop_all)
     program = struct.pack("HP", 1, ctypes.addressof(instructions))

@@ -1,4 +1,4 @@
-"""A peer made of a bare socket, which says what a test wants it to say."""
+"""A peer made of a bare socket that sends exactly the bytes of a test."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ LIMITS = WireLimits()
 
 
 def quick(**options: Any) -> NetworkConfig:
-    """A small configuration that waits for nothing long.
+    """Return a small configuration with short waits.
 
-    An environment waits ``close_timeout_ms`` for a stranger that stays: less will do for that test.
+    An environment waits ``close_timeout_ms`` for a stranger that stays. A test of this may set
+    less.
     """
     return NetworkConfig(
         **{
@@ -50,7 +51,7 @@ def quick(**options: Any) -> NetworkConfig:
 
 
 def identity_for(environment: NetworkEnvironment, **changes: Any) -> WorkerIdentity:
-    """Somebody whom the environment takes, unless ``changes`` spoil it."""
+    """Return an identity that the environment accepts, unless ``changes`` spoil it."""
     fields: dict[str, Any] = {
         "worker_id": "stranger",
         "address": "127.0.0.1:9",
@@ -63,7 +64,7 @@ def identity_for(environment: NetworkEnvironment, **changes: Any) -> WorkerIdent
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until something is so: nothing tells about a change of counters."""
+    """Let the loop turn until a condition holds, as a change of a counter wakes no waiter."""
     while not condition():
         await asyncio.sleep(0)
 
@@ -73,19 +74,21 @@ def peers(environment: NetworkEnvironment) -> PeerDirectoryStatistics:
 
 
 async def assert_nothing_is_held(environment: NetworkEnvironment) -> None:
-    """Every buffer comes back, as soon as what was closed is gone."""
+    """Wait until every buffer of the closed connections is back."""
     pool = environment.network_pool
     await until(lambda: pool.statistics().free == pool.statistics().total)
     assert_everything_returned(pool)
 
 
 NONCE = bytes(range(16))
-"""Strangers need not be new each time."""
+"""A new number for each stranger, so that names and addresses differ."""
 
 
 class Stranger:
-    """One socket, and the handshake said by hand; ``verdict``, ``identity`` and ``reason`` are what
-    the other side said."""
+    """One socket, with the handshake done by hand.
+
+    ``verdict``, ``identity`` and ``reason`` are those that the other side sent.
+    """
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: bytes = b""
@@ -104,7 +107,7 @@ class Stranger:
     async def dial(
         cls, address: str, *, receive_buffer_bytes: int | None = None, secret: bytes = b""
     ) -> Stranger:
-        """Connect, and say nothing yet."""
+        """Connect and send nothing yet."""
         host, _, port = address.rpartition(":")
         bare = socket.socket()
         if receive_buffer_bytes is not None:
@@ -134,7 +137,7 @@ class Stranger:
             await stranger.close()
 
     def send(self, data: bytes) -> None:
-        """Write; the socket takes it when it can."""
+        """Write; the socket takes the bytes when it can."""
         self.writer.write(data)
 
     def say(self, data: bytes) -> None:
@@ -143,7 +146,7 @@ class Stranger:
         self.send(data)
 
     async def introduce(self, identity: WorkerIdentity) -> Verdict:
-        """Shake hands as the dialling side; returns the verdict."""
+        """Shake hands as the dialling side; return the verdict."""
         self.say(Opening(NONCE).encode())
         await self.expect_challenge()
         self.hello = Hello.encode(identity, self.secret, self.transcript)
@@ -151,13 +154,13 @@ class Stranger:
         return await self.expect_verdict()
 
     async def expect_challenge(self) -> Challenge:
-        """Read the other side's challenge, and see that it knows the secret."""
+        """Read the other side's challenge and check that it knows the secret."""
         challenge = await self.hear()
         assert isinstance(challenge, Challenge), challenge
         return challenge
 
     async def expect_verdict(self) -> Verdict:
-        """Read the last word of the other side."""
+        """Read the other side's last message of the handshake and return its verdict."""
         last = await self.hear()
         assert isinstance(last, Answer | Refusal), last
         self.verdict = last.verdict
@@ -166,7 +169,7 @@ class Stranger:
         return last.verdict
 
     async def hear(self) -> HandshakeMessage:
-        """Read the next message of the handshake, whose proof must be right."""
+        """Read the next message of the handshake and check its proof."""
         while (found := decode_handshake(self._received, LIMITS)) is None:
             data = await self.reader.read(4096)
             assert data, "closed in the handshake"
@@ -182,7 +185,7 @@ class Stranger:
         return message
 
     async def read_to_end(self) -> bytes:
-        """Return everything up to the end of the stream, however it ends."""
+        """Return everything up to the end of the stream, closed or reset."""
         while True:
             try:
                 data = await self.reader.read(65536)
@@ -195,7 +198,7 @@ class Stranger:
         return data
 
     async def read_messages(self, number: int) -> list[tuple[Any, ...]]:
-        """Read until ``number`` messages have come; there must be no more."""
+        """Read ``number`` messages; there must be no more bytes behind them."""
         while True:
             try:
                 found = messages(self._received)
@@ -210,7 +213,7 @@ class Stranger:
             self._received += data
 
     async def close(self) -> None:
-        """Close the socket, and with it whatever still waits to be written."""
+        """Close the socket and drop its unwritten bytes."""
         self.writer.transport.abort()
         try:
             await self.writer.wait_closed()
@@ -219,7 +222,7 @@ class Stranger:
 
 
 class Host:
-    """A listening socket that hands out what connects to it."""
+    """A listening socket that hands out its connections."""
 
     def __init__(self, secret: bytes = b"") -> None:
         self.address = ""
@@ -251,7 +254,7 @@ class Host:
         return await self._arrived.get()
 
     async def accept(self) -> Stranger:
-        """Wait for the next connection, and hear who it is."""
+        """Wait for the next connection, and read the identity of its peer."""
         stranger = await self.connected()
         opening = await stranger.hear()
         assert isinstance(opening, Opening)

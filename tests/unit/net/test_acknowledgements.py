@@ -1,4 +1,4 @@
-"""What a kernel says of the peer's: reachable, or not."""
+"""A kernel's report whether a peer's machine is reachable."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_of_a_cut_in_one_direction_that_side_is_told_which_hears_nothing(
 
 
 def test_a_peer_that_does_not_read_is_there(pair: tuple[socket.socket, socket.socket]) -> None:
-    """Its window is closed, and it says so at each probe."""
+    """Its window is closed, and its kernel answers each probe."""
     near, _ = pair
     near.setblocking(False)
     with pytest.raises(BlockingIOError):
@@ -77,7 +77,7 @@ def test_a_peer_that_does_not_read_is_there(pair: tuple[socket.socket, socket.so
 def test_what_was_sent_just_now_is_not_held_against_a_peer_that_was_idle(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    """Both processes may have been held up, and the network takes its time."""
+    """Both processes may have been held up, and the network has a delay."""
     near, far = pair
     looked_at = Acknowledgements()
     near.send(b"before")

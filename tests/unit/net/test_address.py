@@ -1,4 +1,4 @@
-"""Where an environment listens: names, IPv6, free ports and taken ones."""
+"""Where an environment listens: names, IPv6, free ports and ports in use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.net.stranger import quick
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", pytest.param("::1", marks=needs_ipv6)])
 async def test_records_pass_by_any_kind_of_host(host: str) -> None:
-    """V7: names and IPv6 addresses, in brackets where a port follows."""
+    """V7: names and IPv6 addresses, which stand in brackets in front of a port."""
     config = quick()
     async with (
         NetworkEnvironment(host=host, config=config) as producer,
@@ -42,7 +42,7 @@ def test_an_address_is_split_as_it_was_joined(host: str) -> None:
 
 
 async def test_environments_on_one_machine_choose_different_ports() -> None:
-    """F15, by meaning: port 0 is any free one, instead of one of a range."""
+    """F15, by meaning: port 0 stands for any free port instead of one of a range."""
     config = quick()
     async with (
         NetworkEnvironment(config=config) as first,

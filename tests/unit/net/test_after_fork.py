@@ -1,4 +1,4 @@
-"""A forked process: what its parent had opened raises there, and works on in the parent."""
+"""A forked process: objects opened by its parent raise in it, and still work in the parent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flinknet.net.network_environment import NetworkEnvironment
 
 
 def in_child(*calls: Callable[[], object]) -> list[str]:
-    """Make the calls in a forked child, and return what each raised."""
+    """Make the calls in a forked child, and return the result or error of each."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -42,7 +42,10 @@ def assert_left_behind(said: list[str], *whats: str) -> None:
 
 
 async def test_an_environment_writer_and_reader_of_the_parent_raise_in_the_child() -> None:
-    """Without a loop, as far as they do not wait; the parent's stream stays whole."""
+    """The child has no loop, so only calls that do not wait are tested there.
+
+    The parent's stream stays intact.
+    """
     async with NetworkEnvironment() as here, NetworkEnvironment() as there:
 
         def step(call: Callable[[], object]) -> Callable[[], object]:
@@ -75,8 +78,10 @@ async def test_an_environment_writer_and_reader_of_the_parent_raise_in_the_child
 
 @pytest.mark.parametrize("held", ["free", "in use by another thread"])
 def test_what_flinknet_sync_has_opened_raises_in_the_child(tmp_path: Path, held: str) -> None:
-    """At once: it would wait for a thread that the child does not have. A lock that a thread of the
-    parent had when it forked is never released in the child."""
+    """It raises at once instead of waiting for a thread that the child does not have.
+
+    A lock that another thread of the parent held at the fork is never released in the child.
+    """
     got: list[int] = []
 
     def read() -> None:

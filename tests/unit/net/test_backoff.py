@@ -1,11 +1,11 @@
-"""Pauses between tries: they grow, they have a bound, and no two processes pause alike."""
+"""Pauses between tries: they grow up to a bound, and no two processes pause alike."""
 
 from __future__ import annotations
 
 from flinknet.net.backoff import CONTROL_PAUSE_S, Backoff
 
 PROCESSES = 5_000
-"""So many that a third is ten deviations away from the quarter that is expected."""
+"""With so many processes, a third is ten standard deviations above the expected quarter."""
 
 
 def test_pauses_double_up_to_the_longest_and_are_cut_by_at_most_half() -> None:
@@ -17,7 +17,7 @@ def test_pauses_double_up_to_the_longest_and_are_cut_by_at_most_half() -> None:
 
 
 def test_many_processes_do_not_come_back_in_step() -> None:
-    """After five tries no tenth of the longest pause has more than a third of them."""
+    """After five tries at most a third of the processes share a tenth of the longest pause."""
     moments = []
     for _ in range(PROCESSES):
         backoff = Backoff(*CONTROL_PAUSE_S)

@@ -1,4 +1,4 @@
-"""Names at a coordinator: who produces what is found as long as its producer lives."""
+"""Names at a coordinator: a partition's producer is found as long as it lives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def address_of(served: ServedCoordinator) -> str:
 
 
 async def test_environments_find_each_other_by_names() -> None:
-    """Neither side knows the other's port; the reader comes first."""
+    """Neither side knows the other's port, and the reader comes first."""
     async with serve_control_plane(CONFIG) as served:
         directory = address_of(served)
         async with (

@@ -20,7 +20,7 @@ CONFIG = BufferDebloatConfig(enabled=True, samples=1, segment_bytes_min=10)
 
 
 class HandLoop:
-    """A loop that has nothing but timers; its clock goes on only by hand."""
+    """A loop that has only timers, and a clock that the test advances."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -41,14 +41,14 @@ class HandLoop:
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """``timers`` keeps it."""
+        """Do nothing: ``timers`` keeps the cancelled timer."""
 
     @property
     def pending(self) -> list[asyncio.TimerHandle]:
         return [timer for timer in self.timers if not timer.cancelled()]
 
     def advance(self, seconds: float) -> None:
-        """Let time pass and call what is due, in order."""
+        """Advance the clock and call the due timers in order."""
         end = self.now + seconds
         while due := [timer for timer in self.pending if timer.when() <= end]:
             timer = min(due, key=asyncio.TimerHandle.when)
@@ -59,7 +59,7 @@ class HandLoop:
 
 
 class Arranged:
-    """A timer for gates that each have got a number of bytes."""
+    """A timer for gates that have each received a number of bytes."""
 
     def __init__(self, *sizes: int, config: BufferDebloatConfig = CONFIG) -> None:
         self.loop = HandLoop()
@@ -85,7 +85,7 @@ class Arranged:
 
 
 def test_one_timer_serves_all_gates_of_each_its_own_size() -> None:
-    """Census 1.8: every period."""
+    """Census 1.8: this happens in every period."""
     arranged = Arranged(20, 40, 60)
     for gate in arranged.gates:
         arranged.timer.measured(gate, arranged.wait)
@@ -111,7 +111,7 @@ def test_the_timer_runs_while_there_are_gates() -> None:
 
 
 def test_a_gate_may_be_released_by_what_its_size_causes() -> None:
-    """A size that cannot be sent may cost the connection, and the gate's task."""
+    """A size that cannot be sent may cost the connection and the gate's task."""
     arranged = Arranged(20, 40)
     for gate in arranged.gates:
         arranged.timer.measured(gate, arranged.wait)

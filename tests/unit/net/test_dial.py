@@ -1,4 +1,4 @@
-"""Dials of workers that are not there, not yet, or too busy."""
+"""Dials of workers that are absent, late or too busy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.wire.received import partition_request
 
 
 class Tries:
-    """What a dial tries and how long it pauses; the loop turns, no time passes."""
+    """A dial, with its tries and pauses recorded; the loop turns, but no time passes."""
 
     def __init__(self, **options: float) -> None:
         self.pauses: list[float] = []
@@ -94,7 +94,10 @@ async def test_what_will_not_pass_is_not_tried_again() -> None:
 async def test_a_worker_that_is_held_up_is_waited_for_where_no_peer_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Beyond the deadline, which counts again once nothing listens there."""
+    """It is waited for beyond the deadline.
+
+    The deadline counts again once the address refuses connections.
+    """
     monkeypatch.setattr(patience, "LATE_S", 0.01)
     silent = HandshakeError("it has not answered")
     silent.may_pass = silent.unanswered = True
@@ -132,7 +135,8 @@ async def produce(environment: NetworkEnvironment, records: int, subpartitions: 
 
 
 async def test_a_consumer_may_start_long_before_its_producers_process_and_partition() -> None:
-    """Nobody listens; then somebody does, without the partition; then it comes."""
+    """First nothing listens at the address, then a worker without the partition, and then the
+    partition comes."""
     port = free_port()
     config = quick(connect_backoff_max_ms=1.0)
     async with NetworkEnvironment(config=config) as consumer:
@@ -162,7 +166,10 @@ async def test_who_waits_for_whom_is_told_once(caplog: pytest.LogCaptureFixture)
 async def test_both_sides_say_that_a_partition_is_waited_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The producer's worker warns, and knows; the consumer only knows that nothing has come."""
+    """The producer's worker knows the reason and warns.
+
+    The consumer knows only that no data has come.
+    """
     caplog.set_level(logging.INFO)
     config = quick(rendezvous_notice_ms=300.0)
     async with (
@@ -189,7 +196,7 @@ async def test_without_a_deadline_a_dial_goes_on() -> None:
 
 
 async def test_a_try_that_nobody_waits_for_any_more_is_finished_and_its_connection_kept() -> None:
-    """The peer counts on the connection from its answer on, before this side has heard it."""
+    """The peer counts on the connection from its answer on, before this side has read it."""
     config = quick(close_timeout_ms=20.0)
     async with Host() as host, NetworkEnvironment(config=config) as environment:
         location = PartitionLocation(host.address, "p", 0)
@@ -217,7 +224,7 @@ async def test_who_joins_a_try_that_nobody_waited_for_any_more_has_it_tried_agai
 
 
 async def test_a_try_that_fails_when_nobody_waits_is_the_last() -> None:
-    """A producer that comes later is not bothered by who needs it no more."""
+    """A producer that comes later must not be dialled without need."""
     tries = Tries()
     await tries.give_up(await tries.begin_to_wait())
     assert not tries.dial.ends
@@ -261,7 +268,8 @@ async def silent_strangers(address: str, number: int) -> AsyncIterator[list[Stra
 
 @pytest.mark.parametrize("strangers", [0, 300])
 async def test_many_workers_that_dial_one_at_once_all_get_through(strangers: int) -> None:
-    """With fewer handshakes at a time than workers, and strangers that occupy all of them."""
+    """This holds with fewer handshakes at a time than workers, and with strangers that occupy all
+    of them."""
     wire = WireLimits(pending_handshakes_max=40, handshake_timeout_ms=60_000.0)
     config = quick(wire=wire, connect_backoff_max_ms=100.0)
     async with AsyncExitStack() as stack:

@@ -1,5 +1,8 @@
-"""A writer that fails before its reader has come: the reader hears its error at once, wherever it
-looks for it, once, and not when it means nothing any more."""
+"""A writer that fails before its reader has come.
+
+The reader gets the writer's error at once and once, wherever it looks for the writer, and no error
+that is out of date.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ FAILED = pytest.raises(ProducerFailedError, match="the producer failed: ValueErr
 
 @pytest.fixture(params=["a directory", "a coordinator"])
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
-    """Where names are known."""
+    """Yield each place where names are kept: a directory and a coordinator."""
     if request.param == "a directory":
         yield str(tmp_path)
         return
@@ -52,7 +55,7 @@ def names_in(place: str) -> PartitionNames:
 
 @contextmanager
 def failing() -> Iterator[None]:
-    """Have a block fail, and expect that."""
+    """Let the block fail, and expect its error."""
     with pytest.raises(ValueError, match="boom"):
         yield
         raise ValueError("boom")
@@ -89,7 +92,7 @@ async def test_a_reader_elsewhere_hears_it_though_the_environment_is_gone(
             await FAILS[kind](writing)
         with FAILED:
             await read(reading, "p")
-        if kind == "topic":  # which any number of readers may come to
+        if kind == "topic":  # any number of readers may come to a topic
             with FAILED:
                 await read(reading, "p")
 
@@ -108,8 +111,8 @@ async def test_a_reader_that_knows_the_address_hears_it_as_long_as_the_environme
 
 
 async def test_each_reader_that_had_not_come_hears_it_once(place: str) -> None:
-    """One that had, hears it over its connection, and leaves nothing for the next one of its
-    kind."""
+    """A reader that had come gets it over its connection, and leaves no error for the next
+    reader."""
     async with (
         NetworkEnvironment(directory=place) as writing,
         NetworkEnvironment() as early_reading,
@@ -177,7 +180,10 @@ async def test_a_reader_that_waits_for_its_producers_hears_it(place: str) -> Non
 async def test_a_reader_that_has_found_its_producer_and_cannot_reach_it_any_more_hears_it(
     place: str,
 ) -> None:
-    """Its environment closed while the reader connected: not `cannot connect` a minute later."""
+    """The environment closed while the reader connected.
+
+    The reader must not get `cannot connect` a minute later instead.
+    """
     names = names_in(place)
     gone = f"127.0.0.1:{free_port()}"
     async with NetworkEnvironment(directory=place) as environment:
@@ -190,7 +196,7 @@ async def test_a_reader_that_has_found_its_producer_and_cannot_reach_it_any_more
 
 
 async def test_a_reader_whose_request_meets_a_producer_that_closes_hears_it(place: str) -> None:
-    """The connection stood, and nobody was there any more who could answer."""
+    """The connection was established, but the closing producer could no longer answer."""
     names = names_in(place)
     async with Host() as host, NetworkEnvironment(directory=place) as environment:
         async with names.published("p", "a", host.address, lambda: FailedProducer(BOOM, [0])):
@@ -205,7 +211,8 @@ async def test_a_reader_whose_request_meets_a_producer_that_closes_hears_it(plac
 
 
 async def test_a_reader_that_is_cancelled_as_it_leaves_leaves_nothing_open(place: str) -> None:
-    """It waits then for the task that looks for failures of a producer it has not reached."""
+    """It is then waiting for the task that looks for failures of a producer that it has not
+    reached."""
     names = names_in(place)
     gone = f"127.0.0.1:{free_port()}"
     async with NetworkEnvironment(directory=place) as environment:
@@ -222,7 +229,8 @@ async def test_a_reader_that_is_cancelled_as_it_leaves_leaves_nothing_open(place
 
 
 async def test_a_producer_that_is_cancelled_as_it_withdraws_hears_that(place: str) -> None:
-    """Whatever it waits for then, its cancellation is not taken for that of a task of its own."""
+    """Wherever it waits then, its own cancellation must not be taken for the end of a task that it
+    waits for."""
     names = names_in(place)
     steps = 0
     while True:
@@ -242,7 +250,7 @@ async def test_a_producer_that_is_cancelled_as_it_withdraws_hears_that(place: st
 
 
 def failure_in(place: Path) -> Path:
-    """Return the one file with an error."""
+    """Return the only file with an error."""
     [left] = place.glob("*/*/failed-*")
     return left
 
@@ -250,7 +258,7 @@ def failure_in(place: Path) -> Path:
 async def test_an_error_that_another_reader_takes_away_meanwhile_is_not_raised_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor one that cannot be read, which goes when its time is over."""
+    """An unreadable error is not raised either; it is removed when its time is over."""
     names = PartitionDirectory(tmp_path, "embedded")
     async with names.published("p", "a", "127.0.0.1:1", lambda: FailedProducer(BOOM, [0])):
         pass
@@ -273,7 +281,10 @@ async def test_an_error_that_another_reader_takes_away_meanwhile_is_not_raised_a
 
 
 def test_what_was_left_long_ago_means_nothing(tmp_path: Path) -> None:
-    """Nor what is from the future: the clock was set back. Nor more than a number of them."""
+    """An error from the future means nothing either, as the clock was set back.
+
+    The number of kept errors is bounded as well.
+    """
     config = NetworkConfig(ended_partitions_remembered_max=2, ended_partitions_remembered_ms=60_000)
     names = PartitionDirectory(tmp_path, "embedded", config)
 

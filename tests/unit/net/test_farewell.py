@@ -1,5 +1,7 @@
-"""The end of a connection whose peer may still be sending: it reads the last message, and no reset
-costs it that; and it cannot go on for ever."""
+"""The end of a connection whose peer may still be sending.
+
+The peer reads the last message, which no reset may destroy, and the end takes a bounded time.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,12 @@ VIOLATION = b"\xc1\xc1"
 
 
 def environment_for(**options: Any) -> NetworkEnvironment:
-    """Refuses whoever does not know the secret."""
+    """Return an environment that refuses peers without the secret."""
     return NetworkEnvironment(config=quick(**options), secret="s")
 
 
 async def be_refused(environment: NetworkEnvironment) -> Stranger:
-    """Have a refusal said, by a proof that is wrong."""
+    """Send a wrong proof, so that the environment refuses this peer."""
     stranger = await Stranger.dial(environment.address, secret=b"s")
     stranger.say(Opening(NONCE).encode())
     await stranger.expect_challenge()
@@ -37,7 +39,7 @@ async def be_refused(environment: NetworkEnvironment) -> Stranger:
 
 
 async def break_the_protocol(environment: NetworkEnvironment) -> Stranger:
-    """Have the reason said."""
+    """Break the protocol, so that the environment answers with the reason."""
     stranger = await Stranger.dial(environment.address, secret=b"s")
     await stranger.introduce(identity_for(environment))
     stranger.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -51,8 +53,11 @@ ENDS = {"refused": be_refused, "broke the protocol": break_the_protocol}
 
 @pytest.mark.parametrize("end", ENDS)
 async def test_a_peer_that_goes_on_sending_reads_why_it_was_turned_away(end: str) -> None:
-    """More than the sockets hold is on its way: closed at once, the peer would find a reset when it
-    writes on, and never read what stands in front of it."""
+    """The peer has sent more than the sockets hold.
+
+    If the connection were closed at once, its next write would meet a reset and it would never read
+    the reason.
+    """
     async with environment_for() as environment:
         stranger = await ENDS[end](environment)
         stranger.send(MORE_THAN_SOCKETS_TAKE)
@@ -99,7 +104,7 @@ async def test_a_worker_can_be_dialled_anew_while_the_old_connection_says_farewe
 
 
 async def test_a_violation_behind_the_goodbye_of_this_side_is_not_answered() -> None:
-    """This side has said its last message; a peer that does not close is cut off."""
+    """This side has sent its last message, so it cuts off a peer that does not close."""
     upset: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: upset.append(context))
     environment = environment_for(close_timeout_ms=50.0)

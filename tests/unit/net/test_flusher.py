@@ -39,7 +39,7 @@ class Arranged:
 
 
 def test_a_positive_timeout_flushes_when_it_is_over() -> None:
-    """Busy or not."""
+    """This holds for a busy writer and an idle one."""
     arranged = Arranged(1, 5)
     arranged.emit()
     for _ in range(4):
@@ -65,7 +65,7 @@ def test_adaptive_flushes_when_the_writer_pauses() -> None:
 
 @pytest.mark.parametrize(("subpartitions", "turns"), [(1, 10), (4, 10), (30, 15)])
 def test_adaptive_flushes_a_busy_writer_in_time(subpartitions: int, turns: int) -> None:
-    """The more channels it has the later, because that is what a flush costs."""
+    """The time grows with the number of channels, as the cost of a flush does."""
     arranged = Arranged(
         subpartitions, "adaptive", adaptive_flush_ms_max=10, adaptive_flush_us_per_channel=500
     )

@@ -1,4 +1,4 @@
-"""Gates whose producers find their places late, and gates that are read as one."""
+"""Gates with producers that are located late, and gates that are read as one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def produce(environment: NetworkEnvironment, name: str, records: list[int]
 
 
 async def test_channels_that_become_local_and_remote_deliver() -> None:
-    """I3, I11, I13: reading begins with what is known; names may change."""
+    """I3, I11, I13: reading begins with the known channels, and an update may change the name."""
     async with (
         NetworkEnvironment(config=quick()) as here,
         NetworkEnvironment(config=quick()) as there,
@@ -104,7 +104,7 @@ async def test_a_gate_that_still_waits_for_places_is_closed_with_the_environment
 
 
 async def test_gates_can_be_read_as_one() -> None:
-    """I13: local and remote ones; a batch says the channel, counted over all gates."""
+    """I13: local and remote gates; a batch gives its channel's number, counted over all gates."""
     async with (
         NetworkEnvironment(config=quick()) as here,
         NetworkEnvironment(config=quick()) as there,
@@ -140,11 +140,12 @@ async def test_a_failed_producer_of_one_gate_fails_the_union() -> None:
         await assert_nothing_is_held(environment)
 
 
-# -- what went wrong, and where --------------------------------------------------------------------
+# -- errors and their channels
+# ----------------------------------------------------------------------
 
 
 async def failure_of(environment: NetworkEnvironment, *locations: PartitionLocation) -> RemoteError:
-    """Read a gate called "merge" until it fails; everything is returned."""
+    """Read a gate called "merge" until it fails; check that everything is returned."""
     gate = environment.create_input_gate(locations, name="merge")
     reader = environment.create_record_reader(gate)
     with pytest.raises(RemoteError) as raised:
@@ -182,7 +183,7 @@ async def test_a_request_that_times_out_names_channel_and_gate(remote: bool) -> 
 @pytest.mark.parametrize("when", ["before it is asked for", "while it is read"])
 @pytest.mark.parametrize("remote", [False, True])
 async def test_a_released_partition_names_channel_and_gate(remote: bool, when: str) -> None:
-    """D2, H3: local and remote readers get the same error, and do not wait for ever."""
+    """D2, H3: local and remote readers get the same error and do not wait forever."""
     async with (
         NetworkEnvironment(config=quick()) as there,
         NetworkEnvironment(config=quick()) as here,
@@ -240,7 +241,7 @@ async def test_a_violation_names_its_channel_once() -> None:
 
 
 async def test_the_environment_debloats_its_gates() -> None:
-    """Census 1.8: its own timer, its own clock; how the size changes is tested elsewhere."""
+    """Census 1.8: with its own timer and its own clock; other tests cover the sizes."""
     debloat = BufferDebloatConfig(
         enabled=True, period_ms=0.1, samples=1, segment_bytes_min=16, target_ms=1e-6
     )

@@ -1,4 +1,4 @@
-"""Turns of TLS handshakes: so many in a second, and sources in turn."""
+"""Turns of TLS handshakes: a limited number in a second, and sources in turn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flinknet.net.handshake_turns import HandshakeTurns
 
 
 class Clock:
-    """Time that a test moves."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""Calls over HTTP: the forms that an answer may have, what is sent, and why there is no answer."""
+"""Calls over HTTP: the request, the forms of an answer, and the error without an answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WHOLE = OK + b"Content-Length: 4\r\n\r\nbody"
 
 
 class Coordinator:
-    """A server that answers each request with the same bytes, and ends the connection."""
+    """A server that answers each request with the same bytes and closes the connection."""
 
     def __init__(self, answer: bytes) -> None:
         self.answer = answer
@@ -85,7 +85,7 @@ async def test_an_answer_may_have_any_form_of_http(answer: bytes) -> None:
     ids=["nothing", "a part", "half a chunk", "no chunk", "no length", "no HTTP", "no end"],
 )
 async def test_what_is_no_whole_answer_is_an_error(answer: bytes, reason: str) -> None:
-    """The coordinator may have heard the request."""
+    """The error says that the coordinator may have read the request."""
     coordinator = Coordinator(answer)
     async with coordinator.served():
         with pytest.raises(CallError, match=reason) as raised:
@@ -94,7 +94,7 @@ async def test_what_is_no_whole_answer_is_an_error(answer: bytes, reason: str) -
 
 
 async def test_a_path_cannot_add_to_the_request() -> None:
-    """The names of jobs are in it, which people write."""
+    """It contains names of jobs, which users choose."""
     coordinator = Coordinator(WHOLE)
     async with coordinator.served():
         await coordinator.calls().call("POST", "/jobs/a b\r\nX: y#ü?c=%20d", b"graph")
@@ -138,7 +138,7 @@ async def test_the_reason_of_a_failed_connection_is_the_systems(authority: Autho
 
 
 async def test_certificates_are_checked_anew_for_each_call(authority: Authority) -> None:
-    """With the name that the coordinator's has, or that it is said to have."""
+    """The host name is the one in the coordinator's certificate, or a configured one."""
     coordinator = Coordinator(WHOLE)
     tls = authority.tls("client", reload_interval_s=0.0)
     async with coordinator.served(authority.tls("coordinator")):
@@ -166,7 +166,7 @@ async def test_tls_that_one_side_alone_has_is_refused_or_hinted_at(authority: Au
 def test_what_comes_right_behind_a_handshake_arrives_whole(
     authority: Authority, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
-    """The head of a request and its body are two records of TLS."""
+    """The head of a request and its body are two TLS records."""
     certificate, key, trusted = map(str, authority.files("coordinator"))
     tls = TlsConfig(certificate, key, trusted)
     body = bytes(range(256))

@@ -1,4 +1,4 @@
-"""The HTTP client over TLS: renewed certificates, and what a coordinator that hangs up may mean."""
+"""The HTTP client over TLS: renewed certificates, and hints when a coordinator hangs up."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def status_of(tls: TlsFiles | None, port: int, server_name: str = "") -> i
 
 
 async def test_certificates_are_checked_anew_for_each_request(authority: Authority) -> None:
-    """With the name that the coordinator's has, or that it is said to have."""
+    """The host name is the one in the coordinator's certificate, or a configured one."""
     serials: list[str] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -75,7 +75,7 @@ async def test_what_may_be_wrong_is_hinted_at(authority: Authority) -> None:
 async def test_the_reason_of_a_failed_connection_names_no_object_of_the_library(
     authority: Authority,
 ) -> None:
-    """Neither the context of TLS nor its default."""
+    """It shows neither the TLS context nor its default."""
     async with await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0) as gone:
         port = gone.sockets[0].getsockname()[1]
     for tls in (authority.tls("client"), None):

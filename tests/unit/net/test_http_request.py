@@ -1,4 +1,4 @@
-"""Requests to a coordinator, and what may answer them."""
+"""Requests to a coordinator, and valid and invalid answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OK = b"HTTP/1.1 200 OK\r\nServer: test\r\n\r\n"
 
 @asynccontextmanager
 async def answering(answer: bytes, requests: list[bytes] | None = None) -> AsyncIterator[int]:
-    """Serve one answer to everybody; yields the port."""
+    """Serve one answer to every client; yield the port."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await reader.readuntil(b"\r\n\r\n")
@@ -76,7 +76,7 @@ async def test_what_else_may_answer_is_an_error(
 
 
 async def test_an_address_without_an_answer_is_an_error() -> None:
-    """The kernel takes the connection, and nothing reads from it."""
+    """The kernel accepts the connection, but no process reads from it."""
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
         pytest.raises(RemoteTransportError, match="has not answered within"),

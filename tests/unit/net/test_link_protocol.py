@@ -1,4 +1,4 @@
-"""One socket: bytes in any pieces, peers that do not read, peers that lie, and how it ends."""
+"""One socket: bytes in any pieces, peers that do not read or break the protocol, and its end."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CLOSE_REQUEST = b"\x91\x05"
 
 
 class Bystanders:
-    """A producer and a consumer on a connection of their own, which must not notice anything."""
+    """A producer and a consumer on a connection of their own, which must not be disturbed."""
 
     def __init__(self, environment: NetworkEnvironment) -> None:
         self._environment = environment
@@ -78,7 +78,7 @@ class Bystanders:
         assert list(batch) == [self._written]
 
 
-# -- a peer that lies ------------------------------------------------------------------------------
+# -- a peer that breaks the protocol ---------------------------------------------------------------
 
 VIOLATIONS = {
     "an unknown type": b"\x92\x03",
@@ -99,8 +99,8 @@ VIOLATIONS = {
 
 @pytest.mark.parametrize("violation", VIOLATIONS)
 async def test_a_peer_that_breaks_the_protocol_is_told_and_closed(violation: str) -> None:
-    """Invariant I10: one typed error, that connection closed, everybody else untouched, nothing
-    kept."""
+    """Invariant I10: one typed error closes that connection, all others are untouched, and nothing
+    is kept."""
     async with (
         NetworkEnvironment(config=quick()) as environment,
         Bystanders(environment) as bystanders,
@@ -124,7 +124,7 @@ async def test_a_peer_that_breaks_the_protocol_is_told_and_closed(violation: str
 
 
 async def test_a_violation_releases_what_the_peer_was_reading() -> None:
-    """The writer learns why: not `the connection was lost`, but what the peer did."""
+    """The writer learns the peer's violation, not only `the connection was lost`."""
     async with NetworkEnvironment(config=quick()) as environment:
         partition = environment.create_result_partition("p", subpartitions=1)
         writer = environment.create_record_writer(partition, buffer_timeout_ms=0)
@@ -142,7 +142,7 @@ async def test_a_violation_releases_what_the_peer_was_reading() -> None:
 
 
 async def test_a_peer_that_breaks_the_protocol_and_does_not_read_is_closed_as_well() -> None:
-    """What waits for it in the socket is not waited for."""
+    """The unsent bytes in the socket do not delay the close."""
     config = quick(
         segment_bytes=32_768, network_memory_bytes=32 * 2**20, buffers_per_subpartition_max=900
     )
@@ -163,13 +163,14 @@ async def test_a_peer_that_breaks_the_protocol_and_does_not_read_is_closed_as_we
 
 
 async def fill(writer: Any) -> None:
-    """Write until there is nobody to write for."""
+    """Write until there is no reader left."""
     while True:
         await writer.emit(bytes(30_000))
 
 
 def is_stuck(environment: NetworkEnvironment) -> bool:
-    """The socket has buffers that it cannot get rid of, and the writer waits for them."""
+    """Return whether the socket holds buffers that it cannot send, and the writer waits for
+    them."""
     statistics = environment.statistics()
     [connection] = statistics.connections
     pool = statistics.partitions[0].pool
@@ -177,7 +178,7 @@ def is_stuck(environment: NetworkEnvironment) -> bool:
 
 
 async def test_a_peer_that_does_not_read_is_cut_off_at_the_limit() -> None:
-    """Reliability 2 and 7: answers that it provokes and never takes."""
+    """Reliability 2 and 7: this covers answers that the peer provokes and never reads."""
     config = quick(wire=WireLimits(control_bytes_max=64 * 1024))
     async with (
         NetworkEnvironment(config=config) as environment,
@@ -204,7 +205,7 @@ async def test_a_peer_that_does_not_read_is_cut_off_at_the_limit() -> None:
 async def test_a_peer_that_breaks_the_protocol_again_and_again_does_not_fill_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It is counted each time, and told once."""
+    """Each violation is counted, but only the first is logged."""
     async with NetworkEnvironment(config=quick()) as environment:
         for _ in range(20):
             async with Stranger.meet(environment) as stranger:
@@ -220,7 +221,7 @@ async def test_a_peer_that_breaks_the_protocol_again_and_again_does_not_fill_the
 
 
 async def test_a_turn_of_the_loop_handles_a_bounded_number_of_one_peers_messages() -> None:
-    """However many one read has brought; reading goes on when they are handled."""
+    """This holds for any number of messages in one read. Reading goes on when they are handled."""
     config = quick(turn_messages_max=10, receive_buffer_bytes=64 * 1024)
     async with (
         NetworkEnvironment(config=config) as environment,
@@ -241,7 +242,7 @@ async def test_a_turn_of_the_loop_handles_a_bounded_number_of_one_peers_messages
 
 
 async def test_a_flood_of_legal_messages_keeps_nobody_from_the_event_loop() -> None:
-    """Records of a bystander go on; the flood is taken meanwhile, and its socket held back."""
+    """A bystander's records go on. The flood is handled meanwhile, and its socket is held back."""
     config = quick(turn_messages_max=10, wire=WireLimits(heartbeats_per_minute_max=10_000_000))
     async with (
         NetworkEnvironment(config=config) as environment,
@@ -298,8 +299,11 @@ async def test_a_flood_that_no_honest_peer_needs_ends_the_connection(flood: str,
 async def test_a_turn_that_ends_where_a_connection_stalls_is_gone_on_with(
     turn_messages_max: int,
 ) -> None:
-    """Without credit: a frame waits for a buffer, messages behind it for the next turn, and nothing
-    more comes that would have the socket read."""
+    """Flow control is off.
+
+    A frame waits for a buffer, and the messages behind it wait for the next turn. No further bytes
+    arrive that would make the socket read.
+    """
     config = quick(
         flow_control="off",
         turn_messages_max=turn_messages_max,
@@ -358,7 +362,7 @@ async def test_all_peers_of_a_worker_share_its_channels() -> None:
 
 
 def readers_of(environment: NetworkEnvironment, worker_id: str) -> int:
-    """How many channels a peer has open here."""
+    """Return the number of channels that a peer has open here."""
     [connection] = [
         connection
         for connection in environment.statistics().connections
@@ -371,7 +375,7 @@ def readers_of(environment: NetworkEnvironment, worker_id: str) -> int:
 
 
 async def test_a_slow_reader_gets_every_byte_in_order() -> None:
-    """Partial writes: no buffer is reused before the socket has let go of it."""
+    """Writes are partial: no buffer is reused before the socket has released it."""
     number = 400
     config = quick(
         segment_bytes=32_768, network_memory_bytes=32 * 2**20, buffers_per_subpartition_max=900
@@ -409,7 +413,7 @@ async def emit_all(writer: Any, number: int) -> None:
 
 
 def take_buffers(stream: bytearray, received: dict[int, bytes]) -> None:
-    """Take whole BufferResponses off a stream, checking their sequence."""
+    """Take whole BufferResponses off a stream, and check their sequence."""
     while len(stream) >= 38:
         assert stream[:2] == b"\x98\x00"
         size = int.from_bytes(stream[34:38], "big")
@@ -420,7 +424,8 @@ def take_buffers(stream: bytearray, received: dict[int, bytes]) -> None:
 
 
 async def test_memory_that_a_write_has_freed_may_be_used_in_the_same_turn() -> None:
-    """More pieces than one system call takes: uvloop then keeps its views for another turn."""
+    """There are more pieces than one system call takes, so uvloop keeps its views for another
+    turn."""
     channels = 600
     config = quick(
         segment_bytes=256, network_memory_bytes=256 * 1024, buffers_per_subpartition_max=900
@@ -433,7 +438,7 @@ async def test_memory_that_a_write_has_freed_may_be_used_in_the_same_turn() -> N
             await until(lambda: len(environment.statistics().connections[0].readers) == channels)
             for channel in range(channels):
                 put(partition, channel, b"\x01")
-            partition.seal_all()  # has the write called soon
+            partition.seal_all()  # schedules the write
             assert await asyncio.create_task(use_all(partition)) > channels
             stream = bytearray()
             received = dict.fromkeys(range(channels), b"")
@@ -446,7 +451,7 @@ async def test_memory_that_a_write_has_freed_may_be_used_in_the_same_turn() -> N
 
 
 async def use_all(partition: ResultPartition) -> int:
-    """Write to every buffer that there is, without giving anybody else a turn."""
+    """Write to every buffer of the partition without yielding to other tasks."""
     number = 0
     while partition.availability.available:
         put(partition, 0, b"\xff" * 256)
@@ -478,7 +483,7 @@ async def test_a_consumer_may_leave_while_its_producer_goes_on_sending() -> None
 
 
 def test_a_peer_that_has_closed_first_does_not_upset_a_goodbye() -> None:
-    """On asyncio's own loop: its goodbye is answered with a reset."""
+    """This needs asyncio's own loop. The goodbye is answered with a reset."""
 
     async def leave() -> list[dict[str, Any]]:
         upset: list[dict[str, Any]] = []
@@ -497,7 +502,8 @@ def test_a_peer_that_has_closed_first_does_not_upset_a_goodbye() -> None:
 
 
 async def test_a_producer_may_leave_as_soon_as_all_is_acknowledged() -> None:
-    """Its consumer has everything, but is busy with another producer and has not looked yet."""
+    """Its consumer has received everything, but is busy with another producer and has not polled
+    yet."""
     async with (
         NetworkEnvironment(config=quick()) as consumer,
         NetworkEnvironment(config=quick()) as other,
@@ -523,7 +529,7 @@ async def test_a_producer_may_leave_as_soon_as_all_is_acknowledged() -> None:
         await until(lambda: queued(consumer)[0] == 1)
         await staying.emit(2)
         await until(lambda: queued(consumer) == [1, 1])
-        held = await reader.next_batch()  # acknowledges the one, and is busy with the other again
+        held = await reader.next_batch()  # acknowledges the first, and is busy with the other again
         assert held is not None
         await finishing
         await producer.__aexit__(None, None, None)
@@ -536,7 +542,7 @@ async def test_a_producer_may_leave_as_soon_as_all_is_acknowledged() -> None:
 
 
 def queued(environment: NetworkEnvironment) -> list[int]:
-    """Buffers and events that each channel of the only gate has and nobody has looked at."""
+    """Return the number of buffers and events that wait in each channel of the only gate."""
     [gate] = environment.statistics().gates
     return [channel.queued_buffers for channel in gate.channels]
 
@@ -582,12 +588,12 @@ async def test_leaving_says_goodbye_and_reads_on_until_the_peer_answers(answer: 
 
 @pytest.mark.parametrize("ends_its_half", [False, True])
 async def test_a_peer_that_leaves_is_answered_and_closed(ends_its_half: bool) -> None:
-    """Also one that ends its half of the stream behind its goodbye, which may cost it the
-    answer."""
+    """This includes a peer that ends its half of the stream behind its goodbye, which may cost it
+    the answer."""
     async with NetworkEnvironment(config=quick()) as environment:
         environment.create_result_partition("p", subpartitions=1)
         async with Stranger.meet(environment) as stranger:
-            for channel in range(2):  # of which the second is answered: the first has it
+            for channel in range(2):  # the second one is refused: the first has it
                 stranger.send(partition_request(channel, P, credit=1))
             stranger.send(CLOSE_REQUEST)
             if ends_its_half:
@@ -599,7 +605,7 @@ async def test_a_peer_that_leaves_is_answered_and_closed(ends_its_half: bool) ->
 
 
 async def test_a_goodbye_is_answered_behind_all_that_a_slow_peer_has_asked_for() -> None:
-    """Its socket takes the answer long after the goodbye has come."""
+    """Its socket takes the answer long after its goodbye has come."""
     config = quick(
         segment_bytes=32_768, network_memory_bytes=32 * 2**20, buffers_per_subpartition_max=900
     )
@@ -662,7 +668,7 @@ async def test_leaving_after_an_error_tells_the_consumers() -> None:
 @pytest.mark.parametrize("cut", [1, 10, 23, 60])
 @pytest.mark.parametrize("how", ["end", "reset"])
 async def test_a_stream_cut_in_the_middle_of_a_message_is_a_loss(cut: int, how: str) -> None:
-    """Reliability 7: FIN or RST in a frame is never taken as the end of the data."""
+    """Reliability 7: FIN or RST inside a frame is never taken for the end of the data."""
     async with Host() as host, NetworkEnvironment(config=quick()) as environment:
         gate = environment.create_input_gate([PartitionLocation(host.address, "p", 0)])
         reader = environment.create_record_reader(gate)
@@ -702,7 +708,7 @@ async def test_a_peer_that_shows_no_sign_of_life_is_cut_off() -> None:
 
 
 async def test_an_end_without_goodbye_is_a_loss() -> None:
-    """F12: and every channel of that connection hears of it."""
+    """F12: every channel of that connection gets the error."""
     async with Host() as host, NetworkEnvironment(config=quick()) as environment:
         gates = [
             environment.create_input_gate([PartitionLocation(host.address, name, 0)])
@@ -720,7 +726,10 @@ async def test_an_end_without_goodbye_is_a_loss() -> None:
 
 
 async def test_an_error_while_data_is_told_of_closes_the_connection() -> None:
-    """F12: it is a bug in whoever is told; no channel of that connection waits for ever."""
+    """F12: the error is a bug in the notified object.
+
+    No channel of that connection waits forever.
+    """
     async with Host() as host, NetworkEnvironment(config=quick()) as environment:
         told: list[str] = []
         loop = asyncio.get_running_loop()
@@ -748,7 +757,7 @@ async def test_an_error_while_data_is_told_of_closes_the_connection() -> None:
 
 
 async def test_a_peer_that_stops_sending_and_does_not_read_is_closed() -> None:
-    """Half a stream is none: what the socket still holds is not waited for."""
+    """Half a stream is of no use, so the unsent bytes in the socket do not delay the close."""
     config = quick(
         segment_bytes=32_768, network_memory_bytes=32 * 2**20, buffers_per_subpartition_max=900
     )
@@ -782,7 +791,7 @@ async def test_a_violation_of_the_producer_is_what_its_consumer_gets() -> None:
 
 
 async def test_a_peer_that_refuses_the_last_messages_of_this_side_is_not_waited_for() -> None:
-    """Each has said its last message then: neither waits until the other closes."""
+    """Each side has sent its last message then, so neither waits for the other to close."""
     environment = NetworkEnvironment(config=quick(close_timeout_ms=3_600_000.0))
     await environment.__aenter__()
     async with Stranger.meet(environment) as stranger:
@@ -809,8 +818,7 @@ async def test_a_connection_error_of_the_peer_is_not_answered() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what is acknowledged")
 @pytest.mark.parametrize("event_loop", ["uvloop", "asyncio"])
 def test_a_peer_whose_machine_cannot_be_reached_is_given_up(event_loop: str) -> None:
-    """Although no silence of a peer would be held against it; one that is there and says nothing
-    stays."""
+    """No heartbeat timeout is set, so a peer that is only silent stays."""
     config = quick(
         heartbeat_interval_ms=20.0,
         heartbeat_timeout_ms=0.0,

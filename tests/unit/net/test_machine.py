@@ -1,4 +1,4 @@
-"""What the machine lacks is said before anything starts."""
+"""Missing resources of the machine are reported before anything starts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PATIENCE_S = 60.0
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process of its own, whose limits it may change."""
+    """Run a program in a process of its own, where it may change the limits."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), *arguments],
         cwd=ROOT,
@@ -61,7 +61,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(("hard", "works"), [(100, False), (2_000, True)])
 def test_limits_are_held_against_the_open_files_of_the_process(hard: int, works: bool) -> None:
-    """The soft limit is raised if the hard one allows; else the error names both."""
+    """The soft limit is raised if the hard one allows it; otherwise the error names both."""
     ran = run(
         """
         import asyncio, resource, sys
@@ -92,7 +92,7 @@ def test_limits_are_held_against_the_open_files_of_the_process(hard: int, works:
 
 @pytest.mark.parametrize("hard", [20, 64, 100, 255, 1000])
 def test_the_advice_for_a_low_limit_can_be_followed(hard: int) -> None:
-    """By the options' full names, as the configuration takes them; or by raising the limit."""
+    """It names the options in full, as the configuration accepts them, or raises the limit."""
     ran = run(
         """
         import re, resource, sys
@@ -125,7 +125,7 @@ def test_the_advice_for_a_low_limit_can_be_followed(hard: int) -> None:
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_a_process_without_a_file_left_goes_on_with_the_connections_it_has(loop: str) -> None:
-    """It says so once in a while, and accepts again when there are files."""
+    """It logs this once in a while, and accepts again when files are free."""
     if loop == "uvloop":
         pytest.importorskip("uvloop")
     ran = run(

@@ -1,4 +1,4 @@
-"""The memory bound: its parts, and that the sizes of objects in it are no smaller than they are."""
+"""The memory bound: its parts, and that it does not underestimate the sizes of objects."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_what_is_expected_grows_with_the_exchange_and_is_less_than_the_bound() -
 
 
 def allocated(make: Callable[[int], object], number: int = 200) -> float:
-    """Bytes that each of the objects takes that ``make`` makes."""
+    """Return the bytes that each of the objects made by ``make`` takes."""
     make(-1)
     gc.collect()
     with traced_memory() as memory:
@@ -239,7 +239,8 @@ def test_objects_of_connections_and_of_what_peers_request() -> None:
     ids=spelled,
 )
 def test_objects_of_a_record(element: object) -> None:
-    """What an element takes is within the bound, for records with as many as there may be."""
+    """The size of an element is within the bound, for records with the largest number of
+    elements."""
     unpacker = RecordUnpacker(record_bytes_max=MIB, record_elements_max=20_000)
 
     def unpack(packed: bytes, _: int) -> object:

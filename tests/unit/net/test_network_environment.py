@@ -1,4 +1,4 @@
-"""The network environment: what it does between the core and the event loop."""
+"""The network environment, between the core and the event loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.net.stranger import Host, assert_nothing_is_held, quick, until
 
 
 def fill(partition: ResultPartition) -> list[BufferBuilder]:
-    """Take every buffer that the partition gets, as a producer does whom nobody reads."""
+    """Take every buffer that the partition gets, as a producer without a reader does."""
     builders = []
     while (builder := partition.request_builder(0)) is not None:
         builder.append(memoryview(b"x" * 1024))
@@ -35,7 +35,7 @@ def make_gate(environment: NetworkEnvironment, address: str) -> InputGate:
 
 
 async def test_a_gate_whose_buffers_do_not_come_fails_and_names_who_has_them() -> None:
-    """B10, FLINK-12852: producers have filled their pools and nobody reads."""
+    """B10, FLINK-12852: producers without readers have filled their pools."""
     config = quick(network_memory_bytes=16 * 1024, buffers_request_timeout_ms=1.0)
     async with Host() as peer, NetworkEnvironment(config=config) as environment:
         for name in ("one", "other"):
@@ -88,7 +88,7 @@ async def test_a_gate_that_is_released_while_it_waits_gives_everything_back() ->
 
 
 async def test_a_gate_that_gets_its_buffers_while_everything_is_closed_asks_nobody() -> None:
-    """The first gate's buffers are what the second one waits for."""
+    """The second gate waits for the buffers of the first one."""
     config = quick(network_memory_bytes=16 * 1024)
     async with Host() as peer:
         locations = [PartitionLocation(peer.address, f"p{number}", 0) for number in range(2)]
@@ -137,7 +137,7 @@ async def test_the_bound_is_that_of_what_is_exchanged_now() -> None:
 
 
 async def test_each_gate_is_reported_once_and_not_after_its_end() -> None:
-    """I15: two gates over the same partitions' names are two; a released one is gone."""
+    """I15: two gates of the same partitions are reported separately, and a released gate is not."""
     async with Host() as peer, NetworkEnvironment(config=quick()) as environment:
         locations = [PartitionLocation(peer.address, "p", index) for index in range(2)]
         gates = [environment.create_input_gate(locations[:1], name="one")]
@@ -151,7 +151,7 @@ async def test_each_gate_is_reported_once_and_not_after_its_end() -> None:
 
 
 async def test_a_writer_that_cannot_be_made_does_not_leave_its_consumer_waiting() -> None:
-    """H3: who waited for the partition hears that it will not come."""
+    """H3: a waiting consumer of the partition is told that it will not come."""
     async with NetworkEnvironment(config=quick()) as environment:
         gate_reader = environment.open_reader(environment.address, "p")
         async with gate_reader as reader:

@@ -1,4 +1,4 @@
-"""Names in a directory: who produces what is found as long as its producer lives."""
+"""Names in a directory: a partition's producer is found as long as it lives."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_any_name_is_one(tmp_path: Path, name: str) -> None:
 
 
 def test_what_a_process_left_that_was_killed_is_removed(tmp_path: Path) -> None:
-    """A file without a lock is nobody's."""
+    """A file without a lock belongs to no process."""
     directory = PartitionDirectory(tmp_path, "job")
     directory.publish("readings", "here", "127.0.0.1:1").close()
     left = tmp_path / "job-job" / "partition-readings" / "gone"
@@ -66,7 +66,7 @@ def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
 
 async def test_environments_find_each_other_by_names(tmp_path: Path) -> None:
-    """Neither side knows the other's port; the reader comes first."""
+    """Neither side knows the other's port, and the reader comes first."""
     async with (
         NetworkEnvironment(directory=tmp_path) as here,
         NetworkEnvironment(directory=tmp_path) as there,

@@ -1,4 +1,4 @@
-"""Writers are waited for by name, wherever the names are."""
+"""Writers are waited for by name, wherever the names are kept."""
 
 from __future__ import annotations
 

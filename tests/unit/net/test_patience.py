@@ -1,4 +1,5 @@
-"""Deadlines of a loop that is held up: virtual time, and a real loop that a function blocks."""
+"""Deadlines of a loop that is held up, in virtual time and in a real loop that a function
+blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from flinknet.net.patience import LATE_S, PatientTimer, patient_timeout
 
 
 class Handle:
-    """What ``call_at`` returns."""
+    """The return value of ``call_at``."""
 
     def __init__(self, loop: Loop, when: float) -> None:
         self._loop = loop
@@ -25,7 +26,7 @@ class Handle:
 
 
 class Loop:
-    """A clock whose timers run when ``turn`` is called, however late that is."""
+    """A clock that runs its timers when ``turn`` is called, however late that is."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -64,7 +65,7 @@ def test_a_timer_that_comes_in_time_means_what_it_says() -> None:
 
 
 def test_the_time_in_which_the_loop_was_held_up_does_not_count() -> None:
-    """It is made up for in full, however often that happens."""
+    """The deadline is extended by all of this time, however often it happens."""
     loop = Loop()
     _, called = timer(loop, 5.0)
     loop.turn(65.0)

@@ -1,4 +1,4 @@
-"""One socket in its handshake: what ends there, and what comes right behind it."""
+"""One socket in its handshake: its ends, and messages right behind it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ P = wire_partition_id("p")
 
 
 def test_a_peer_that_has_closed_first_does_not_upset_a_refusal() -> None:
-    """On asyncio's own loop: the refusal is answered with a reset before the stream is ended."""
+    """This needs asyncio's own loop.
+
+    The refusal is answered with a reset before the stream is ended.
+    """
 
     async def refuse() -> list[dict[str, Any]]:
         upset: list[dict[str, Any]] = []
@@ -49,7 +52,10 @@ def test_a_peer_that_has_closed_first_does_not_upset_a_refusal() -> None:
 
 
 async def test_messages_right_behind_the_welcome_are_taken() -> None:
-    """In one piece with it: the hello is read in small pieces, the rest must not be lost."""
+    """They arrive in one piece with it.
+
+    The handshake is read in small pieces, and the rest must not be lost.
+    """
     config = quick(close_timeout_ms=20.0)
     async with Host() as host, NetworkEnvironment(config=config) as environment:
         gate = environment.create_input_gate([PartitionLocation(host.address, "p", 0)])

@@ -1,4 +1,4 @@
-"""Finding peers: one connection per pair, whoever dials, however often, under whatever name."""
+"""Finding peers: one connection per pair, for any number of dials by either side under any name."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def refusal_of(environment: NetworkEnvironment, address: str) -> Handshake
 
 @pytest.mark.parametrize("first", ["a", "b"])
 async def test_two_that_dial_each_other_at_once_get_one_connection(first: str) -> None:
-    """F13: whoever has the smaller name, whoever begins."""
+    """F13: neither the order of the names nor the order of the dials matters."""
     for _ in range(5):
         async with (
             NetworkEnvironment(worker_id=first, config=quick()) as one,
@@ -89,14 +89,14 @@ async def test_two_that_dial_each_other_at_once_get_one_connection(first: str) -
 
 
 async def test_a_connection_that_came_before_the_refusal_is_used() -> None:
-    """The peer accepted us nowhere, but has dialled us already."""
+    """The peer answered this side's dial with DUPLICATE, and its own dial has arrived already."""
     async with Host() as host, NetworkEnvironment(worker_id="x", config=quick()) as environment:
         reading = asyncio.create_task(consume(environment, host.address, "p"))
         dialled = await host.accept()
         async with Stranger.meet(environment, worker_id="host", address=host.address) as arrived:
             assert arrived.verdict is Verdict.WELCOME
             host.answer(dialled, Verdict.DUPLICATE)
-            arrived.send(encode(MessageType.HEARTBEAT))  # it is used once it has said something
+            arrived.send(encode(MessageType.HEARTBEAT))  # it is used once it has sent a message
             [request] = await arrived.read_messages(1)
             assert request[0] is MessageType.PARTITION_REQUEST
             assert peers(environment).dialled_total == 1
@@ -114,7 +114,7 @@ async def test_a_refused_dialler_waits_for_the_connection_of_the_other() -> None
         host.answer(dialled, Verdict.DUPLICATE)
         await dialled.read_to_end()
         async with Stranger.meet(environment, worker_id="host", address=host.address) as arrived:
-            arrived.send(encode(MessageType.HEARTBEAT))  # it is used once it has said something
+            arrived.send(encode(MessageType.HEARTBEAT))  # it is used once it has sent a message
             [request] = await arrived.read_messages(1)
             assert request[0] is MessageType.PARTITION_REQUEST
             reading.cancel()
@@ -123,8 +123,8 @@ async def test_a_refused_dialler_waits_for_the_connection_of_the_other() -> None
 
 @pytest.mark.parametrize("begins", ["before", "after"])
 async def test_a_connection_that_its_dialler_has_given_up_fails_no_channel(begins: str) -> None:
-    """The dialler was held up, or this side was, so that the answer came too late: it is agreed
-    here alone. The channel of one that began to wait before or after that is requested anew."""
+    """The dialler or this side was held up, so the answer came too late and only this side has a
+    connection. Consumers that began to wait before or after this request their channels anew."""
     async with Host() as host, NetworkEnvironment(worker_id="x", config=quick()) as environment:
 
         def begin() -> asyncio.Task[list[int]]:
@@ -139,7 +139,7 @@ async def test_a_connection_that_its_dialler_has_given_up_fails_no_channel(begin
                 await refused.read_to_end()
             if reading is None:
                 reading = begin()
-                await asyncio.sleep(0.01)  # it must not request over this one
+                await asyncio.sleep(0.01)  # it must not request over this connection
         dialled = await host.accept()
         host.answer(dialled)
         [request] = await dialled.read_messages(1)
@@ -157,11 +157,11 @@ async def test_who_waits_for_the_other_takes_its_connection_whatever_the_names()
     async with NetworkEnvironment(worker_id="a", config=config) as environment:
         reading = asyncio.create_task(consume(environment, address, "p"))
         await until(lambda: peers(environment).dialled_total == 1)
-        for _ in range(50):  # the refusal of the one dial has to arrive
+        for _ in range(50):  # the refusal of the first dial has to arrive
             await asyncio.sleep(0)
         async with Stranger.meet(environment, worker_id="z", address=address) as arrived:
             assert arrived.verdict is Verdict.WELCOME
-            arrived.send(encode(MessageType.HEARTBEAT))  # it is used once it has said something
+            arrived.send(encode(MessageType.HEARTBEAT))  # it is used once it has sent a message
             [request] = await arrived.read_messages(1)
             assert request[0] is MessageType.PARTITION_REQUEST
         reading.cancel()
@@ -197,7 +197,7 @@ async def test_a_peer_is_known_by_its_address_however_it_was_dialled() -> None:
 
 
 async def test_a_name_for_a_peer_that_has_dialled_us_finds_its_connection() -> None:
-    """The refusal itself says under which address the peer is known."""
+    """The refusal tells the address under which the peer is known."""
     async with (
         NetworkEnvironment(config=quick()) as one,
         NetworkEnvironment(config=quick()) as other,
@@ -239,7 +239,7 @@ async def test_a_refused_connect_is_tried_again() -> None:
 
 
 async def test_a_connect_that_is_always_refused_fails_and_is_not_remembered() -> None:
-    """F13: at the deadline; the failure is not cached; nothing is left of it."""
+    """F13: it fails at the deadline, the failure is not cached, and nothing is left of it."""
     port = free_port()
     config = quick(rendezvous_timeout_ms=500.0, connect_backoff_max_ms=1.0)
     async with NetworkEnvironment(config=config) as environment:
@@ -253,7 +253,7 @@ async def test_a_connect_that_is_always_refused_fails_and_is_not_remembered() ->
 
 
 async def test_a_peer_that_does_not_answer_is_given_up() -> None:
-    """The socket is closed as well, or it would be answered later."""
+    """Its socket is closed as well, as it might be answered later."""
     async with Host() as host:
         config = quick(connect_timeout_ms=20.0, rendezvous_timeout_ms=500.0)
         async with NetworkEnvironment(config=config) as environment:
@@ -265,7 +265,10 @@ async def test_a_peer_that_does_not_answer_is_given_up() -> None:
 
 
 async def test_a_peer_that_hangs_up_in_the_handshake_is_dialled_again() -> None:
-    """As a proxy does whose worker has not started; in the end the error says what it did."""
+    """A proxy does this while its worker has not started.
+
+    The final error tells that the peer hung up.
+    """
     config = quick(rendezvous_timeout_ms=1_000.0)
     async with Host() as host, NetworkEnvironment(config=config) as environment:
         hanging_up = asyncio.create_task(hang_up_on_all(host))
@@ -284,7 +287,7 @@ async def hang_up_on_all(host: Host) -> None:
 
 
 async def test_who_gives_up_does_not_stop_the_others() -> None:
-    """A cancelled caller leaves the dial to those who share it."""
+    """A cancelled caller leaves the dial to the others that share it."""
     config = quick(close_timeout_ms=20.0)
     async with Host() as host, NetworkEnvironment(config=config) as environment:
         locations = [PartitionLocation(host.address, "p", 0)]
@@ -328,7 +331,7 @@ async def test_leaving_stops_a_dial_that_waits_for_its_next_try() -> None:
         await until(lambda: peers(environment).dialled_total == 1)
 
 
-# -- who may connect -------------------------------------------------------------------------------
+# -- admission -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -343,7 +346,7 @@ async def test_leaving_stops_a_dial_that_waits_for_its_next_try() -> None:
 async def test_a_worker_of_something_else_is_refused_with_the_reason(
     options: dict[str, object], reason: str
 ) -> None:
-    """Invariant I9: frames of another attempt are not even sent."""
+    """Invariant I9: no frame of another attempt is ever sent."""
     async with (
         NetworkEnvironment(worker_id="producer", config=quick()) as producer,
         NetworkEnvironment(**{"config": quick(), **options}) as consumer,  # type: ignore[arg-type]
@@ -362,7 +365,7 @@ async def test_dialling_oneself_by_another_name_is_refused() -> None:
 
 @pytest.mark.parametrize("length", [0, 20, 64, 65_535])
 async def test_another_version_is_told_the_version_whatever_its_length(length: int) -> None:
-    """And even if it has said a lot by then, which is discarded, it hears that."""
+    """It is told so even if it has sent many bytes by then, which are discarded."""
     async with NetworkEnvironment(secret="secret", config=quick()) as environment:
         stranger = await Stranger.dial(environment.address)
         stranger.send(b"flinknet\x00\x03" + length.to_bytes(2, "big") + bytes(length))
@@ -382,7 +385,7 @@ async def test_an_answer_in_another_version_says_so() -> None:
 
 @pytest.mark.parametrize("field", ["job", "attempt", "segment_bytes", "worker_id"])
 async def test_an_answer_from_another_worker_is_refused(field: str) -> None:
-    """The dialling side judges as well."""
+    """The dialling side checks the identity as well."""
     other: dict[str, Any] = {"job": "o", "attempt": 7, "segment_bytes": 64, "worker_id": "consumer"}
     async with Host() as host, NetworkEnvironment(worker_id="consumer", config=quick()) as consumer:
         refused = asyncio.create_task(refusal_of(consumer, host.address))
@@ -430,7 +433,7 @@ async def test_workers_that_know_the_same_secret_connect(secret: str | bytes) ->
 async def test_workers_with_different_secrets_do_not_connect_and_say_nothing(
     one: str | None, other: str | None
 ) -> None:
-    """On loopback as well; the dialling side learns what to do."""
+    """This holds on loopback as well. The dialling side's error says how to fix it."""
     async with (
         NetworkEnvironment(secret=one, config=quick()) as producer,
         NetworkEnvironment(secret=other, config=quick()) as consumer,
@@ -442,7 +445,7 @@ async def test_workers_with_different_secrets_do_not_connect_and_say_nothing(
 
 
 async def test_a_stranger_without_the_secret_learns_nothing_of_the_job() -> None:
-    """Point by point: neither who listens here, nor for which job, nor why it was refused."""
+    """It learns neither the worker's name, nor the job's, nor the reason of the refusal."""
     async with NetworkEnvironment(
         worker_id="the worker", job="the job", secret="secret", config=quick()
     ) as environment:
@@ -477,7 +480,7 @@ async def test_a_dialler_tells_nobody_who_it_is_but_those_who_know_the_secret() 
 
 
 async def test_what_was_heard_once_cannot_be_said_again() -> None:
-    """Both nonces are new in each handshake, so a recorded one proves nothing."""
+    """Both nonces are new in each handshake, so a recorded proof proves nothing."""
     async with NetworkEnvironment(secret="secret", config=quick()) as environment:
         said = Opening(NONCE).encode()
         recorded = await Stranger.dial(environment.address, secret=b"secret")
@@ -505,7 +508,7 @@ async def test_the_secret_is_in_no_repr_and_an_empty_one_is_refused() -> None:
 
 
 async def test_peers_that_do_not_listen_are_known_by_their_names() -> None:
-    """Their addresses are empty, and do not make them one."""
+    """Their addresses are empty, which does not make them the same peer."""
     async with NetworkEnvironment(config=quick()) as environment:
         partition = environment.create_result_partition("p", subpartitions=2)
         async with (
@@ -520,8 +523,10 @@ async def test_peers_that_do_not_listen_are_known_by_their_names() -> None:
 
 
 async def test_a_welcome_from_a_worker_that_is_connected_already_is_taken() -> None:
-    """Dialled by another name of its address: what was requested before goes on as it was, and the
-    newer connection takes what comes."""
+    """It was dialled by another name of its address.
+
+    Earlier requests keep the older connection, and new ones use the newer.
+    """
     async with Host() as host, NetworkEnvironment(config=quick()) as environment:
         location = PartitionLocation(host.address, "p", 0)
         gate = environment.create_input_gate([location])
@@ -541,12 +546,14 @@ async def test_a_welcome_from_a_worker_that_is_connected_already_is_taken() -> N
         await first.close()
 
 
-# -- who may consume what --------------------------------------------------------------------------
+# -- named consumers -------------------------------------------------------------------------------
 
 
 async def test_a_peer_that_was_not_named_hears_of_no_partition() -> None:
-    """It knows the secret and the partition's name, and asks first; the answer is that of a
-    partition that does not exist."""
+    """It knows the secret and the partition's name, and asks first.
+
+    Its answer is that of a partition that does not exist.
+    """
     config = quick(rendezvous_timeout_ms=30.0)
     async with (
         NetworkEnvironment(secret="secret", config=config) as producer,
@@ -625,7 +632,7 @@ async def test_one_side_that_asks_for_checksums_is_enough() -> None:
 
 
 async def test_with_checksums_every_message_is_followed_by_one() -> None:
-    """Which the peer has asked for; on loopback this side would not."""
+    """The peer has asked for them; on loopback this side would not."""
     async with NetworkEnvironment(config=quick()) as environment:
         partition = environment.create_result_partition("p", subpartitions=1)
         writer = environment.create_record_writer(partition, buffer_timeout_ms=0)
@@ -649,7 +656,7 @@ async def test_with_checksums_every_message_is_followed_by_one() -> None:
         await assert_nothing_is_held(environment)
 
 
-# -- who is no peer --------------------------------------------------------------------------------
+# -- strangers -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -663,7 +670,7 @@ async def test_with_checksums_every_message_is_followed_by_one() -> None:
     ],
 )
 async def test_what_is_no_hello_is_closed_without_a_word(garbage: bytes) -> None:
-    """Reliability 7: no oracle, no state, and everybody else goes on."""
+    """Reliability 7: the bytes get no answer and leave no state, and all other peers go on."""
     async with (
         NetworkEnvironment(config=quick()) as producer,
         NetworkEnvironment(config=quick()) as consumer,
@@ -700,7 +707,7 @@ async def test_a_message_out_of_turn_is_closed_without_a_word(message: bytes) ->
 
 @pytest.mark.parametrize("said", [0, 1, 11, 12, 31, 32])
 async def test_who_does_not_say_who_it_is_in_time_is_closed(said: int) -> None:
-    """Reliability 7: no bytes after connect, or one byte and then no more, or no hello."""
+    """Reliability 7: no bytes after the connect, a single byte, or no hello."""
     config = quick(wire=WireLimits(handshake_timeout_ms=20.0))
     async with NetworkEnvironment(config=config) as environment:
         stranger = await Stranger.dial(environment.address)
@@ -713,7 +720,7 @@ async def test_who_does_not_say_who_it_is_in_time_is_closed(said: int) -> None:
 
 @pytest.mark.parametrize("said", [b"", Opening(bytes(16)).encode()], ids=["nothing", "opening"])
 async def test_who_leaves_in_the_handshake_is_counted(said: bytes) -> None:
-    """Floods of handshakes are seen, though each attacker closes by itself."""
+    """The count shows a flood of handshakes even if each attacker closes by itself."""
     async with NetworkEnvironment(config=quick()) as environment:
         stranger = await Stranger.dial(environment.address)
         stranger.say(said)
@@ -753,7 +760,8 @@ async def test_a_handshake_may_come_byte_by_byte_with_messages_behind_it() -> No
 
 
 async def test_strangers_that_say_nothing_are_few(caplog: pytest.LogCaptureFixture) -> None:
-    """Reliability 6: further ones hear FULL at once, and there is still room for who is quick."""
+    """Reliability 6: further ones get FULL at once, and there is still room for a peer that is
+    quick."""
     config = quick(wire=WireLimits(pending_handshakes_max=3))
     async with NetworkEnvironment(config=config) as environment:
         strangers = [await Stranger.dial(environment.address) for _ in range(6)]
@@ -770,7 +778,7 @@ async def test_strangers_that_say_nothing_are_few(caplog: pytest.LogCaptureFixtu
 
 
 async def test_one_connection_more_than_may_be_accepted_is_refused_with_the_reason() -> None:
-    """Those in handshake count; a refused one is no peer and does not stay."""
+    """Connections in handshake count as well. The refused one is closed and is no peer."""
     config = quick(wire=WireLimits(accepted_connections_max=2))
     async with NetworkEnvironment(config=config) as environment:
         slow = await Stranger.dial(environment.address)
@@ -789,7 +797,7 @@ async def test_one_connection_more_than_may_be_accepted_is_refused_with_the_reas
 
 
 async def test_who_has_said_nothing_makes_room_for_who_says_who_it_is() -> None:
-    """Of the connections that a worker may have accepted, too."""
+    """This holds for the limit of accepted connections, too."""
     wire = WireLimits(accepted_connections_max=1, handshake_timeout_ms=60_000.0)
     async with NetworkEnvironment(config=quick(wire=wire)) as environment:
         silent = await Stranger.dial(environment.address)
@@ -805,7 +813,7 @@ async def test_who_has_said_nothing_makes_room_for_who_says_who_it_is() -> None:
 
 
 async def test_peers_that_come_and_go_leave_room_for_others() -> None:
-    """Whether they were welcome, refused, cut off in the handshake or never said a word."""
+    """They may be accepted, refused, cut off in the handshake, or silent."""
     config = quick(wire=WireLimits(accepted_connections_max=1))
     async with NetworkEnvironment(config=config) as environment:
         for number in range(3):
@@ -850,7 +858,7 @@ async def test_a_worker_that_finds_another_one_full_tries_again_and_says_why() -
                 await consume(late, full.address, "p")
             assert isinstance(refused.value.__cause__, HandshakeError)
             assert peers(full).refused_total > 1
-        # A try that had begun goes on to its end, and may have found that there is room now.
+        # A dial that had begun runs to its end, and may find that there is room now.
         await until(lambda: peers(full).admitted == 0 or peers(late).established == 1)
         assert await consume(late, full.address, "p") == [1]
         await producing
@@ -872,7 +880,7 @@ async def test_connections_that_a_worker_makes_itself_are_not_accepted_ones() ->
 
 
 async def test_the_longest_names_in_the_widest_letters_are_refused_with_care() -> None:
-    """The reason quotes them; it must not be able to break the answer."""
+    """The reason quotes the names and must not break the answer."""
     async with (
         NetworkEnvironment(job="𝄞" * 25, config=quick()) as environment,
         Stranger.meet(environment, job="𝄢" * 25) as stranger,
@@ -890,7 +898,7 @@ async def test_names_that_no_hello_can_carry_are_refused_at_the_start(
 
 
 async def test_a_port_in_use_is_refused_at_the_start() -> None:
-    """The numbers are in the message, and nothing is left open."""
+    """The message contains the numbers, and nothing is left open."""
     async with Host() as host:
         port = int(host.address.rpartition(":")[2])
         with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1:{port}"):
@@ -898,7 +906,7 @@ async def test_a_port_in_use_is_refused_at_the_start() -> None:
                 pytest.fail("it started")
 
 
-# -- what is logged --------------------------------------------------------------------------------
+# -- log -------------------------------------------------------------------------------------------
 
 
 async def test_sockets_and_refusals_are_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""Who has to go if too many have not said who they are."""
+"""Which of too many pending handshakes is closed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flinknet.net.pending_handshakes import PendingHandshakes
 
 TIMEOUT_S = 5.0
 LATER = 1.0
-"""By when one that said nothing is silent."""
+"""The time after which a connection without any bytes counts as silent."""
 
 
 class Socket:
@@ -41,7 +41,7 @@ def test_nobody_goes_while_there_is_room() -> None:
 
 
 def test_the_oldest_that_has_said_nothing_goes() -> None:
-    """On loopback all have one source, and honest dials say something."""
+    """All connections on loopback have one source, but honest dials send bytes."""
     arranged = Arranged()
     arranged.add("talks", "one", silent=False)
     arranged.add("silent", "one")
@@ -50,7 +50,7 @@ def test_the_oldest_that_has_said_nothing_goes() -> None:
 
 
 def test_the_source_that_has_the_most_pays() -> None:
-    """Strangers at one host cost the dials of other hosts nothing."""
+    """Many connections from one host do not displace the dials of other hosts."""
     arranged = Arranged()
     arranged.add("honest and slow", "other")
     arranged.add("first", "greedy")
@@ -66,7 +66,7 @@ def test_if_all_have_said_something_the_oldest_goes() -> None:
 
 
 def test_what_has_only_just_come_is_spared_and_the_newcomer_goes() -> None:
-    """A storm of honest dials: the event loop has not come to what they said."""
+    """In a storm of honest dials the event loop has not yet read their bytes."""
     arranged = Arranged()
     for name in "abc":
         arranged.add(name, "one")

@@ -1,4 +1,4 @@
-"""Refused peers are all counted, and few are told."""
+"""Refused peers are all counted, and few are logged."""
 
 from __future__ import annotations
 

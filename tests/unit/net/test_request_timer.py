@@ -1,4 +1,4 @@
-"""The request timer, over a loop whose clock goes on only by hand."""
+"""The request timer, over a loop with a clock that the test advances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rest queue: one link goes on in each turn of the event loop, in the order of their coming."""
+"""The rest queue: one link goes on in each turn of the event loop, in order of arrival."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_a_rest_whose_end_raises_does_not_hold_up_the_others() -> None:
 
 
 async def test_a_rest_that_begins_another_waits_its_turn() -> None:
-    """As a link does that goes on asking."""
+    """A link does so when its peer keeps sending such requests."""
     loop = asyncio.get_running_loop()
     queue = RestQueue(loop)
     seen: list[str] = []

@@ -1,4 +1,5 @@
-"""What readers and writers of an environment wait for is measured for each, or for their task."""
+"""The waiting times of an environment's readers and writers are measured for each, or for their
+task."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ async def environment() -> AsyncIterator[NetworkEnvironment]:
 
 
 def times(environment: NetworkEnvironment) -> TaskTimesStatistics:
-    """The times of the only task."""
+    """Return the times of the only task."""
     [only] = environment.statistics().task_times
     return only
 
@@ -40,7 +41,7 @@ async def cancelled(task: asyncio.Task[None]) -> None:
 async def test_a_writer_blocked_within_a_record_is_hard_backpressured(
     environment: NetworkEnvironment,
 ) -> None:
-    """D5: not while a buffer is free."""
+    """D5: no such time is counted while a buffer is free."""
     partition = environment.create_result_partition("p", subpartitions=1)
     writer = environment.create_record_writer(partition)
     await writer.emit("small")
@@ -98,7 +99,7 @@ async def test_a_reader_without_data_and_a_writer_at_its_end_are_idle(
 
 
 async def test_what_belongs_to_one_task_has_one_account(environment: NetworkEnvironment) -> None:
-    """It is shown until the last of its partitions and gates is released."""
+    """The account is reported until the last of the task's partitions and gates is released."""
     task = TaskTimes("task", task_time())
     partitions = [
         environment.create_result_partition(name, subpartitions=1) for name in ("first", "second")
@@ -119,7 +120,7 @@ async def test_what_belongs_to_one_task_has_one_account(environment: NetworkEnvi
 
 
 async def in_another_loop(use: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Run it in a thread with an event loop of its own."""
+    """Run a coroutine in a thread with an event loop of its own."""
     await asyncio.to_thread(lambda: asyncio.run(use()))
 
 
@@ -127,7 +128,7 @@ async def in_another_loop(use: Callable[[], Coroutine[Any, Any, object]]) -> Non
 async def test_an_environment_is_refused_in_another_loop(
     environment: NetworkEnvironment, used: str
 ) -> None:
-    """It would wait there for what comes in its own, for ever."""
+    """It would wait forever there for events of its own loop."""
     writer = environment.create_record_writer(
         environment.create_result_partition("p", subpartitions=1)
     )

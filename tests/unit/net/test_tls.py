@@ -1,4 +1,4 @@
-"""TLS between environments: one whose certificate is wrong is refused, and both sides know why."""
+"""TLS between environments: a wrong certificate is refused, and both sides know the reason."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def peers(of: NetworkEnvironment) -> PeerDirectoryStatistics:
 
 
 async def error_of(dialling: NetworkEnvironment, accepting: NetworkEnvironment) -> FlinknetError:
-    """Return why one environment cannot read from another."""
+    """Return the error of one environment's read from another."""
     gate = dialling.create_input_gate([PartitionLocation(accepting.address, "p", 0)])
     with pytest.raises(FlinknetError) as refused:
         async for _ in dialling.create_record_reader(gate):
@@ -60,7 +60,7 @@ async def error_of(dialling: NetworkEnvironment, accepting: NetworkEnvironment) 
 
 
 async def exchange(producer: NetworkEnvironment, consumer: NetworkEnvironment) -> None:
-    """Move some records."""
+    """Exchange some records."""
 
     async def produce() -> None:
         async with producer.open_writer("p") as writer:
@@ -72,14 +72,14 @@ async def exchange(producer: NetworkEnvironment, consumer: NetworkEnvironment) -
             assert [record async for record in reader] == ["record"]
 
 
-# -- who is let in ---------------------------------------------------------------------------------
+# -- admission -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wrong", ["authority", "expired", "none"])
 async def test_a_dialler_without_a_right_certificate_is_refused(
     authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture, wrong: str
 ) -> None:
-    """It is told nothing but that; the side that refuses counts it, and says why in its log."""
+    """The dialler learns only that. The refusing side counts the refusal and logs the reason."""
     tls = authority.tls("worker-0")
     authority.issue_expired("worker-1")
     stranger = Authority(tmp_path / "stranger")
@@ -128,7 +128,7 @@ async def test_a_dialler_refuses_an_unknown_authority_at_once(
 
 
 async def test_a_worker_with_the_certificate_of_another_is_refused(authority: Authority) -> None:
-    """Both are told the names: each has proved that the authority knows it."""
+    """Both sides are told the names, as each has a certificate of the authority."""
     async with (
         environment(authority.tls("worker-0")) as accepting,
         environment(authority.tls("worker-1"), "worker-2") as dialling,
@@ -183,7 +183,7 @@ async def test_tls_on_one_side_alone_is_explained(authority: Authority, secure: 
 
 
 async def test_peers_that_are_slow_in_tls_count_as_in_handshake(authority: Authority) -> None:
-    """Those that say nothing make room, without a word that they could not read."""
+    """Silent ones make room for others, and get no message, as they could not read it."""
     config = NetworkConfig(
         network_memory_bytes=1 << 20,
         wire=WireLimits(handshake_timeout_ms=1_000.0, pending_handshakes_max=3),
@@ -204,9 +204,9 @@ async def test_peers_that_are_slow_in_tls_count_as_in_handshake(authority: Autho
 
 @pytest.mark.parametrize("event_loop", ["uvloop", "asyncio"])
 def test_a_peer_that_is_gone_at_once_leaves_nothing(event_loop: str, authority: Authority) -> None:
-    """A balancer that looks whether the port is open does so, before TLS has begun."""
+    """A load balancer does so when it checks whether the port is open, before TLS has begun."""
     said = [b"", b"\x16", b"GET / HTTP/1.1\r\n\r\n", b"x" * 8192]
-    ends = [struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)]  # by a reset, and in order
+    ends = [struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)]  # by a reset, and by an orderly end
     faults: list[object] = []
 
     async def come_and_go() -> None:
@@ -233,13 +233,13 @@ def test_a_peer_that_is_gone_at_once_leaves_nothing(event_loop: str, authority: 
 
 
 class Counting(asyncio.Protocol):
-    """Stands behind an entrance, and answers once so many bytes have come."""
+    """A protocol behind an entrance that answers after a number of bytes."""
 
     def __init__(self, wanted: int) -> None:
         self._left = wanted
 
     def accepted(self, transport: asyncio.BaseTransport) -> None:
-        """It has no limits."""
+        """Do nothing: this protocol has no limits."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
@@ -255,7 +255,8 @@ class Counting(asyncio.Protocol):
 def test_what_comes_at_once_behind_a_handshake_is_whole(
     event_loop: str, authority: Authority
 ) -> None:
-    """As a large request of an HTTP client does: more than the entrance keeps before TLS begins."""
+    """A large request of an HTTP client does this: it exceeds the bytes that the entrance keeps
+    before TLS."""
     tls = authority.tls("worker-0")
     said = bytes(1_000_000)
 
@@ -280,8 +281,7 @@ def test_what_comes_at_once_behind_a_handshake_is_whole(
 
 
 async def test_a_flood_of_handshakes_waits_for_its_turns(authority: Authority) -> None:
-    """A peer that knows what to say does not wait for those that have left; silent ones have no
-    turn."""
+    """A good peer does not wait for peers that have left, and silent peers get no turn."""
     wire = WireLimits(handshake_timeout_ms=30_000.0, tls_handshakes_per_second_max=1)
     config = replace(QUICK, rendezvous_timeout_ms=20_000.0, wire=wire)
     hello = ssl.MemoryBIO()
@@ -314,7 +314,7 @@ async def test_a_flood_of_handshakes_waits_for_its_turns(authority: Authority) -
 async def test_a_renewed_certificate_is_used_without_a_restart(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One that cannot be used changes nothing, and is told."""
+    """A certificate that cannot be used changes nothing and is logged."""
     authority.issue("worker-0")
     tls = authority.tls("worker-0", reload_interval_s=0.0)
 
@@ -379,8 +379,8 @@ def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Pat
 def test_the_group_may_read_a_secret_that_root_has_given_it(
     request: pytest.FixtureRequest, owner: int, mode: int, is_private: bool
 ) -> None:
-    """Kubernetes with an fsGroup, and systemd with LoadCredential, leave it so: mode 0440."""
-    directory = TemporaryDirectory()  # tmp_path is in one that root alone may enter
+    """Kubernetes with an fsGroup and systemd with LoadCredential create it with mode 0440."""
+    directory = TemporaryDirectory()  # tmp_path is in a directory that only root may enter
     request.addfinalizer(directory.cleanup)
     Path(directory.name).chmod(0o755)
     secret = Path(directory.name) / "token"

@@ -1,4 +1,4 @@
-"""Readers join and leave a topic while it is written; what a slow one does is the policy."""
+"""Readers join and leave a topic while it is written; the policy decides about a slow reader."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAYLOAD = b"x" * 10_000
 async def reader_of(
     here: NetworkEnvironment, there: NetworkEnvironment, topic: TopicWriter
 ) -> AsyncIterator[RecordReader]:
-    """A reader that has joined."""
+    """Yield a reader that has joined."""
     joined = topic.statistics().joined_total
     async with there.open_reader(here.address, "ticks") as reader:
         while topic.statistics().joined_total == joined:

@@ -20,8 +20,8 @@ P = wire_partition_id("p")
 
 
 async def test_what_cannot_wait_is_written_at_once_unless_there_is_much_of_it() -> None:
-    """The first record of a turn leaves inside its ``emit``, the others together when the turn
-    ends; after a turn of several none leaves before its end."""
+    """The first record of a turn is sent inside its ``emit``, the others together at the end of the
+    turn. After a turn with several records, none is sent before the end of the next."""
     async with NetworkEnvironment(config=quick()) as environment:
         partition = environment.create_result_partition("p", subpartitions=1)
         writer = environment.create_record_writer(partition, buffer_timeout_ms=0)

@@ -1,4 +1,4 @@
-"""A writer whose consumers come late, come and go, or never come."""
+"""A writer with consumers that come late, come and go, or never come."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def read_all(environment: NetworkEnvironment, address: str, subpartition: 
 
 
 async def test_where_no_peer_is_given_up_a_writer_waits_for_a_consumer_that_is_held_up() -> None:
-    """Far beyond the deadline of others."""
+    """Without a heartbeat timeout the writer waits far beyond the deadline."""
     config = quick(**SHORT, heartbeat_timeout_ms=0.0)
     async with NetworkEnvironment(config=config) as environment:
         writing = asyncio.create_task(write_for_ever(environment))
@@ -51,7 +51,7 @@ async def test_where_no_peer_is_given_up_a_writer_waits_for_a_consumer_that_is_h
 async def test_a_writer_that_nobody_ever_reads_from_fails_at_its_deadline(
     what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It says so in the log once before, and what to do in the end."""
+    """It logs once that it waits, and its error says how to fix it."""
     async with NetworkEnvironment(config=quick(**SHORT)) as environment:
         with pytest.raises(ConsumerNotFoundError) as raised:
             if what == "is blocked":
@@ -89,7 +89,10 @@ async def test_the_readers_that_came_hear_for_whom_the_writer_waited_in_vain(rem
 
 
 async def test_a_consumer_that_comes_late_reads_everything() -> None:
-    """However long after the writer was blocked, within the time; then there is no deadline."""
+    """The consumer may come any time after the writer was blocked, before the deadline.
+
+    Then the deadline no longer applies.
+    """
     async with (
         NetworkEnvironment(config=quick(rendezvous_timeout_ms=60_000.0)) as there,
         NetworkEnvironment(config=quick()) as here,
@@ -145,7 +148,7 @@ async def test_without_a_deadline_a_writer_waits_for_ever(
 async def test_a_cancelled_wait_for_a_reader_leaves_no_timer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Nobody is told of it afterwards."""
+    """No log line follows."""
     caplog.set_level(logging.INFO)
     async with NetworkEnvironment(config=quick(rendezvous_notice_ms=300.0)) as environment:
         writing = asyncio.create_task(write_for_ever(environment))
@@ -161,7 +164,7 @@ async def test_a_cancelled_wait_for_a_reader_leaves_no_timer(
 
 
 async def test_who_waits_for_a_partition_hears_that_the_worker_was_closed() -> None:
-    """At once, and not as a lost connection."""
+    """It learns this at once, and does not get a lost connection instead."""
     async with NetworkEnvironment(config=quick()) as here:
         async with NetworkEnvironment(config=quick()) as there:
             address = there.address

@@ -1,5 +1,3 @@
-"""An event loop whose turns the test makes."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -8,7 +6,7 @@ __all__ = ["Turns"]
 
 
 class Turns:
-    """An event loop whose turns and whose time the test makes."""
+    """An event loop with turns and a clock that the test controls."""
 
     def __init__(self) -> None:
         self.now = 0.0
