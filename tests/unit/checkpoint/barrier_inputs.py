@@ -1,7 +1,7 @@
-"""What stands around the barriers of a subtask in tests: channels that block, a subtask that notes.
+"""Stand-ins around the barriers of a subtask: channels that block, and a subtask that records.
 
-A channel is a recorder: it holds what the test says it does, and refuses what a real one refuses:
-to deliver anything while it is blocked, and to go on when it is not.
+A channel has the data and barriers that the test gives it. Like a real one, it refuses to deliver
+anything while it is blocked, and to resume while it is not.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ SHOWN = {Alignment.UNALIGNED: " unaligned", Alignment.FORCED_ALIGNED: " forced"}
 
 
 def data(content: bytes) -> Buffer:
-    """A buffer of data that needs no pool."""
+    """Return a buffer of data that needs no pool."""
     return Buffer(DataType.DATA_BUFFER, None, None, len(content), content)
 
 
 class Channel:
-    """A channel that may be blocked, with data that has arrived (``queued``) in front of its
-    barrier, and perhaps a barrier that was announced."""
+    """A channel that may be blocked, with arrived data (``queued``) in front of its barrier.
+
+    Its barrier may have been announced.
+    """
 
     def __init__(self) -> None:
         self.blocked = False
@@ -47,7 +49,7 @@ class Channel:
         self._stored = -1
 
     def barrier_arrives(self, checkpoint_id: int) -> None:
-        """Nothing behind it is in flight."""
+        """Let a barrier arrive; data behind it is not in flight."""
         self._arrived = max(self._arrived, checkpoint_id)
         if checkpoint_id >= self._stored:
             self.persist = None
@@ -75,7 +77,7 @@ class Channel:
 
 
 class Subtask:
-    """A BarrierListener that notes what it is told, and recycles what it is given."""
+    """A BarrierListener that records its calls and recycles its buffers."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -104,7 +106,7 @@ class Subtask:
 
 
 class Inputs:
-    """Channels, their barriers, and the subtask behind them; time passes as the test says."""
+    """Channels, their barriers, and the subtask behind them; the test advances the clock."""
 
     def __init__(
         self, channels: int = 3, kind: type[BarrierHandler | BarrierTracker] = BarrierHandler
@@ -118,21 +120,21 @@ class Inputs:
 
     @property
     def told(self) -> list[str]:
-        """What the subtask was told since this was asked last."""
+        """The calls of the subtask since the property was read last."""
         told, self.subtask.told = self.subtask.told, []
         return told
 
     @property
     def blocked(self) -> list[int]:
-        """The channels that are blocked."""
+        """The indices of the blocked channels."""
         return [index for index, channel in enumerate(self.channels) if channel.blocked]
 
     def barrier_of(self, number: int, options: CheckpointOptions = ALIGNED) -> CheckpointBarrier:
-        """The barrier of a checkpoint, created when its first one is asked for."""
+        """Return the barrier of a checkpoint; its creation time is that of the first call."""
         return CheckpointBarrier(number, self.created.setdefault(number, self.now), options)
 
     def barrier(self, number: int, *channels: int, options: CheckpointOptions = ALIGNED) -> None:
-        """A barrier comes on each of these channels, in place or with priority."""
+        """Let a barrier come on each of these channels, in place or with priority."""
         barrier = self.barrier_of(number, options)
         for index in channels:
             channel = self.channels[index]
@@ -143,7 +145,7 @@ class Inputs:
             self.barriers.check_invariants()
 
     def announce(self, number: int, *channels: int) -> None:
-        """A barrier has arrived on each of these channels, and blocks it; its data comes first."""
+        """Let a barrier arrive and block each of these channels, behind the data that it holds."""
         for index in channels:
             channel = self.channels[index]
             channel.blocked = channel.announced = True
@@ -152,7 +154,7 @@ class Inputs:
             self.barriers.check_invariants()
 
     def announced(self, number: int, index: int) -> None:
-        """The barrier that was announced comes, as it is now."""
+        """Let the announced barrier come: aligned, or unaligned if it was converted."""
         channel = self.channels[index]
         options = ALTERNATING if channel.announced else UNALIGNED
         assert channel.blocked == channel.announced
@@ -161,21 +163,21 @@ class Inputs:
         self.barriers.check_invariants()
 
     def cancel(self, number: int, *channels: int) -> None:
-        """A cancel marker comes on each of these channels."""
+        """Let a cancel marker come on each of these channels."""
         for index in channels:
             assert not self.channels[index].blocked, f"channel {index} is blocked"
             self.barriers.on_cancellation(index, number, self.now)
             self.barriers.check_invariants()
 
     def end(self, *channels: int) -> None:
-        """The end of the partition comes on each of these channels."""
+        """Let the end of the partition come on each of these channels."""
         for index in channels:
             assert not self.channels[index].blocked, f"channel {index} is blocked"
             self.barriers.on_end_of_partition(index, self.now)
             self.barriers.check_invariants()
 
     def data(self, *channels: int, content: bytes = b"data") -> None:
-        """A buffer of data arrives on each of these channels, and is read."""
+        """Let a buffer of data arrive on each of these channels, and read it."""
         for index in channels:
             channel = self.channels[index]
             assert not channel.blocked, f"channel {index} is blocked"
@@ -184,11 +186,11 @@ class Inputs:
             self.read(content)
 
     def read(self, content: bytes) -> None:
-        """Data is read that arrived earlier."""
+        """Read data that arrived earlier."""
         self.bytes_in += len(content)
 
     def pass_time(self, milliseconds: int) -> None:
-        """The clock goes on, and says so if it was asked to."""
+        """Advance the clock, and call the barriers if their deadline has come."""
         self.now += milliseconds
         deadline = self.barriers.deadline_ms
         if deadline is not None and self.now >= deadline:

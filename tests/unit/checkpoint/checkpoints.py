@@ -21,7 +21,7 @@ SMALL = b"the count is 7"
 
 
 def files_below(top: Path) -> list[str]:
-    """All files of a directory, those that are being written included."""
+    """Return all files of a directory, including unfinished ones."""
     return sorted(path.relative_to(top).as_posix() for path in top.rglob("*") if path.is_file())
 
 
@@ -44,7 +44,7 @@ def change(file: Path, how: str) -> None:
 
 
 def inline(*sections: tuple[int | str | tuple[int, int], bytes]) -> StatePart:
-    """A part that stands in the metadata."""
+    """Return a part that is stored in the metadata."""
     made = tuple(Section(label, len(block), crc32c(block)) for label, block in sections)
     return StatePart(made, None, b"".join(block for _, block in sections))
 
@@ -75,8 +75,8 @@ async def made(
     kind: CheckpointKind = CheckpointKind.CHECKPOINT,
     content: bytes = LARGE,
 ) -> CheckpointMetadata:
-    """Make and complete a checkpoint of one operator, with a file and something inline, and
-    remove the oldest."""
+    """Make and complete a checkpoint of one operator, with a file and an inline part, and remove
+    the oldest."""
     directory = claimed.directory(checkpoint_id, is_savepoint=kind.is_savepoint)
     write = claimed.store.write_part
     keyed = await write(directory, "keyed-0", [(3, content), (4, b"group 4"), (4, b", more")])

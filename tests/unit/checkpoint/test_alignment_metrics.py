@@ -1,4 +1,4 @@
-"""How barriers met, in milliseconds and bytes."""
+"""Alignment metrics, in milliseconds and bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from flinknet.checkpoint.alignment_metrics import AlignmentAccount, AlignmentMet
 
 
 def test_delay_and_duration() -> None:
-    """Row 68: from the creation to the first sign, and from the first barrier to the last."""
+    """Row 68: the delay runs from the creation to the first sign, the duration from the first
+    barrier to the last."""
     account = AlignmentAccount(100, 107)
     account.barrier(110, 20)
     account.barrier(114, 22)

@@ -1,4 +1,4 @@
-"""How an attempt stands whose checkpoints are taken."""
+"""The states of an attempt with checkpoints."""
 
 from __future__ import annotations
 

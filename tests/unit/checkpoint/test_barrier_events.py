@@ -1,4 +1,4 @@
-"""Which events are about checkpoints."""
+"""The events that concern checkpoints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.checkpoint.barrier_inputs import ALTERNATING, Inputs
 
 @pytest.mark.parametrize("kind", [BarrierHandler, BarrierTracker])
 def test_they_are_handled_and_the_rest_is_left(kind: type[BarrierHandler | BarrierTracker]) -> None:
-    """The end of a partition is for others, too."""
+    """The end of a partition is left for other handlers, too."""
     inputs = Inputs(2, kind)
     barriers = inputs.barriers
     barrier = CheckpointBarrier(1, 990, ALTERNATING)

@@ -38,7 +38,7 @@ def test_the_docstring_shows_the_table() -> None:
 
 
 class Walk:
-    """Walks through the table: each step is what happens to a handler of four channels."""
+    """Walks through the state table: each step is an event at a handler of four channels."""
 
     def __init__(self) -> None:
         self.inputs = Inputs(4)
@@ -47,7 +47,7 @@ class Walk:
         self.fresh = deque(range(4))
 
     def take(self, step: BarrierStep) -> None:
-        """Let it happen to checkpoint 1, on a channel that has had nothing of it."""
+        """Cause an event of checkpoint 1, on a channel that has had none."""
         inputs = self.inputs
         match step:
             case BarrierStep.ANNOUNCE:
@@ -190,7 +190,8 @@ def test_cancel_markers_of_one_channel() -> None:
 
 
 def test_a_cancel_marker_lets_channels_go_on() -> None:
-    """J9, with more channels, and from the coordinator, who does not wait for the marker."""
+    """J9, with more channels, and with an abort by the coordinator, which does not wait for the
+    marker."""
     inputs = Inputs(3)
     inputs.barrier(1, 0, 1)
     inputs.cancel(1, 2)
@@ -251,8 +252,11 @@ def test_a_channel_that_ends_behind_its_barrier_counts_once() -> None:
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("options", [ALIGNED, ALTERNATING, UNALIGNED])
 def test_random_barriers_never_get_stuck(seed: int, options: CheckpointOptions) -> None:
-    """J14: two channels, in which barriers come at random places, some of them never, some of them
-    late; 120,000 buffers over all seeds. Whatever happens, all of them are read."""
+    """J14: two channels with barriers at random places.
+
+    Some barriers never come and some come late; there are 120,000 buffers over all seeds. All of
+    them are always read.
+    """
     chance = random.Random(seed)
     inputs = Inputs(2)
     handler = inputs.barriers
@@ -322,7 +326,7 @@ def test_what_comes_before_a_channels_own_barrier_is_in_flight() -> None:
 
 
 def test_what_a_barrier_has_overtaken_is_in_flight() -> None:
-    """K1, K2: what waits behind a barrier in its channel, and was written before it; once."""
+    """K1, K2: data that waits behind a barrier in its channel and was written before it, once."""
     inputs = Inputs(2)
     overtaken = inputs.channels[0].queued = [data(b"first"), data(b"second")]
     inputs.barrier(1, 0, options=UNALIGNED)
@@ -348,7 +352,7 @@ def test_metrics_of_an_unaligned_checkpoint() -> None:
 
 
 def test_an_end_counts_as_a_barrier_in_an_unaligned_checkpoint() -> None:
-    """K4, K6: only channels that live persist."""
+    """K4, K6: only channels that have not ended persist data."""
     inputs = Inputs(3)
     inputs.barrier(1, 0, options=UNALIGNED)
     inputs.data(1, content=b"last")
@@ -361,8 +365,8 @@ def test_an_end_counts_as_a_barrier_in_an_unaligned_checkpoint() -> None:
 
 
 def test_cancel_markers_of_unaligned_checkpoints() -> None:
-    """K5: a marker aborts what was taken; one that comes before the barrier keeps it from being
-    taken."""
+    """K5: a marker aborts a checkpoint that was taken; a marker in front of the barrier prevents
+    one."""
     inputs = Inputs(2)
     inputs.barrier(1, 0, options=UNALIGNED)
     inputs.data(1)
@@ -379,7 +383,7 @@ def test_cancel_markers_of_unaligned_checkpoints() -> None:
 
 @pytest.mark.parametrize("options", [ALIGNED, UNALIGNED])
 def test_a_subtask_can_decline_what_it_is_to_take(options: CheckpointOptions) -> None:
-    """K5: the abort runs before anything else happens to the checkpoint."""
+    """K5: the abort runs before any other step of the checkpoint."""
     inputs = Inputs(2)
     inputs.channels[0].queued = inputs.channels[1].queued = [data(b"queued")]
     inputs.subtask.declines = inputs.barriers
@@ -391,7 +395,7 @@ def test_a_subtask_can_decline_what_it_is_to_take(options: CheckpointOptions) ->
 
 
 def test_a_subtask_can_decline_while_it_is_handed_what_is_in_flight() -> None:
-    """What comes after that goes back at once."""
+    """Later buffers of the checkpoint are recycled at once."""
     inputs = Inputs(2)
     queued = inputs.channels[0].queued = [data(b"first"), data(b"second")]
     inputs.subtask.declines_in_flight = inputs.barriers
@@ -403,7 +407,7 @@ def test_a_subtask_can_decline_while_it_is_handed_what_is_in_flight() -> None:
 
 
 def test_a_channel_without_a_producer_cannot_take_part() -> None:
-    """I4: its subtask declines, and whoever is blocked goes on."""
+    """I4: the subtask declines, and its blocked channels go on."""
     inputs = Inputs(3)
     inputs.channels[2].ready = False
     inputs.barrier(1, 0, options=ALTERNATING)
@@ -429,7 +433,7 @@ def test_a_job_is_exactly_once_everywhere() -> None:
 
 
 def test_an_exchange_that_is_forced_to_align_keeps_nobody_from_overtaking() -> None:
-    """O3. Row 67, decided by exchange: channel 0 is forced."""
+    """O3, row 67, decided by exchange: channel 0 is forced."""
     inputs = Inputs(3)
     inputs.barrier(1, 1, options=UNALIGNED)
     inputs.data(0, content=b"before")
@@ -446,7 +450,7 @@ def test_an_exchange_that_is_forced_to_align_keeps_nobody_from_overtaking() -> N
 
 
 def test_the_barrier_that_is_passed_on_is_one_that_is_not_forced() -> None:
-    """Row 67: else an exchange that is forced would force those behind the subtask."""
+    """Row 67: a forced exchange would otherwise force the exchanges behind the subtask."""
     inputs = Inputs(3)
     inputs.barrier(1, 0, options=FORCED)
     inputs.barrier(1, 1, 2, options=ALTERNATING)
@@ -499,7 +503,8 @@ def test_without_a_time_out_it_never_switches() -> None:
 
 
 def test_what_is_announced_overtakes_when_the_time_is_over() -> None:
-    """K12, K16: channel 2 has had its barrier and goes on; those of the others overtake."""
+    """K12, K16: channel 2 has had its barrier and goes on; the barriers of the other channels
+    overtake."""
     inputs = Inputs(3)
     inputs.announce(1, 0, 2)
     inputs.announced(1, 2)
@@ -516,7 +521,7 @@ def test_what_is_announced_overtakes_when_the_time_is_over() -> None:
 
 
 def test_the_time_is_no_longer_than_it_says_when_the_clock_has_been_set_back() -> None:
-    """Or when it is the coordinator's that is ahead."""
+    """The coordinator's clock may also be ahead of this one."""
     inputs = Inputs(2)
     ahead = inputs.now + 3_600_000
     options = CheckpointOptions(aligned_timeout_ms=TIMEOUT_MS)
@@ -525,7 +530,7 @@ def test_the_time_is_no_longer_than_it_says_when_the_clock_has_been_set_back() -
 
 
 def test_the_time_may_be_over_before_the_first_barrier() -> None:
-    """K13: with an announcement alone; then another one, of a channel that comes later."""
+    """K13: with an announcement alone, followed by another one of a later channel."""
     inputs = Inputs(2)
     inputs.announce(1, 0)
     assert inputs.barriers.deadline_ms == inputs.now + TIMEOUT_MS
@@ -561,7 +566,7 @@ def test_a_time_out_is_seen_without_a_timer_and_taken_once() -> None:
 
 
 def test_an_announcement_may_come_after_its_time() -> None:
-    """K13, K14: the time is counted from the barrier's creation."""
+    """K13, K14: the time counts from the creation of the barrier."""
     inputs = Inputs(2)
     inputs.barrier_of(1)
     inputs.pass_time(TIMEOUT_MS + 5)
@@ -621,7 +626,7 @@ def test_an_end_begins_an_alignment_that_was_announced() -> None:
 
 
 def test_metrics_of_alternating_checkpoints() -> None:
-    """K19: delays to the first sign, durations from the first barrier."""
+    """K19: delays run to the first sign, durations from the first barrier."""
     inputs = Inputs(2)
     inputs.barrier_of(1)
     inputs.pass_time(6)
@@ -655,8 +660,10 @@ def test_a_checkpoint_behind_a_savepoint_lets_both_channels_go() -> None:
 
 
 def test_barriers_out_of_order() -> None:
-    """K21: an older barrier is ignored, and so is a marker that a newer barrier has overtaken: the
-    alignment goes on, with the channels that the new checkpoint has."""
+    """K21: an older barrier is ignored, and so is a marker that a newer barrier has overtaken.
+
+    The alignment of the new checkpoint goes on with its channels.
+    """
     inputs = Inputs(2)
     inputs.barrier(1, 0, options=UNALIGNED)
     inputs.barrier(3, 0, options=UNALIGNED)
@@ -676,7 +683,8 @@ def test_barriers_out_of_order() -> None:
 
 
 def test_the_coordinator_triggers_a_subtask_whose_inputs_have_finished() -> None:
-    """Row 62: those upstream have finished, and only the end of their partitions is to come."""
+    """Row 62: the upstream subtasks have finished, and only the ends of their partitions are still
+    to come."""
     inputs = Inputs(2)
     inputs.end(0)
     inputs.barriers.on_trigger(inputs.barrier_of(1), inputs.now)

@@ -1,4 +1,4 @@
-"""What a subtask is told of checkpoints."""
+"""A subtask's calls about checkpoints."""
 
 from __future__ import annotations
 

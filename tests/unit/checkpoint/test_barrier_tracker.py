@@ -34,7 +34,7 @@ def aborted(number: int) -> str:
 
 
 def pending(inputs: Inputs) -> list[int]:
-    """What is remembered, aborted or not."""
+    """Return the ids of the remembered checkpoints, aborted or not."""
     assert isinstance(inputs.barriers, BarrierTracker)
     return list(inputs.barriers._pending)
 
@@ -52,7 +52,7 @@ def test_one_channel(numbers: tuple[int, ...]) -> None:
 
 
 def test_a_checkpoint_that_is_complete_drops_all_before_it() -> None:
-    """L3: nothing is blocked; 3 is skipped, since one of its barriers never comes."""
+    """L3: nothing is blocked; checkpoint 3 is skipped, as one of its barriers never comes."""
     inputs = inputs_of(3)
     barrier(inputs, 1, 0, 1)
     assert (inputs.told, inputs.blocked) == ([], [])
@@ -66,7 +66,7 @@ def test_a_checkpoint_that_is_complete_drops_all_before_it() -> None:
 
 
 def test_a_late_barrier_completes_an_older_checkpoint() -> None:
-    """Row 57: as long as no newer one is complete."""
+    """Row 57: as long as no newer checkpoint is complete."""
     inputs = inputs_of(2)
     barrier(inputs, 1, 0)
     barrier(inputs, 2, 0)
@@ -88,7 +88,7 @@ def test_cancel_markers_of_one_channel() -> None:
 
 
 def test_cancel_markers_of_several_channels() -> None:
-    """L4: a marker in place of one barrier is enough, wherever it comes among them."""
+    """L4: one marker in place of a barrier is enough, at any place among the barriers."""
     inputs = inputs_of(3)
     barrier(inputs, 1, 0, 1, 2)
     inputs.cancel(2, 0)
@@ -123,7 +123,7 @@ def test_markers_that_cross_abort_each_checkpoint_once() -> None:
 
 
 def test_a_marker_aborts_what_is_older() -> None:
-    """L5: on its channel the older barrier will not come."""
+    """L5: the older barrier will not come on the marker's channel."""
     inputs = inputs_of(2)
     barrier(inputs, 1, 0)
     barrier(inputs, 2, 0)
@@ -134,7 +134,7 @@ def test_a_marker_aborts_what_is_older() -> None:
 
 
 def test_a_barrier_that_overtakes_a_marker_keeps_its_alignment() -> None:
-    """L6: two seconds of it."""
+    """L6: the alignment takes two seconds."""
     inputs = inputs_of(2)
     barrier(inputs, 1, 0)
     barrier(inputs, 2, 0)
@@ -162,7 +162,7 @@ def test_an_end_completes_what_only_its_channel_was_missing() -> None:
 
 
 def test_an_abort_behind_an_end() -> None:
-    """L7: what was aborted is remembered for the channels that are left, and no longer."""
+    """L7: an aborted checkpoint is remembered for the remaining channels, and no longer."""
     inputs = inputs_of(3)
     inputs.end(0)
     inputs.cancel(1, 1)

@@ -1,4 +1,4 @@
-"""What was in flight is copied, bounded, and handed over once; buffers always go back."""
+"""In-flight data is copied, bounded and handed over once; buffers are always recycled."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EVENT = DataType.EVENT_BUFFER
 
 
 class Memory:
-    """Lends segments and counts those that have come back."""
+    """Lends segments and counts the returned ones."""
 
     def __init__(self) -> None:
         self.lent = 0
@@ -54,7 +54,7 @@ class Memory:
 
 
 class Ends:
-    """Notes how collections end."""
+    """Records how collections end."""
 
     def __init__(self) -> None:
         self.seen: list[ChannelState | FlinknetError] = []
@@ -90,7 +90,7 @@ def writer() -> Iterator[ChannelStateWriter]:
 
 
 def test_both_halves_make_the_state(writer: ChannelStateWriter, memory: Memory) -> None:
-    """M2: there is a result only when input and output are finished."""
+    """M2: the result exists only when input and output are finished."""
     ends = Ends()
     writer.start(1, ends)
     writer.add_input(1, (0, 1), [b"part of a record", memory.buffer(b"one"), memory.buffer(b"")])
@@ -113,7 +113,7 @@ def test_both_halves_make_the_state(writer: ChannelStateWriter, memory: Memory) 
 def test_only_one_half_need_hold_something(
     writer: ChannelStateWriter, memory: Memory, first: str
 ) -> None:
-    """M3: only input, or only output, is written."""
+    """M3: only input or only output is written."""
     ends = Ends()
     writer.start(1, ends)
     if first == "input":
@@ -141,7 +141,7 @@ def test_nothing_in_flight_is_no_block(writer: ChannelStateWriter) -> None:
 def test_an_event_is_refused_and_what_came_with_it_goes_back(
     writer: ChannelStateWriter, memory: Memory
 ) -> None:
-    """M1: an event buffer is rejected; buffers are recycled on an error."""
+    """M1: an event buffer is rejected, and the buffers of the call are recycled."""
     ends = Ends()
     writer.start(1, ends)
     with pytest.raises(LocalProtocolError, match="an event, EVENT_BUFFER, is no in-flight data"):
@@ -152,7 +152,7 @@ def test_an_event_is_refused_and_what_came_with_it_goes_back(
 def test_what_comes_at_the_wrong_time_is_refused(
     writer: ChannelStateWriter, memory: Memory
 ) -> None:
-    """M1: to add or finish before the start, or to add after the finish, is an error."""
+    """M1: adding or finishing before the start, or adding after the finish, is an error."""
     with pytest.raises(LocalProtocolError, match=r"of map\[0\] for checkpoint 1 was not started"):
         writer.add_input(1, (0, 0), [memory.buffer(b"1")])
     for finish in (writer.finish_input, writer.finish_output):
@@ -173,7 +173,7 @@ def test_what_comes_at_the_wrong_time_is_refused(
 def test_an_abort_drops_all_and_what_comes_later_goes_back(
     writer: ChannelStateWriter, memory: Memory
 ) -> None:
-    """M1, M3: unknown ids are ignored; requests for an aborted id fail, and buffers go back."""
+    """M1, M3: unknown ids are ignored; calls for an aborted id fail and recycle their buffers."""
     ends, later = Ends(), Ends()
     writer.start(1, ends)
     writer.add_input(1, (0, 0), [memory.buffer(b"1")])
@@ -192,7 +192,7 @@ def test_an_abort_drops_all_and_what_comes_later_goes_back(
 def test_a_checkpoint_that_is_aborted_before_it_begins_never_does(
     writer: ChannelStateWriter, memory: Memory
 ) -> None:
-    """M1: abort an old one, then start a new one."""
+    """M1: an old checkpoint is aborted, and a new one starts."""
     present, aborted, after = Ends(), Ends(), Ends()
     writer.start(1, present)
     writer.abort(2, "early")
@@ -242,7 +242,7 @@ def test_the_bytes_are_bounded(writer: ChannelStateWriter, memory: Memory) -> No
 def test_data_that_cannot_be_read_fails_the_checkpoint_alone(
     writer: ChannelStateWriter, memory: Memory
 ) -> None:
-    """N9: a state that cannot be written fails the checkpoint and nothing else."""
+    """N9: state that cannot be written fails the checkpoint and nothing else."""
 
     def spilled() -> Iterator[Buffer | bytes]:
         yield memory.buffer(b"1")
@@ -265,7 +265,7 @@ def test_another_error_is_who_adds_s_own(writer: ChannelStateWriter) -> None:
 
 
 def test_closing_ends_what_is_under_way(writer: ChannelStateWriter, memory: Memory) -> None:
-    """M1, M4: after the close nothing is taken, and buffers go back."""
+    """M1, M4: after the close nothing is accepted, and buffers are recycled."""
     ends = Ends()
     writer.start(1, ends)
     writer.add_input(1, (0, 0), [memory.buffer(b"1")])
@@ -301,7 +301,8 @@ def test_the_docstring_shows_the_table() -> None:
 @pytest.mark.parametrize("event", CollectionEvent)
 @pytest.mark.parametrize("state", CollectionState)
 def test_every_row_of_the_table(state: CollectionState, event: CollectionEvent) -> None:
-    """What a state does not allow is a misuse, or, when it has ended, nothing."""
+    """A step that a state does not allow is a misuse, or does nothing if the collection has
+    ended."""
     writer = ChannelStateWriter("map[0]", CONFIG)
     calls = {
         CollectionEvent.FINISH_INPUT: lambda: writer.finish_input(1),
@@ -351,7 +352,7 @@ def test_an_empty_chunk_is_refused() -> None:
 async def test_state_comes_back_byte_by_byte(
     tmp_path: Path, memory: Memory, elements: int, buffer_bytes: int, channels: int
 ) -> None:
-    """N1, M5: what was written is read, whatever the order in which channels are asked for."""
+    """N1, M5: all written state is read, for any order of the requested channels."""
     chance = random.Random(f"{elements} {buffer_bytes} {channels}")
     config = CheckpointingConfig(inline_bytes_max=1000)
     storage = FileStorage(tmp_path, config)

@@ -1,4 +1,4 @@
-"""What is remembered of checkpoints: counts, sizes, durations, and the age of the last one."""
+"""The history of checkpoints: counts, sizes, durations, and the age of the last one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Completion, fencing and retention, on files; `contract/test_checkpoint_stores.py` has the same on
-other places."""
+"""Completion, fencing and retention on files.
+
+`contract/test_checkpoint_stores.py` tests the same on other places.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,7 @@ async def test_an_attempt_cannot_come_after_its_successor(store: CheckpointStore
 
 
 async def test_of_two_that_claim_at_once_both_know_how_it_ended(store: CheckpointStore) -> None:
-    """The one that takes over last, whichever it is, completes; the other does not."""
+    """The attempt that takes over last completes its checkpoint, the other attempt does not."""
     both = await asyncio.gather(
         ClaimedStore.claim(store, 1), ClaimedStore.claim(store, 2), return_exceptions=True
     )
@@ -129,7 +131,7 @@ async def test_a_number_that_is_taken_while_claiming_is_left_to_who_took_it(
 async def test_an_entry_of_one_s_own_that_nobody_waited_for_is_passed_over(
     store: CheckpointStore,
 ) -> None:
-    """A call that was cut off may have written its entry all the same."""
+    """A call that was interrupted may have written its entry all the same."""
     claimed = await ClaimedStore.claim(store, 1)
     lost = encode_entry(Entry(1, "checkpoint-1-attempt-1"))
     assert await store.storage.create(store.path(entry_path(1)), lost)
@@ -191,8 +193,10 @@ async def test_what_was_given_up_is_discarded(store: CheckpointStore, tmp_path: 
 async def test_one_that_was_completed_too_late_is_discarded_as_a_whole(
     store: CheckpointStore, tmp_path: Path, kind: CheckpointKind
 ) -> None:
-    """The job was cancelled, or failed, while its metadata was written: retention counts it no
-    more, and leaves the one before it."""
+    """The job was cancelled or failed while the metadata was written.
+
+    Retention no longer counts this checkpoint, and keeps the one before it.
+    """
     claimed = await ClaimedStore.claim(store, 1)
     await made(claimed, 1)
     await made(claimed, 2, kind)
@@ -231,7 +235,7 @@ async def test_leftovers_of_earlier_attempts_are_removed_and_nothing_else(
 
 
 def leave_unfinished(directory: Path) -> None:
-    """What is left of a file if its writer is killed."""
+    """Create the remains of a file as left by a killed writer."""
     directory.mkdir(exist_ok=True)
     (directory / ".file.0123456789abcdef.unfinished").touch()
 
@@ -262,7 +266,7 @@ def store_is_there(directory: Path) -> bool:
 async def test_the_journal_of_an_ended_job_goes_unless_something_else_is_there(
     store: CheckpointStore, tmp_path: Path
 ) -> None:
-    """Nothing is completed after that: no entry would say who has taken over."""
+    """Nothing is completed after that, as no entry would tell which attempt has taken over."""
     claimed = await ClaimedStore.claim(store, 0)
     await made(claimed, 1)
     await made(claimed, 2, CheckpointKind.SAVEPOINT)
@@ -281,7 +285,7 @@ async def test_the_journal_of_an_ended_job_goes_unless_something_else_is_there(
 async def test_nothing_is_changed_in_the_name_of_a_coordinator_that_rules_no_more(
     store: CheckpointStore, tmp_path: Path
 ) -> None:
-    """Whichever of its checks it meets first."""
+    """This holds for each place at which it checks that it still rules."""
 
     class Rule:
         calls_left = 100

@@ -36,7 +36,7 @@ def wall_ms(at: float) -> int:
 
 
 def coordinator(**options: Any) -> CheckpointCoordinator:
-    """One with an interval of a second, whose subtasks all run since second 0."""
+    """Return a coordinator with an interval of one second; all its subtasks run since second 0."""
     made = CheckpointCoordinator(
         JobCheckpointingConfig(**{"interval_ms": 1000.0, "timeout_ms": 5000.0, **options}),
         INPUTS,
@@ -47,7 +47,7 @@ def coordinator(**options: Any) -> CheckpointCoordinator:
 
 
 def triggered(coordinator: CheckpointCoordinator, now: float) -> Trigger:
-    """The one checkpoint that begins now."""
+    """Return the trigger of the only checkpoint that begins now."""
     (order,) = coordinator.tick(now)
     assert isinstance(order, Trigger)
     coordinator.check_invariants()
@@ -133,7 +133,7 @@ def test_the_pause_begins_at_the_end_of_the_one_before() -> None:
 
 
 def test_a_later_one_subsumes_those_before_it() -> None:
-    """What was subsumed counts neither as failure nor as complete."""
+    """A subsumed checkpoint counts neither as failed nor as complete."""
     books = coordinator(max_concurrent=3)
     for now in (1.0, 2.0, 3.0):
         triggered(books, now)
@@ -189,7 +189,7 @@ def test_one_failure_more_than_may_be_fails_the_job() -> None:
 
 
 def test_a_full_disk_fails_checkpoints_and_never_the_job() -> None:
-    """However often; and the next one is not tried before its time."""
+    """This holds for any number of failures. The next checkpoint is not tried before its time."""
     books = coordinator()
     full = CheckpointFailure(CheckpointFailureReason.STORAGE_FULL, "No space left on device")
     triggered(books, 1.0)
@@ -205,7 +205,10 @@ def test_a_full_disk_fails_checkpoints_and_never_the_job() -> None:
 
 
 def test_a_last_checkpoint_for_which_there_is_no_room_is_tried_again_in_its_time() -> None:
-    """Who has something to commit waits for one; without room they must not follow at once."""
+    """A subtask with something to commit waits for such a checkpoint.
+
+    Without room, the tries must not follow each other at once.
+    """
     books = coordinator()
     for subtask in SOURCES:
         books.subtask_finished(subtask)
@@ -235,7 +238,7 @@ def test_who_did_not_answer_is_counted_for_the_user() -> None:
 
 
 def test_a_checkpoint_that_comes_too_early_fails_no_job() -> None:
-    """However often a subtask is not ready, in a job that tolerates no failure."""
+    """This holds even if a subtask is never ready and the job tolerates no failure."""
     books = coordinator(tolerable_failures=0)
     for second in range(1, 6):
         checkpoint_id = triggered(books, float(second)).checkpoint_id
@@ -247,7 +250,8 @@ def test_a_checkpoint_that_comes_too_early_fails_no_job() -> None:
 
 
 def test_while_some_subtasks_begin_again_there_are_no_checkpoints() -> None:
-    """Of those that go on it is known all the same who has finished, or awaits the last one."""
+    """The coordinator still records which of the other subtasks finish or await the last
+    checkpoint."""
     books = coordinator()
     triggered(books, 1.0)
     books.subtask_finished(SOURCES[1])
@@ -291,14 +295,16 @@ def test_who_waits_for_the_last_checkpoint_need_not_wait_for_an_interval() -> No
 
 
 REGIONS = (((0, 0), (1, 0)), ((2, 0), (3, 0)), ((4, 0), (5, 0)))
-"""A source and a sink each."""
+"""A source and a sink for each region."""
 
 Told = tuple[str, int]
 
 
 def _order(regions: int, random: Random) -> list[Told]:
-    """An order in which regions begin again, some twice, and their subtasks end: a source finishes,
-    and then its sink awaits its last checkpoint."""
+    """Return an order in which regions restart, some of them twice, and their subtasks end.
+
+    In each region a source finishes, and then its sink awaits its last checkpoint.
+    """
     order: list[Told] = []
     steps = [0] * regions
     while set(steps) != {2}:
@@ -316,8 +322,11 @@ def _order(regions: int, random: Random) -> list[Told]:
 def test_what_is_said_between_suspend_and_resume_counts_from_the_last_restart(
     regions: int,
 ) -> None:
-    """Whatever the order in which regions begin again and end: the checkpoint that their sinks wait
-    for is triggered at once, of all sinks, and nothing else is waited for."""
+    """The order of restarts and ends does not matter.
+
+    The checkpoint that the sinks await is triggered at once, at all sinks, and needs no other
+    acknowledgement.
+    """
     random = Random(7)
     places = REGIONS[:regions]
     inputs = {vertex: (vertex - 1,) * (vertex % 2) for vertex in range(2 * regions)}
@@ -361,7 +370,10 @@ def test_an_attempt_that_ends_takes_its_checkpoints_along() -> None:
 
 
 def test_a_job_goes_on_with_checkpoints_when_sources_have_finished() -> None:
-    """O2: finished subtasks take part in no checkpoint, and the next ones begin behind them."""
+    """O2: finished subtasks take part in no checkpoint.
+
+    The next subtasks trigger it in their place.
+    """
     books = coordinator()
     assert books.subtask_finished(SOURCES[0]) == []
     assert triggered(books, 1.0).subtasks == (SOURCES[1],)
@@ -386,7 +398,7 @@ OTHER_SINK = (2, 0)
 
 
 def two_pipelines(**options: Any) -> CheckpointCoordinator:
-    """Source 0 with sink 1, and source 2, which is its own sink."""
+    """Return a coordinator of source 0 with sink 1, and of source 2, which is its own sink."""
     books = CheckpointCoordinator(
         JobCheckpointingConfig(**{"interval_ms": 1000.0, "timeout_ms": 5000.0, **options}),
         {0: (), 1: (0,), 2: ()},
@@ -397,7 +409,10 @@ def two_pipelines(**options: Any) -> CheckpointCoordinator:
 
 
 def test_a_last_checkpoint_comes_at_once_when_nothing_else_happens() -> None:
-    """O2: those who wait for it are the roots; with others at work it comes when it is due."""
+    """O2: the waiting subtasks are the roots.
+
+    While other subtasks are at work, it comes when it is due.
+    """
     books = two_pipelines(min_pause_ms=500.0)
     triggered(books, 1.0)
     for subtask in ((0, 0), (1, 0), OTHER_SINK):
@@ -427,8 +442,7 @@ def test_the_last_one_to_finish_hastens_the_checkpoint_of_the_others() -> None:
 
 
 def test_one_under_way_is_the_last_checkpoint_if_it_is_behind_the_end() -> None:
-    """O2: and if it does not come about, the next one is due as ever; at once if it only gave
-    way."""
+    """O2: if it fails, the next one comes when it is due, or at once if it was only subsumed."""
     books = two_pipelines(tolerable_failures=5)
     triggered(books, 1.0)
     assert books.subtask_finished((0, 0)) == [Trigger(1, 1000, CHECKPOINT, (SINK,))]
@@ -453,8 +467,8 @@ def test_one_before_the_end_is_not_the_last_checkpoint() -> None:
 
 
 def test_who_awaits_a_checkpoint_has_finished_for_those_behind_it() -> None:
-    """O2: no barrier comes from there any more, so the next ones begin behind it, too; also one
-    that had begun before it was known."""
+    """O2: it emits no further barriers, so the next subtasks trigger the checkpoint, even one that
+    had begun before."""
     books = coordinator()
     assert triggered(books, 1.0).subtasks == SOURCES
     assert books.subtask_awaits(SOURCES[0], -1) == []
@@ -465,7 +479,7 @@ def test_who_awaits_a_checkpoint_has_finished_for_those_behind_it() -> None:
 
 
 def test_who_comes_last_begins_a_checkpoint_of_which_no_barrier_came() -> None:
-    """O2: those before it ended as it was triggered, and have no barrier to pass on."""
+    """O2: the sources ended while it was triggered, and have no barrier to pass on."""
     books = coordinator()
     triggered(books, 1.0)
     assert books.subtask_finished(SOURCES[0]) == []
@@ -486,7 +500,7 @@ def test_nobody_awaits_a_checkpoint_of_an_attempt_that_has_ended() -> None:
 
 
 def test_who_has_finished_after_it_took_part_is_still_waited_for() -> None:
-    """O2: its acknowledgement is on its way, and says where it was then."""
+    """O2: its acknowledgement is on its way, and holds its state at the checkpoint."""
     books = coordinator()
     triggered(books, 1.0)
     assert books.is_running

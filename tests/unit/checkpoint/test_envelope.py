@@ -1,4 +1,4 @@
-"""Files that say what they are: each other one is refused, with its name."""
+"""Files that name their kind: any other file is refused, with its name."""
 
 from __future__ import annotations
 

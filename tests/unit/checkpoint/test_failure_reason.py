@@ -1,4 +1,4 @@
-"""Which failures of a checkpoint say something about the job."""
+"""The checkpoint failures that count against the job."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def test_a_full_disk_is_a_failure_that_does_not_count() -> None:
 
 
 def test_what_comes_too_early_or_too_late_is_no_failure() -> None:
-    """Flink ignores CHECKPOINT_DECLINED_TASK_NOT_READY, and what is subsumed or suspended."""
+    """Flink ignores CHECKPOINT_DECLINED_TASK_NOT_READY, and subsumed or suspended checkpoints."""
     harmless = {reason.name for reason in CheckpointFailureReason if not reason.is_failure}
     assert harmless == {"NOT_READY", "SUBSUMED", "ATTEMPT_ENDED"}

@@ -1,6 +1,6 @@
-"""Checkpoints in a directory: whole files only, whatever fails meanwhile.
+"""Checkpoints in a directory: only whole files appear, at any failure.
 
-What it has in common with other places is tested in `contract/test_checkpoint_stores.py`.
+`contract/test_checkpoint_stores.py` tests the behaviour that other places share.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def test_what_is_written_is_there_and_nothing_else(storage: FileStorage) -
 async def test_blocks_that_take_time_are_asked_for_a_few_at_a_time(
     storage: FileStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others have their turn between them, however small the blocks are."""
+    """Other tasks run between them, even if the blocks are small."""
     now = 0.0
     monkeypatch.setattr(file_storage, "monotonic", lambda: now)
     assert await most_in_a_turn(storage, 100) == 100
@@ -68,7 +68,8 @@ async def test_blocks_that_take_time_are_asked_for_a_few_at_a_time(
 async def most_in_a_turn(
     storage: FileStorage, count: int, take: Callable[[], None] = lambda: None
 ) -> int:
-    """Write so many blocks of one byte; return how many were asked for without others' turn."""
+    """Write ``count`` blocks of one byte; return how many were taken without a turn of other
+    tasks."""
     asked = most = 0
 
     def blocks() -> Iterator[bytes]:
@@ -199,7 +200,7 @@ except CheckpointStorageError as error:
 def test_a_limit_of_the_system_that_is_reached_fails_the_file_and_leaves_nothing(
     tmp_path: Path,
 ) -> None:
-    """The kernel refuses what is beyond it, as it does on a full disk."""
+    """The kernel refuses the bytes beyond it, as on a full disk."""
     run = subprocess.run(
         [sys.executable, "-c", FILLING, str(tmp_path)], capture_output=True, text=True, check=True
     )

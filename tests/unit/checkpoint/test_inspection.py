@@ -1,4 +1,4 @@
-"""Checkpoints are found in whatever directory of theirs a person names."""
+"""Checkpoints are found in any of their directories that a user names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONFIG = CheckpointingConfig()
 
 
 async def job(top: Path, job_id: str) -> ClaimedStore:
-    """A job with a checkpoint, a savepoint and a checkpoint that is being made."""
+    """Make a job with a checkpoint, a savepoint and an unfinished checkpoint."""
     store = CheckpointStore(FileStorage(top, CONFIG), job_id, CONFIG)
     claimed = await ClaimedStore.claim(store, 1)
     await made(claimed, 9)

@@ -1,4 +1,4 @@
-"""Entries of the journal: what they say, and where they are."""
+"""Entries of the journal: their content and their paths."""
 
 from __future__ import annotations
 

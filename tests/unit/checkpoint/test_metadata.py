@@ -1,4 +1,4 @@
-"""Metadata: it comes back, its bytes are pinned, and what is no metadata is refused."""
+"""Metadata: it round-trips, its bytes are pinned, and any other content is refused."""
 
 from __future__ import annotations
 
@@ -224,6 +224,6 @@ def test_metadata_without_state_is_metadata() -> None:
 def test_who_has_finished_at_a_parallelism(
     finished: tuple[int, ...], parallelism: int, expected: set[int]
 ) -> None:
-    """O2"""
+    """O2."""
     subtasks = tuple(SubtaskState(index, {}, index in finished) for index in range(3))
     assert OperatorState("one", 3, 128, subtasks).finished_at(parallelism) == expected

@@ -1,4 +1,4 @@
-"""A checkpoint under way: who has taken part, and how it ends."""
+"""A pending checkpoint: its participants, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint is found by its place alone, also one that was moved."""
+"""A checkpoint is found by its place alone, even after it was moved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONFIG = CheckpointingConfig()
 
 
 async def moved(top: Path) -> Path:
-    """Make a checkpoint, and move it to where nothing tells whose it is."""
+    """Make a checkpoint, and move it to a place that does not tell its job."""
     store = CheckpointStore(FileStorage(top / "all", CONFIG), "job-1", CONFIG)
     await made(await ClaimedStore.claim(store, 2), 7)
     shutil.move(top / "all" / "job-1" / "checkpoint-7-attempt-2", top / "kept for later")

@@ -1,4 +1,4 @@
-"""What a subtask tells of the state that it has written."""
+"""A subtask's report of the state that it has written."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""State parts: what is small stays inline, what is large becomes a file, and each section is
-checked when it is read."""
+"""State parts: small ones stay inline, large ones become files, and each section is checked when it
+is read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_empty_state_is_no_part_and_no_file(storage: FileStorage) -> None:
 
 
 async def test_small_state_is_inline(storage: FileStorage) -> None:
-    """M2: small state is kept inline, without a file."""
+    """M2: it needs no file."""
     part = await written(storage, [("one", b"x" * 60), ("two", b""), ("two", b"y" * 40)])
     assert (part.name, part.inline, part.labels) == (None, b"x" * 60 + b"y" * 40, ("one", "two"))
     assert await storage.files() == {}

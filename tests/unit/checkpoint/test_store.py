@@ -1,4 +1,4 @@
-"""A job's checkpoints as they are listed, read and verified; the last good one is found."""
+"""Listing, reading and verifying a job's checkpoints, and finding the last good one."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ async def test_what_is_only_looked_at_is_not_read(
 async def test_a_place_that_does_not_answer_is_no_damage(
     store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or else a job would go back to an earlier checkpoint because a network failed."""
+    """A job would otherwise go back to an earlier checkpoint because of a network failure."""
     claimed = await ClaimedStore.claim(store, 1)
     for checkpoint_id in (1, 2):
         await made(claimed, checkpoint_id)

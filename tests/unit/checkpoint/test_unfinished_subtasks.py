@@ -1,4 +1,4 @@
-"""Which subtasks have not finished, against the definition of a root, on random graphs."""
+"""The unfinished subtasks, compared with the definition of a root on random graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SUBTASKS = [(vertex, index) for vertex in INPUTS for index in range(3)]
 
 
 def roots_of(finished: set[SubtaskId], awaiting: dict[SubtaskId, int]) -> list[SubtaskId]:
-    """The definition, looked up over all subtasks."""
+    """Return the roots by their definition, computed over all subtasks."""
     emitting = {one[0] for one in SUBTASKS if one not in finished and one not in awaiting}
     return [
         one
@@ -25,7 +25,7 @@ def roots_of(finished: set[SubtaskId], awaiting: dict[SubtaskId, int]) -> list[S
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_counts_say_what_a_look_at_every_subtask_says(seed: int) -> None:
-    """Also after some subtasks have begun again; and each change tells the roots that are new."""
+    """This holds after restarts of subtasks, too. Each change returns the new roots."""
     random = Random(seed)
     finished: set[SubtaskId] = set(random.sample(SUBTASKS, seed % 5))
     awaiting: dict[SubtaskId, int] = {}

@@ -1,4 +1,4 @@
-"""What is wrong with a checkpoint is said file by file."""
+"""A verification reports the errors of a checkpoint file by file."""
 
 from __future__ import annotations
 
