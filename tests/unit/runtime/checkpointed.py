@@ -1,4 +1,4 @@
-"""Subtasks with checkpoints, and who hears what they say of them."""
+"""Subtasks with checkpoints, and the answers to them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def store_in(directory: Path) -> CheckpointStore:
 
 
 class Answers:
-    """What subtasks have said."""
+    """Records the answers of subtasks to the coordinator."""
 
     def __init__(self) -> None:
         self.reports: dict[SubtaskId, SubtaskReport] = {}
@@ -58,7 +58,7 @@ class Answers:
         self._more.set()
 
     async def until(self, reports: int = 0, declines: int = 0, awaiting: int = 0) -> None:
-        """Return when so many have come."""
+        """Return when there are this many answers."""
         while (
             len(self.reports) < reports
             or len(self.declines) < declines
@@ -68,8 +68,8 @@ class Answers:
             await self._more.wait()
 
     def metadata(self, graph: JobGraph, finished: Collection[SubtaskId] = ()) -> CheckpointMetadata:
-        """The checkpoint of which all subtasks have written their part, but for those that had
-        ``finished``."""
+        """Return the metadata of the checkpoint that all subtasks have written, except those that
+        had ``finished``."""
         operators = {
             operator.uid: OperatorState(
                 operator.uid,
@@ -107,8 +107,10 @@ def deploy(
     finished: bool = False,
     some_finished: Collection[SubtaskId] = (),
 ) -> dict[str, Subtask]:
-    """Make the subtasks of a job with checkpoints, not open yet, by name; all of them, or some, had
-    ``finished``."""
+    """Make the subtasks of a job with checkpoints, not open yet, by name.
+
+    All of them, or some, may have ``finished`` in the restored checkpoint.
+    """
     graph = JobGraph.from_bytes(graph.to_bytes())
     by_id = {worker.worker_id: worker for worker in workers}
     offers = [WorkerOffer(worker.worker_id, worker.address, 16) for worker in workers]
@@ -129,7 +131,7 @@ def deploy(
 
 
 def trigger(subtasks: dict[str, Subtask], barrier: CheckpointBarrier) -> None:
-    """Begin a checkpoint at the sources."""
+    """Trigger a checkpoint at the sources."""
     for name, subtask in subtasks.items():
         if name.startswith("Source"):
             subtask.trigger_checkpoint(barrier)

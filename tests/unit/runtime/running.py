@@ -1,4 +1,4 @@
-"""Runs a job's subtasks for real, over network environments in this process instead of workers."""
+"""Run a job's real subtasks over network environments in this process instead of workers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ SMALL = NetworkConfig(segment_bytes=1024, network_memory_bytes=1024 * 512)
 
 @dataclass
 class Outcome:
-    """How every subtask of a job ended, by its name, ``"Map (1/2)"``."""
+    """The end of every subtask of a job, by its name, ``"Map (1/2)"``."""
 
     results: dict[str, SubtaskResult | BaseException]
 
     @property
     def collected(self) -> dict[str, list[Any]]:
-        """What the collect sinks of all subtasks hold; raises the first failure instead, and not
-        the cancellation of a subtask that came of it."""
+        """The records of the collect sinks of all subtasks.
+
+        Raises the first failure instead, and not the cancellation of a subtask that followed from
+        it.
+        """
         merged: dict[str, list[Any]] = {}
         failures = [one for one in self.results.values() if isinstance(one, BaseException)]
         if failures:
@@ -45,7 +48,7 @@ class Outcome:
 async def environments(
     count: int = 1, config: NetworkConfig = SMALL
 ) -> AsyncIterator[list[NetworkEnvironment]]:
-    """Network environments that can connect to each other."""
+    """Open network environments that can connect to each other."""
     async with AsyncExitStack() as stack:
         yield [
             await stack.enter_async_context(
@@ -71,7 +74,7 @@ def deploy(
 
 
 def open_all(subtasks: dict[str, Subtask]) -> None:
-    """Open the subtasks, which lets their partitions and gates find each other."""
+    """Open the subtasks, which connects their partitions and gates."""
     for subtask in subtasks.values():
         subtask.open()
 
@@ -90,7 +93,7 @@ async def run(subtasks: dict[str, Subtask]) -> Outcome:
 
 
 def settle(graph: JobGraph, outcome: Outcome) -> None:
-    """Commit what the two-phase sinks have prepared, or abort if a subtask has failed."""
+    """Commit the prepared records of the two-phase sinks, or abort if a subtask has failed."""
     results = [one for one in outcome.results.values() if isinstance(one, SubtaskResult)]
     for operator, sink in graph.two_phase_sinks():
         committer = sink.create_committer(CommitContext(operator.name, "job", 0))

@@ -1,4 +1,4 @@
-"""A chain: in which order its operators open, end and close, and what becomes of errors."""
+"""A chain: the order in which its operators open, end and close, and its errors."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ from tests.unit.operators.harness import context
 from tests.unit.records.writing import Arranged
 
 DIARY: list[Any] = []
-"""What happens to the operators of a chain, which has copies of those that it is given."""
+"""The calls of the operators of a chain, which are copies of the given ones."""
 
 
 class Noting(Operator):
-    """Passes records on and notes what happens; fails to close if its name says so."""
+    """An operator that passes records on and records its calls.
+
+    It fails to close if its name says so.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -73,7 +76,7 @@ class Made:
 
 
 def chain_of(*inputs: tuple[str, int | None]) -> OperatorChain:
-    """A chain of operators, each with its name and the index of the one before it."""
+    """Make a chain of operators, each with its name and the index of the one before it."""
     DIARY.clear()
     operators = tuple(
         ChainedOperator(name, f"uid of {name}", Made(name), input_) for name, input_ in inputs
@@ -174,7 +177,7 @@ async def test_an_operator_in_the_task_may_read_a_side_output() -> None:
 
 
 async def test_a_latency_marker_goes_to_one_of_those_behind() -> None:
-    """V6: and each operator that it passes notes how long it has taken."""
+    """V6: each operator that it passes records its age."""
     chain = chain_of(("a", None), ("b", 0), ("c", 0), ("d", 1))
     await chain.open()
     marker = LatencyMarker(wall_clock_ms() - 5_000, "source", 0)
@@ -241,7 +244,7 @@ def test_if_one_operator_cannot_be_captured_none_is() -> None:
 
 
 async def test_a_chain_that_has_ended_awaits_a_checkpoint_behind_its_end() -> None:
-    """O2: one that was taken before, or is taken and given up, does not end the wait."""
+    """O2: a checkpoint that was taken before the end, or is given up, does not end the wait."""
     chain = chain_of(("one", None), ("committing", 0))
 
     def take(checkpoint_id: int) -> None:
@@ -274,7 +277,7 @@ def not_called(error: Exception) -> None:
 
 @pytest.mark.parametrize("stamped", [False, True])
 def test_each_record_is_looked_at(stamped: bool) -> None:
-    """That the first of a batch cannot be changed says nothing of the others."""
+    """The next records of a batch may be mutable even if the first one is not."""
     kept: list[Any] = []
     values = [("a", None), ("b", ["x"]), {"c": [1]}]
     given: Batch = StampedBatch(values, [7] * len(values)) if stamped else values

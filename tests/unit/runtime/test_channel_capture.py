@@ -1,5 +1,7 @@
-"""O1: what a checkpoint stores of channels: the outputs, step by step; jobs are in
-``test_subtask_checkpoints.py``, which have inputs as well."""
+"""O1: the channel state of a checkpoint, for the outputs step by step.
+
+``test_subtask_checkpoints.py`` tests it for jobs, with inputs as well.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ LATER = CheckpointOptions(aligned_timeout_ms=600_000)
 
 
 class Outputs:
-    """A capture of the outputs of two writers, each with a record that nobody has read."""
+    """A capture of the outputs of two writers, each with an unread record."""
 
     def __init__(self, count: int = 2) -> None:
         self.arranged = [Arranged() for _ in range(count)]
@@ -75,7 +77,7 @@ async def test_what_ends_a_chain_has_no_outputs() -> None:
 async def test_one_that_may_be_in_time_is_settled_by_its_readers_or_its_timer(
     outputs: Outputs, ahead_ms: int
 ) -> None:
-    """Also if the clock has been set back since its barrier was made."""
+    """This holds even if the clock has been set back since its barrier was made."""
     in_flight = outputs.capture.begin(CheckpointBarrier(1, wall_clock_ms() + ahead_ms, SOON))
     assert in_flight is not None
     outputs.capture.complete_input(1)
@@ -89,7 +91,7 @@ async def test_one_that_may_be_in_time_is_settled_by_its_readers_or_its_timer(
 
 
 async def test_one_that_is_given_up_waits_where_it_is(outputs: Outputs) -> None:
-    """O1: giving it up again is safe."""
+    """O1: aborting it a second time is safe."""
     in_flight = outputs.capture.begin(CheckpointBarrier(1, wall_clock_ms(), LATER))
     assert in_flight is not None
     outputs.capture.abort(1, "somebody wants it")
@@ -108,7 +110,7 @@ async def test_a_partition_that_goes_gives_it_up(outputs: Outputs) -> None:
 
 
 async def test_the_next_one_gives_up_the_one_before(outputs: Outputs) -> None:
-    """O1: the old one is aborted, and the new one starts."""
+    """O1: the older checkpoint is aborted, and the new one starts."""
     first = outputs.capture.begin(CheckpointBarrier(1, wall_clock_ms(), LATER))
     second = outputs.capture.begin(CheckpointBarrier(2, wall_clock_ms(), UNALIGNED))
     assert first is not None
@@ -123,7 +125,7 @@ async def test_the_next_one_gives_up_the_one_before(outputs: Outputs) -> None:
 async def test_an_output_that_has_ended_gets_no_barrier(
     outputs: Outputs, options: CheckpointOptions
 ) -> None:
-    """O2: its end says the same to who reads it; there is nothing that a barrier could overtake."""
+    """O2: its end tells the reader the same, and there is no data that a barrier could overtake."""
     partition = outputs.arranged[1].partition
     partition.notify_end_of_data()
     view = outputs.arranged[1].views[0]

@@ -1,4 +1,4 @@
-"""The table of a subtask's part in a checkpoint, and who has to close what was captured."""
+"""The state table of a subtask's part in a checkpoint, and which component closes its snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The states of a subtask: every row of the table, and nothing beside it."""
+"""The states of a subtask: every row of the table, and no other transition."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def modulo(record: int) -> int:
 
 
 def take(sample: KeyGroupSample, channel: int, records: Sequence[int]) -> None:
-    """As a subtask does."""
+    """Sample a batch as a subtask does."""
     if weight := sample.weigh(channel, len(records)):
         sample.take(channel, records, weight)
 
@@ -67,7 +67,7 @@ def test_of_many_large_batches_one_stands_for_all() -> None:
 
 
 def test_channels_that_take_turns_are_all_looked_at() -> None:
-    """However many there are."""
+    """This holds for any number of channels."""
     for channels in (1, 2, 3, 7, 8, 9, 16):
         sample = KeyGroupSample([modulo] * channels)
         for number in range(SAMPLE_MAX - 1):

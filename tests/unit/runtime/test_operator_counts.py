@@ -1,4 +1,4 @@
-"""Records and watermarks of the operators of a chain, counted where they go on."""
+"""Records and watermarks of the operators of a chain, counted where they are passed on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flinknet.wire.events import LatencyMarker, Watermark
 
 
 class Next:
-    """Who is behind: keeps what comes."""
+    """The next operator, which keeps its input."""
 
     def __init__(self) -> None:
         self.records: list[Any] = []

@@ -1,4 +1,4 @@
-"""What a subtask begins with; `test_subtask_checkpoints.py` has whole jobs."""
+"""The state that a subtask starts with; `test_subtask_checkpoints.py` tests whole jobs."""
 
 from __future__ import annotations
 
@@ -64,8 +64,10 @@ def backends(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend
 async def test_a_large_part_is_written_and_read_in_sections(
     tmp_path: Path, backends: Backends
 ) -> None:
-    """Of two subtasks before, by one in the middle: what is kept on disk is never whole in
-    memory."""
+    """A subtask in the middle reads the parts of two earlier subtasks.
+
+    State on disk is never whole in memory.
+    """
     values = {number: "x" * 1_000 + str(number) for number in range(12_000)}
     directory = CheckpointDirectory(False, 1, 0)
     store = store_in(tmp_path / "checkpoints")
@@ -103,7 +105,7 @@ async def test_a_large_part_is_written_and_read_in_sections(
 def test_whose_input_had_ended_is_known(
     tmp_path: Path, finished: tuple[int, ...], parallelism: int, ended: list[int]
 ) -> None:
-    """O2: if all had, they have at any parallelism."""
+    """O2: if all inputs had ended, they have ended at any parallelism."""
     subtasks = tuple(SubtaskState(index, {}, index in finished) for index in range(2))
     checkpoint = restored(tmp_path, OperatorState("one", 2, 128, subtasks))
     assert ended == [

@@ -1,7 +1,8 @@
-"""Functions that go on changing what they gave away: a record stays what it was then. And functions
-that raise what is no Exception: the error names the operator and the record.
+"""Functions that change the objects that they have emitted, and functions that raise no Exception.
 
-Each operator gives away one object three times, as 1, 2 and 3, before anything behind it runs.
+A record keeps the value that it was emitted with. The error for a BaseException names the operator
+and the record. Each operator emits one object three times, as 1, 2 and 3, before any operator
+behind it runs.
 """
 
 from __future__ import annotations
@@ -72,7 +73,10 @@ from tests.unit.records.writing import Arranged
 EXPECTED = [{"n": 1}, {"n": 2}, {"n": 3}]
 
 SEEN: list[list[Any]] = []
-"""What the consumers of a chain have got, which has copies of the functions that it is given."""
+"""The records of a chain's consumers.
+
+The chain copies its functions, so these cannot be attributes.
+"""
 
 Factory = Callable[[], Operator]
 
@@ -90,7 +94,7 @@ def second(record: Any) -> Any:
 
 
 class Own:
-    """One object, which is changed and given away each time, in any way a function can do so."""
+    """One object, which is changed and emitted again, in each way that a function can do so."""
 
     def __init__(self) -> None:
         self.row = {"n": 0}
@@ -123,7 +127,7 @@ class Own:
 
 
 class Keeping:
-    """Keeps each record that it is given, and changes the others when it gets one."""
+    """Keeps each record, and changes the earlier ones whenever it gets one."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
@@ -202,7 +206,7 @@ class Counted(AggregateFunction):
 
 
 class Reused(Source):
-    """A source that fills one dict again, in batches of the kind that is asked for."""
+    """A source that fills the same dict again, in batches of a given kind."""
 
     def __init__(self, kind: Callable[[Iterator[Any]], Any]) -> None:
         self._kind = kind
@@ -240,7 +244,7 @@ OWN: dict[str, Callable[[Own], Factory]] = {
     "process_batch": lambda own: partial(ProcessBatchOperator, own.all_at_once, key_of),
     "process_batch later": lambda own: partial(ProcessBatchOperator, own.all_later, key_of),
 }
-"""Operators whose function gives away its own object, which work with timestamps, too."""
+"""Operators with functions that emit their own object. They work with timestamps, too."""
 
 OTHERS: dict[str, Factory] = {
     "filter": partial(FilterOperator, Keeping().take),
@@ -267,7 +271,8 @@ async def check(
     expected: list[Any] = EXPECTED,
     stamped: bool = False,
 ) -> None:
-    """Check that each consumer of an operator gets what it gave away, though others change it."""
+    """Check that each consumer of an operator gets the emitted values, though others change the
+    object."""
     SEEN[:] = [[], []]
     consumers = {"written": 0, "chained": 1, "all": 2}[arrangement]
     of_input = InputType(None, stamped)
@@ -317,7 +322,7 @@ async def one_stamped_record(chain: OperatorChain) -> None:
 
 
 async def nothing(chain: OperatorChain) -> None:
-    """It has no record."""
+    """Process no record."""
 
 
 async def read(chain: OperatorChain) -> None:
@@ -404,7 +409,7 @@ async def test_sources(name: str, arrangement: str) -> None:
 
 
 async def test_a_list_with_one_object_in_it_twice(arrangement: str) -> None:
-    """A consumer that changes the one does not change the other."""
+    """A consumer that changes one of them does not change the other."""
     row = {"n": 7}
     factory = partial(MapBatchOperator, lambda values: [row] * 3)
     await check(factory, arrangement, one_record, expected=[{"n": 7}] * 3)
@@ -430,7 +435,7 @@ async def test_the_end_of_a_function(arrangement: str) -> None:
 
 
 def with_list(record: Any) -> Any:
-    if isinstance(record["n"], tuple):  # as a list arrives
+    if isinstance(record["n"], tuple):  # a list arrives as a tuple
         record["n"] = list(record["n"])
     return record
 
@@ -452,7 +457,7 @@ def windows(
 
 
 def changing(window: Any, elements: list[Any]) -> Iterator[Any]:
-    """Add the elements up, into the first of them."""
+    """Add the elements up into the first of them."""
     for other in elements[1:]:
         elements[0]["n"] += other["n"]
     yield elements[0]
@@ -480,7 +485,7 @@ async def test_windows_that_share_records(name: str, arrangement: str) -> None:
 
 
 async def test_a_window_that_speaks_again(arrangement: str) -> None:
-    """Its accumulator has gone on since it spoke first."""
+    """Its accumulator has changed since it fired first."""
     assigner = TumblingEventTimeWindows(Time.milliseconds(10))
     contents = AggregatedContents(Counted(), merges=False)
 
@@ -489,7 +494,7 @@ async def test_a_window_that_speaks_again(arrangement: str) -> None:
 
 
 class OwnEnd(BaseException):
-    """What user code may define for itself."""
+    """An exception that user code may define."""
 
 
 ENDS: dict[str, Callable[[], BaseException]] = {
@@ -501,7 +506,7 @@ ENDS: dict[str, Callable[[], BaseException]] = {
 
 
 class Raising(Two):
-    """Raises it wherever it is called."""
+    """Raises the error wherever it is called."""
 
     def __init__(self, error: Callable[[], BaseException]) -> None:
         super().__init__()
@@ -516,7 +521,7 @@ class Raising(Two):
 async def failing(
     operator: Operator, value: Any = None, *, stamped: bool = False, **settings: Any
 ) -> str:
-    """Feed an operator a record, and return what its chain fails with."""
+    """Feed an operator a record, and return the error of its chain."""
     of_input = InputType(None, stamped)
     one = ChainedOperator("tested", "tested", partial(deepcopy, operator), None, stamped=stamped)
     one = replace(one, input_types=(of_input, of_input))
@@ -552,7 +557,7 @@ async def test_what_is_no_exception_names_operator_and_record(name: str, end: st
 async def test_a_request_that_raises_no_exception_names_its_record(
     end: str, in_thread: bool
 ) -> None:
-    """The event loop, which would end with a SystemExit of a task, goes on."""
+    """The event loop goes on, although a SystemExit of a task would end it."""
     function = Raising(ENDS[end])
     call = function.listed if in_thread else function.listed_later
     operator = AsyncWaitOperator(call, 0, 1, NO_RETRY_STRATEGY, ordered=True, in_thread=in_thread)

@@ -1,4 +1,4 @@
-"""Who runs knows its subtask, in tasks and threads that it makes, too."""
+"""The code of a subtask knows which one it is, in its tasks and threads, too."""
 
 from __future__ import annotations
 

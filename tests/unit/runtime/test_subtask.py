@@ -76,8 +76,8 @@ def failure(outcome: Outcome, subtask: str) -> BaseException:
 
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_latency_markers_pass_every_operator(workers: int) -> None:
-    """V6: those of a source in its own task, and behind an exchange those that came there; nothing
-    is said of event time where there is none."""
+    """V6: markers of a source in its own task, and behind an exchange the markers that came through
+    it. No event time is reported where there is none."""
     environment = program(2)
     environment.get_config().set_latency_tracking_interval(1)
     stream = numbers(environment, 30_000).uid("numbers").map(lambda number: number).uid("first")
@@ -94,7 +94,7 @@ async def test_latency_markers_pass_every_operator(workers: int) -> None:
 
 
 async def test_statistics_are_read_while_the_thread_of_the_subtask_counts() -> None:
-    """Each number that the thread writes is read on the loop, at any moment of a step."""
+    """The loop reads each number that the thread writes, at any moment of a step."""
     environment = program().set_max_parallelism(16_384)
     environment.get_config().set_latency_tracking_interval(1)
     stream = numbers(environment, 60_000, 1).map(lambda number: number)
@@ -142,7 +142,7 @@ async def test_keyed_reduce(workers: int) -> None:
 
 
 def calls(number: int) -> list[tuple[str, ...]]:
-    """Return, as the result of some, where it was called from, as a sample of stacks has it."""
+    """Return, as the result of some numbers, the callers as a stack sample shows them."""
     if number % (LARGE_BATCH_RECORDS // 2):
         return []
     frames = (frame for frame, _ in traceback.walk_stack(None))
@@ -151,7 +151,7 @@ def calls(number: int) -> list[tuple[str, ...]]:
 
 
 async def test_whether_a_batch_is_sampled_does_not_show_in_stacks() -> None:
-    """A flame graph is to show one tower, not one for each way that a batch can go."""
+    """A flame graph must show one tower, and not one for each path of a batch."""
     environment = program()
     numbers_by_key = numbers(environment, 40_000, 1).key_by(lambda number: number % 7)
     collect(numbers_by_key.flat_map(calls))
@@ -164,7 +164,8 @@ async def test_whether_a_batch_is_sampled_does_not_show_in_stacks() -> None:
 
 
 async def test_results_at_the_end_pass_the_whole_chain() -> None:
-    """An operator ends after the one before it, so it still processes what that one held back."""
+    """An operator ends after the one before it, so it still processes the results emitted at that
+    end."""
     environment = program(2)
     counts = (
         numbers(environment, 1000).key_by(lambda n: n % 2).aggregate(Count(), emit="end_of_input")
@@ -261,7 +262,7 @@ class Channel(ProcessFunction):
 
 
 async def test_union_merges_its_inputs() -> None:
-    """Channels are counted over all inputs; each keeps its order."""
+    """Channels are counted over all inputs, and each keeps its order."""
     environment = program()
     first = numbers(environment, 1000, 2)
     second = numbers(environment, 1000, 3).map(lambda number: -number - 1).set_parallelism(3)
@@ -362,7 +363,7 @@ def contents(directory: Path) -> list[str]:
 
 
 async def settled(value: Any) -> None:
-    """Return when the value has not changed for many turns of the loop, and is not 0."""
+    """Return when the value is not 0 and has not changed for many turns of the loop."""
     unchanged, last = 0, value()
     while unchanged < 500 or not last:
         await asyncio.sleep(0)
@@ -374,7 +375,7 @@ async def settled(value: Any) -> None:
 
 
 class Latch:
-    """What functions wait for; a class, because each subtask has its own copy of an object."""
+    """A latch for functions; class attributes, as each subtask has its own copy of an object."""
 
     released: asyncio.Event
     waiting: list[int]
@@ -382,7 +383,7 @@ class Latch:
 
 @pytest.fixture
 def released() -> asyncio.Event:
-    """Lets those go on that wait."""
+    """Release the waiting functions."""
     Latch.released, Latch.waiting = asyncio.Event(), []
     return Latch.released
 
@@ -395,7 +396,7 @@ async def hold(number: int) -> int:
 
 
 class Held(Source):
-    """One record, and another one once it may go on."""
+    """A source of one record, and of another one after its release."""
 
     parallelism = 1
 
@@ -406,7 +407,10 @@ class Held(Source):
 
 
 async def test_a_mail_is_run_while_a_subtask_waits_for_input(released: asyncio.Event) -> None:
-    """From the network or from a source: it finds what the first batch has left."""
+    """It waits for the network or for a source.
+
+    The mail sees the state that the first batch has left.
+    """
     environment = program()
     collect(environment.from_source(Held(), name="held").rebalance().map(abs))
     async with environments(2) as workers:
@@ -444,7 +448,10 @@ async def test_a_timer_fires_while_a_subtask_waits_for_input(released: asyncio.E
 
 
 async def test_no_mail_is_run_in_the_middle_of_a_batch(released: asyncio.Event) -> None:
-    """S3, by meaning: a batch is drained before a mail is run; with Flink it is a record."""
+    """S3, by meaning: a mail waits until the whole batch is processed.
+
+    Flink's mails wait for a record.
+    """
     environment = program()
     collect(numbers(environment, 10, 1).rebalance().map(hold))
     async with environments(1) as workers:
@@ -549,7 +556,7 @@ async def test_how_a_subtask_ends_is_its_last_state(released: asyncio.Event) -> 
 
 
 async def test_a_function_that_raises_a_cancellation_has_failed() -> None:
-    """As with any other error: nobody has cancelled its subtask."""
+    """It is an error like any other, as the subtask has not been cancelled."""
 
     def fail(number: int) -> int:
         raise asyncio.CancelledError
@@ -643,7 +650,7 @@ async def test_failing_union_keeps_its_cause() -> None:
 
     error = failure(await run_job(environment), "Map -> Sink: out (1/1)")
 
-    # Whichever source was first.
+    # Either source may have been first.
     expected = r'operator "Map" \(1/1\) failed on a record of type int, [01]: ValueError: no'
     assert re.fullmatch(expected, str(error))
 

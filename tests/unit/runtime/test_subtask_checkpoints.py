@@ -72,7 +72,7 @@ def sums(
     unaligned: bool = False,
     sources: int = 2,
 ) -> JobGraph:
-    """Sums by key over numbers that two sources read, slowly."""
+    """Return a job that sums numbers by key, from two slow sources."""
     environment = StreamExecutionEnvironment().set_parallelism(2).set_max_parallelism(8)
     environment.enable_checkpointing(1000, mode)
     environment.get_checkpoint_config().enable_unaligned_checkpoints(unaligned)
@@ -99,7 +99,7 @@ NOT_YET_RUNNING = ExecutionState.DEPLOYING, ExecutionState.INITIALIZING
 
 @asynccontextmanager
 async def running(subtasks: dict[str, Subtask]) -> AsyncIterator[list[asyncio.Task[Any]]]:
-    """Open and run subtasks in this block; what still runs at its end is cancelled."""
+    """Open and run subtasks in this block; cancel those that still run at its end."""
     for subtask in subtasks.values():
         subtask.open()
     tasks = [asyncio.create_task(subtask.run()) for subtask in subtasks.values()]
@@ -140,8 +140,10 @@ OPTIONS = {
 async def test_a_job_goes_on_where_a_checkpoint_found_it(
     workers: list[NetworkEnvironment], store: CheckpointStore, parallelism: int, how: str
 ) -> None:
-    """Also at another parallelism of what has keyed state, and with records in flight. Nothing is
-    lost, nothing counted twice."""
+    """Keyed state may get another parallelism, and records may be in flight.
+
+    No record is lost or counted twice.
+    """
     barrier = CheckpointBarrier(1, wall_clock_ms(), OPTIONS[how])
     graph, answers = sums(unaligned=how != "aligned"), Answers()
     subtasks = deploy(graph, workers, store, answers)
@@ -166,7 +168,7 @@ async def test_a_job_goes_on_where_a_checkpoint_found_it(
 async def test_sources_go_on_at_another_parallelism(
     workers: list[NetworkEnvironment], store: CheckpointStore, before: int, after: int
 ) -> None:
-    """Each record is read once, by whom it now belongs to."""
+    """Each record is read once, by the subtask that it belongs to now."""
     graph, answers = sums(sources=before), Answers()
     subtasks = deploy(graph, workers, store, answers)
     async with running(subtasks):
@@ -189,7 +191,7 @@ async def test_sources_go_on_at_another_parallelism(
 
 
 class Uneven(Source):
-    """Its first subtask reads at once; the others read one batch, and then wait."""
+    """A source: its first subtask reads at once, the others read one batch and then wait."""
 
     replayable = deals_out_records = True
     may_end: ClassVar[asyncio.Event]
@@ -222,7 +224,7 @@ def uneven(sources: int) -> JobGraph:
 async def test_some_sources_had_finished_and_the_rest_goes_on_at_any_parallelism(
     workers: list[NetworkEnvironment], store: CheckpointStore, after: int
 ) -> None:
-    """O2: what the others had left is read once."""
+    """O2: the records that the other subtasks had not read are read once."""
     Uneven.may_end = asyncio.Event()
     graph, answers = uneven(3), Answers()
     subtasks = deploy(graph, workers, store, answers)
@@ -245,7 +247,7 @@ async def test_some_sources_had_finished_and_the_rest_goes_on_at_any_parallelism
 async def test_a_collect_sink_has_each_record_once(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
-    """Those before the checkpoint are its state."""
+    """The records before the checkpoint are its state."""
 
     def graph(rate: float) -> JobGraph:
         environment = StreamExecutionEnvironment()
@@ -300,7 +302,7 @@ async def test_at_least_once_blocks_nobody(
 async def test_who_has_finished_gets_the_ends_of_its_channels_alone(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
-    """O2: what was finished in the restored checkpoint skips its life."""
+    """O2: a subtask that was finished in the restored checkpoint does not run its operators."""
     answers = Answers()
     subtasks = deploy(sums(), workers, store, answers, finished=True)
     for subtask in subtasks.values():
@@ -314,7 +316,7 @@ async def test_who_has_finished_gets_the_ends_of_its_channels_alone(
 
 
 class UntilAWindow(Source):
-    """Has nothing more to say until what it has said has made a window fire."""
+    """A source that stays silent until its records have made a window fire."""
 
     parallelism = 2
     fired: ClassVar[asyncio.Event]
@@ -332,8 +334,9 @@ def has_fired(value: Any) -> Any:
 async def test_nobody_waits_for_the_event_time_of_who_has_finished(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
-    """O2: one of two sources was finished in the restored checkpoint, and the windows behind go by
-    the other one's time; also behind a subtask in between, all of whose sources were."""
+    """O2: of two sources, one was finished in the restored checkpoint, and the windows behind
+    follow the time of the other. This also holds behind an intermediate subtask with only
+    finished sources."""
     UntilAWindow.fired = asyncio.Event()
     environment = StreamExecutionEnvironment().set_parallelism(1)
     environment.get_config().set_auto_watermark_interval(1)
@@ -361,7 +364,7 @@ async def test_nobody_waits_for_the_event_time_of_who_has_finished(
 
 
 class Opening(MapFunction):
-    """Takes its time to open."""
+    """A function that takes its time to open."""
 
     may_open: ClassVar[asyncio.Event]
 
@@ -376,8 +379,11 @@ class Opening(MapFunction):
 async def test_who_is_not_ready_yet_begins_a_checkpoint_when_it_is(
     workers: list[NetworkEnvironment], store: CheckpointStore, kind: CheckpointKind
 ) -> None:
-    """The coordinator knows that all have been told to run, and not that all state is restored; it
-    would wait for what was dropped until the time-out. What it has given up is not begun."""
+    """The coordinator knows that all subtasks were told to run, but not that all state is restored.
+
+    It would wait for a dropped checkpoint until its time-out. A checkpoint that it has given up is
+    not begun.
+    """
     Opening.may_open = asyncio.Event()
     answers = Answers()
     subtasks = deploy(sums(Opening()), workers, store, answers)
@@ -401,13 +407,13 @@ async def test_who_is_not_ready_yet_begins_a_checkpoint_when_it_is(
 
 
 class Refusing(MapFunction, CheckpointedFunction):
-    """Cannot be captured."""
+    """A function with state that cannot be captured."""
 
     def map(self, value: Any) -> Any:
         return value
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """It has none."""
+        """Do nothing: this function restores no state."""
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         raise ValueError("not now")
@@ -416,8 +422,11 @@ class Refusing(MapFunction, CheckpointedFunction):
 async def test_what_cannot_be_captured_declines_the_checkpoint_and_not_the_job(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
-    """Those downstream hear of it, and none stays blocked. They do not decline it too: whatever
-    comes first decides whether it counts as a failure, and only the first one knows why."""
+    """The downstream subtasks are told, and none stays blocked.
+
+    They do not decline it too: the first decline decides whether it counts as a failure, and only
+    that subtask knows the reason.
+    """
     answers = Answers()
     subtasks = deploy(sums(Refusing()), workers, store, answers)
     async with running(subtasks) as tasks:
@@ -524,7 +533,7 @@ async def test_what_is_captured_is_closed_if_nothing_of_it_is_written(
     open_snapshots: set[OperatorSnapshot],
     how: str,
 ) -> None:
-    """O1: between the two halves, before the loop has turned once."""
+    """O1: the abort comes between capturing and writing, before the loop has turned once."""
     answers = Answers()
     subtasks = deploy(sums(), workers, store, answers)
     async with running(subtasks):
@@ -551,7 +560,7 @@ async def test_what_is_captured_is_closed_if_nothing_of_it_is_written(
 async def test_a_checkpoint_that_is_declined_and_given_up_at_once_is_declined(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
-    """The abort cancels what is written, and not what is told."""
+    """The abort cancels the write, and not the answer."""
     answers = Answers()
     subtasks = deploy(sums(), workers, store, answers)
     async with running(subtasks):
@@ -566,7 +575,7 @@ async def test_a_checkpoint_that_is_declined_and_given_up_at_once_is_declined(
 async def test_a_report_that_cannot_be_made_declines_the_checkpoint(
     workers: list[NetworkEnvironment], store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All is written by then; the coordinator must not wait until its time-out."""
+    """All state is written by then; the coordinator must not wait until its time-out."""
 
     def fails(operators: object) -> bytes:
         raise ValueError("too large")
@@ -583,17 +592,17 @@ async def test_a_report_that_cannot_be_made_declines_the_checkpoint(
 
 
 class Slow(SinkFunction):
-    """Takes a record when it is let to."""
+    """A sink that takes each record only when the test allows it."""
 
     gate: ClassVar[asyncio.Semaphore]
 
     async def invoke(self, value: Any) -> None:
-        """Wait for one's turn."""
+        """Wait for the test's permission."""
         await self.gate.acquire()
 
 
 class Held(MapFunction):
-    """Passes a record on when it is let to."""
+    """A function that passes a record on when the test allows it."""
 
     gate: ClassVar[asyncio.Semaphore]
 
@@ -603,7 +612,7 @@ class Held(MapFunction):
 
 
 class Closing(MapFunction):
-    """Says when it is closed, and leaves a note if it is to."""
+    """A function that sets an event when it is closed, and may leave a note in its metrics."""
 
     closed: ClassVar[asyncio.Event]
     leaves_a_note: ClassVar[bool]
@@ -623,7 +632,8 @@ HELD = 300
 
 
 def held(turns: int, *, leaves_a_note: bool = False) -> JobGraph:
-    """A source that ends when those behind it have processed ``turns`` records, or before."""
+    """Return a job whose source ends when ``turns`` records were processed downstream, or
+    before."""
     Held.gate, Closing.closed = asyncio.Semaphore(turns), asyncio.Event()
     Closing.leaves_a_note = leaves_a_note
     environment = StreamExecutionEnvironment().set_max_parallelism(8)
@@ -638,8 +648,11 @@ def held(turns: int, *, leaves_a_note: bool = False) -> JobGraph:
 async def test_who_has_emitted_its_last_record_takes_part_as_finished(
     workers: list[NetworkEnvironment], store: CheckpointStore, how: str
 ) -> None:
-    """O2: while those downstream still process what it has emitted. What comes too late or is given
-    up does no harm, and whoever restores the checkpoint has each record once."""
+    """O2: this holds while the downstream subtasks still process its records.
+
+    Late or aborted checkpoints do no harm, and a job restored from the checkpoint has each record
+    once.
+    """
     graph, answers = held(10), Answers()
     subtasks = deploy(graph, workers, store, answers)
     async with asyncio.timeout(60), running(subtasks) as tasks:
@@ -677,7 +690,7 @@ async def test_who_has_emitted_its_last_record_takes_part_as_finished(
 async def test_who_has_a_result_to_deliver_is_not_finished_before_that(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
-    """O2: a job that goes on from the checkpoint would not have it."""
+    """O2: a job restored from the checkpoint would not have the result."""
     answers = Answers()
     subtasks = deploy(held(10, leaves_a_note=True), workers, store, answers)
     async with asyncio.timeout(60), running(subtasks) as tasks:
@@ -693,7 +706,7 @@ async def test_who_has_a_result_to_deliver_is_not_finished_before_that(
 async def test_an_end_whose_barrier_cannot_be_written_declines_the_checkpoint(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
-    """O2: it waits for those downstream, behind as many barriers as may."""
+    """O2: the end waits for the downstream subtasks, behind the maximum of barriers."""
     answers = Answers()
     subtasks = deploy(held(10), workers, store, answers)
     async with asyncio.timeout(60), running(subtasks) as tasks:
@@ -710,7 +723,7 @@ async def test_an_end_whose_barrier_cannot_be_written_declines_the_checkpoint(
 
 
 def backpressured_ms(subtasks: dict[str, Subtask]) -> float:
-    """For how long subtasks have waited for buffers until now."""
+    """Return for how long subtasks have waited for buffers so far."""
     return sum(subtask.io_metrics().backpressured_time_ms for subtask in subtasks.values())
 
 
@@ -718,7 +731,7 @@ WAITING = 5_000
 
 
 def waiting() -> JobGraph:
-    """So many records for a slow sink, more than fit into all queues."""
+    """Return a job with more records for a slow sink than fit into all queues."""
     environment = StreamExecutionEnvironment().set_max_parallelism(8)
     environment.enable_checkpointing(1000)
     environment.get_checkpoint_config().enable_unaligned_checkpoints()
@@ -728,7 +741,8 @@ def waiting() -> JobGraph:
 
 
 async def until_full(subtasks: dict[str, Subtask]) -> None:
-    """Wait until the slow sink has had all that may pass its gate and all queues are full."""
+    """Wait until the slow sink has had all records that may pass its gate and all queues are
+    full."""
     while not Slow.gate.locked():
         await asyncio.sleep(0)
     waited_ms = backpressured_ms(subtasks)
@@ -740,8 +754,10 @@ async def until_full(subtasks: dict[str, Subtask]) -> None:
 async def test_a_checkpoint_waits_for_no_memory_and_loses_nothing_in_flight(
     workers: list[NetworkEnvironment], store: CheckpointStore, how: str
 ) -> None:
-    """All queues are full, and the sink takes one record more for each turn of the loop. What it
-    had not begun, what it had not read and what had not been sent is there again, in order."""
+    """All queues are full, and the sink takes one more record per turn of the loop.
+
+    The records not processed, not read and not sent at the checkpoint are restored in order.
+    """
     Slow.gate, answers = asyncio.Semaphore(100), Answers()
     subtasks = deploy(waiting(), workers, store, answers)
     async with running(subtasks):
@@ -770,7 +786,7 @@ async def test_a_checkpoint_waits_for_no_memory_and_loses_nothing_in_flight(
 
 
 class UntilOver(Source):
-    """Says that all keys are due, and then nothing more until it is to end."""
+    """A source that makes all keys due, and is silent then until it may end."""
 
     parallelism = 1
     replayable = True
@@ -786,14 +802,14 @@ class UntilOver(Source):
 
 
 class Due(KeyedProcessFunction, CheckpointedFunction):
-    """Has a timer for each key, and says of each when it fires."""
+    """A function with a timer for each key, which emits a record when it fires."""
 
     fired: ClassVar[list[int]]
     captured_behind: ClassVar[list[int]]
     on_half: ClassVar[Callable[[], object]]
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """The timers are all of it."""
+        """Do nothing: the timers are all its state."""
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         self.captured_behind.append(len(self.fired))
@@ -815,8 +831,10 @@ TIMERS = 1_000
 async def test_a_checkpoint_is_taken_between_timers_of_one_watermark(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
-    """K23: as an unaligned one need not wait for as many timers as there are keys; those that had
-    not fired do when it is restored, and no other does again."""
+    """K23: an unaligned checkpoint need not wait for all timers, of which each key may have one.
+
+    The timers that had not fired fire after the restore, and no others fire again.
+    """
     UntilOver.over = asyncio.Event()
     Due.fired, Due.captured_behind = [], []
 
@@ -859,7 +877,7 @@ async def test_a_checkpoint_is_taken_between_timers_of_one_watermark(
 async def test_more_in_flight_than_may_be_declines_the_checkpoint_and_not_the_job(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
-    """All queues are full, so something is in flight whatever is read first."""
+    """All queues are full, so data is in flight for any order of reading."""
     answers = Answers()
     object.__setattr__(store.config, "channel_state_bytes_max", 0)
     Slow.gate = asyncio.Semaphore(100)
@@ -883,7 +901,7 @@ async def test_more_in_flight_than_may_be_declines_the_checkpoint_and_not_the_jo
 async def test_checkpoints_that_are_given_up_leave_nothing_behind(
     workers: list[NetworkEnvironment], store: CheckpointStore, how: str
 ) -> None:
-    """One is aborted, the next one subsumed by the one behind it."""
+    """The first checkpoint is aborted, and the second is subsumed by the third."""
     answers = Answers()
     subtasks = deploy(sums(), workers, store, answers)
     async with running(subtasks) as tasks:
@@ -902,7 +920,7 @@ async def test_checkpoints_that_are_given_up_leave_nothing_behind(
 
 
 class Listening(MapFunction, CheckpointListener):
-    """Hears of complete checkpoints."""
+    """A function that records the complete checkpoints."""
 
     heard: ClassVar[list[int]] = []
 
@@ -918,7 +936,7 @@ class Listening(MapFunction, CheckpointListener):
 async def test_functions_hear_which_checkpoints_are_complete(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
-    """Between two batches; what one raises then fails its subtask."""
+    """They are notified between two batches; an error of the call fails the subtask."""
     Listening.heard.clear()
     subtasks = deploy(sums(Listening()), workers, store, Answers())
     async with running(subtasks) as tasks:
@@ -931,7 +949,7 @@ async def test_functions_hear_which_checkpoints_are_complete(
 
 
 class Summing(FlatMapFunction):
-    """Passes numbers on, and in the end their sum."""
+    """A function that passes numbers on, and emits their sum at the end."""
 
     def open(self, context: RuntimeContext) -> None:
         self._sum = 0
@@ -945,7 +963,7 @@ class Summing(FlatMapFunction):
 
 
 class Ledger(CheckpointedSink):
-    """Keeps what is published."""
+    """A sink that keeps its published records."""
 
     published: ClassVar[list[Any]]
     is_full: ClassVar[bool]
@@ -968,7 +986,7 @@ class Ledger(CheckpointedSink):
         self.published.extend(committables)
 
     def discard(self, kept: Collection[Any], is_own: Callable[[int], bool]) -> None:
-        """Nothing is left anywhere."""
+        """Do nothing: no files are left anywhere."""
 
     def prepare_commit(self) -> None:
         raise AssertionError("a job with checkpoints does not ask")
@@ -978,7 +996,7 @@ class Ledger(CheckpointedSink):
 
 
 def summed(parallelism: int = 1) -> JobGraph:
-    """Three numbers and their sum into a ledger."""
+    """Return a job that writes three numbers and their sum into a ledger."""
     Ledger.published, Ledger.is_full = [], False
     environment = StreamExecutionEnvironment().set_max_parallelism(8)
     environment.enable_checkpointing(1000)
@@ -1001,8 +1019,11 @@ def trigger_all(subtasks: dict[str, Subtask], barrier: CheckpointBarrier) -> Non
 async def test_what_is_left_in_the_end_is_committed_with_a_last_checkpoint(
     workers: list[NetworkEnvironment], store: CheckpointStore, how: str
 ) -> None:
-    """O2: one that is given up meanwhile does not count. Another job that goes on from it commits
-    the same, once, and does not end it again; at any parallelism."""
+    """O2: an aborted checkpoint does not count.
+
+    Another job that continues from the checkpoint commits the same records once, without ending the
+    functions again, at any parallelism.
+    """
     graph, answers = summed(), Answers()
     subtasks = deploy(graph, workers, store, answers)
     async with asyncio.timeout(60), running(subtasks) as tasks:
@@ -1041,7 +1062,7 @@ async def test_what_is_left_in_the_end_is_committed_with_a_last_checkpoint(
 async def test_what_cannot_be_made_durable_in_the_end_fails_the_job(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
-    """O2: the records must come again."""
+    """O2: the records must be processed again."""
     answers = Answers()
     subtasks = deploy(summed(), workers, store, answers)
     Ledger.is_full = True
@@ -1062,7 +1083,7 @@ async def test_what_cannot_be_made_durable_in_the_end_fails_the_job(
 async def test_a_job_may_end_with_a_savepoint_while_it_awaits_a_last_checkpoint(
     workers: list[NetworkEnvironment], store: CheckpointStore, kind: CheckpointKind
 ) -> None:
-    """O2: which is one, and ends nothing a second time."""
+    """O2: the savepoint is the last checkpoint, and ends no function a second time."""
     answers = Answers()
     subtasks = deploy(summed(), workers, store, answers)
     async with asyncio.timeout(60), running(subtasks) as tasks:
@@ -1079,7 +1100,7 @@ async def test_a_job_may_end_with_a_savepoint_while_it_awaits_a_last_checkpoint(
 async def test_what_a_drained_job_has_emitted_comes_once(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
-    """O2, N6: who continues from its savepoint has nothing left to emit."""
+    """O2, N6: a job that continues from its savepoint has no records left to emit."""
     graph, answers = held(10), Answers()
     subtasks = deploy(graph, workers, store, answers)
     drained = CheckpointOptions(CheckpointKind.SAVEPOINT_TERMINATE)
@@ -1100,7 +1121,7 @@ async def test_what_a_drained_job_has_emitted_comes_once(
 
 
 class Awaiting(Listening):
-    """Knows when it has heard of a checkpoint behind its last record."""
+    """A function that records whether its last record has passed."""
 
     has_finished: ClassVar[bool]
 
@@ -1109,7 +1130,7 @@ class Awaiting(Listening):
 
 
 def listening(*, checkpoints: bool) -> JobGraph:
-    """A source whose function hears of checkpoints, and a sink."""
+    """Return a job of a source with a function that is notified of checkpoints, and a sink."""
     Listening.heard.clear()
     Awaiting.has_finished, Held.gate = False, asyncio.Semaphore(HELD)
     environment = StreamExecutionEnvironment().set_max_parallelism(8)
@@ -1123,7 +1144,7 @@ def listening(*, checkpoints: bool) -> JobGraph:
 async def test_a_function_hears_of_a_checkpoint_behind_its_last_record(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
-    """O2: those behind it end meanwhile, and none of its own outputs wants a barrier."""
+    """O2: the downstream subtasks end meanwhile, and no output of the function needs a barrier."""
     answers = Answers()
     subtasks = deploy(listening(checkpoints=True), workers, store, answers)
     async with asyncio.timeout(60), running(subtasks) as tasks:
@@ -1142,7 +1163,7 @@ async def test_a_function_hears_of_a_checkpoint_behind_its_last_record(
 async def test_without_checkpoints_nobody_waits_for_one(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
-    """O2: a job that has savepoints alone."""
+    """O2: such a job has only savepoints."""
     answers = Answers()
     subtasks = deploy(listening(checkpoints=False), workers, store, answers)
     async with asyncio.timeout(60), running(subtasks) as tasks:
@@ -1151,20 +1172,20 @@ async def test_without_checkpoints_nobody_waits_for_one(
 
 
 class AtTheEnd(TwoPhaseSink):
-    """Commits once."""
+    """A sink that commits once, at the end of the job."""
 
     def write(self, records: list[Any]) -> None:
-        """Nothing comes here."""
+        """Do nothing: no record comes here."""
 
     def prepare_commit(self) -> None:
-        """Nothing comes here."""
+        """Do nothing: no record comes here."""
 
     def create_committer(self, context: CommitContext) -> Committer:
         raise AssertionError("nothing is committed")
 
 
 class OnceOnly(GeneratorSource):
-    """Cannot be read again."""
+    """A source that cannot be read again."""
 
     replayable = False
 

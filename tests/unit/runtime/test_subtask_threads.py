@@ -1,4 +1,4 @@
-"""User code in the threads of subtasks: all of it in one, beside the event loop."""
+"""User code in the threads of subtasks: one thread for all of it, beside the event loop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.asyncio
 
 
 class Bound(KeyedProcessFunction, CheckpointedFunction):
-    """Has an object that only the thread may use that made it."""
+    """A function with an object that only the thread that made it may use."""
 
     calls: ClassVar[set[str]] = set()
     released: ClassVar[threading.Event]
@@ -79,7 +79,7 @@ class Bound(KeyedProcessFunction, CheckpointedFunction):
 
 
 class UntilReleased(Source):
-    """Ends when the test says so, and blocks meanwhile."""
+    """A source that blocks until the test lets it end."""
 
     replayable = True
 
@@ -91,7 +91,7 @@ class UntilReleased(Source):
 
 @pytest.mark.parametrize("kind", ["aligned", "unaligned"])
 async def test_all_code_of_a_function_runs_in_one_thread(tmp_path: Path, kind: str) -> None:
-    """Timers of both kinds, snapshots, and the end, too."""
+    """This includes timers of both kinds, snapshots, and the end."""
     Bound.calls, Bound.released = set(), threading.Event()
     environment = StreamExecutionEnvironment().set_parallelism(1)
     environment.enable_checkpointing(1000)
@@ -123,7 +123,7 @@ async def test_all_code_of_a_function_runs_in_one_thread(tmp_path: Path, kind: s
 
 
 class WaitsForNeighbour(MapFunction):
-    """Blocks at a record until the other pipeline of the worker has come to its end."""
+    """A function that blocks at a record until the other pipeline of the worker has ended."""
 
     neighbour_ended: ClassVar[threading.Event]
 
@@ -133,7 +133,7 @@ class WaitsForNeighbour(MapFunction):
 
 
 class Ends(MapFunction):
-    """Says when it is closed."""
+    """A function that sets an event when it is closed."""
 
     def map(self, value: int) -> int:
         return value
@@ -143,7 +143,8 @@ class Ends(MapFunction):
 
 
 async def test_a_function_that_blocks_holds_up_no_neighbour() -> None:
-    """Through exchanges of one worker, and whatever stands in front of the one that blocks."""
+    """The pipelines share the exchanges of one worker, and other functions may be in front of the
+    blocking one."""
     WaitsForNeighbour.neighbour_ended = threading.Event()
     environment = StreamExecutionEnvironment().set_parallelism(2)
     slow = environment.from_collection(list(range(10_000))).name("slow source").rebalance()
@@ -156,7 +157,7 @@ async def test_a_function_that_blocks_holds_up_no_neighbour() -> None:
 
 
 class Doubled(AsyncFunction):
-    """Needs the event loop."""
+    """A function that needs the event loop."""
 
     async def async_invoke(self, value: int) -> list[int]:
         await asyncio.sleep(0)
@@ -170,7 +171,7 @@ async def generated(value: int) -> AsyncIterator[int]:
 
 
 class OpensLater(MapFunction):
-    """Opens and closes on the event loop, and is called in the thread."""
+    """A function that opens and closes on the event loop, and is called in the thread."""
 
     async def open(self, runtime_context: RuntimeContext) -> None:
         await asyncio.sleep(0)
@@ -196,7 +197,7 @@ async def test_coroutine_functions_have_the_event_loop() -> None:
 
 
 class Mutates(MapFunction):
-    """Gives away its own object again and again."""
+    """A function that emits its own object again and again."""
 
     def __init__(self) -> None:
         self._row: dict[str, Any] = {"n": 0}
@@ -215,7 +216,7 @@ async def test_results_that_are_gathered_are_as_they_were_given_away() -> None:
 
 
 class Choices:
-    """What a program says about where its records go; it notes where it is asked."""
+    """User code that chooses where records go; it records the thread of each call."""
 
     asked: ClassVar[set[tuple[str, bool]]] = set()
 
@@ -230,7 +231,7 @@ class Choices:
 
 @pytest.mark.parametrize("threads", [True, False])
 async def test_where_records_go_is_chosen_where_the_function_runs(threads: bool) -> None:
-    """That is code of the program's, too, and may take as long."""
+    """The choice is user code, too, and may take as long."""
     Choices.asked.clear()
     environment = StreamExecutionEnvironment().set_parallelism(2)
     if not threads:
@@ -255,7 +256,7 @@ async def test_a_job_may_ask_for_the_event_loop() -> None:
 
 
 class Changes(MapFunction):
-    """Changes what it gets."""
+    """A function that changes its records."""
 
     def map(self, value: dict[str, int]) -> dict[str, int]:
         value["n"] += 1_000
@@ -263,7 +264,7 @@ class Changes(MapFunction):
 
 
 async def test_a_chained_function_changes_no_record_that_is_still_to_be_written() -> None:
-    """Writers come first, but serialise what was gathered when the whole step is done."""
+    """Writers come first, but serialize the records only when the whole step is done."""
     environment = StreamExecutionEnvironment().set_parallelism(1)
     rows = environment.from_collection([{"n": number} for number in range(100)])
     rows = rows.map(dict).name("rows")
@@ -275,7 +276,7 @@ async def test_a_chained_function_changes_no_record_that_is_still_to_be_written(
 
 
 class SlowToClose(MapFunction):
-    """Fails, and takes as long to close as the test says."""
+    """A function that fails, and blocks in its close until the test releases it."""
 
     closes: ClassVar[threading.Event]
     may_end: ClassVar[threading.Event]
@@ -290,7 +291,7 @@ class SlowToClose(MapFunction):
 
 
 async def test_a_cancellation_while_a_failed_subtask_closes_hides_no_cause() -> None:
-    """Its consumers hear of it at once, and then all of the job is cancelled."""
+    """Its consumers get the error at once, and then the whole job is cancelled."""
     SlowToClose.closes, SlowToClose.may_end = threading.Event(), threading.Event()
     environment = StreamExecutionEnvironment()
     environment.from_collection([1]).map(SlowToClose()).sink_to(CollectSink())
@@ -310,7 +311,7 @@ async def test_a_cancellation_while_a_failed_subtask_closes_hides_no_cause() -> 
 
 
 class Blocking(MapFunction):
-    """Blocks in its first record until the test says so."""
+    """A function that blocks in its first record until the test releases it."""
 
     blocks: ClassVar[threading.Event]
     goes_on: ClassVar[threading.Event]
@@ -322,7 +323,8 @@ class Blocking(MapFunction):
 
 
 async def test_a_consumer_that_blocks_holds_back_its_own_producer_and_no_other() -> None:
-    """Two pipelines in one worker: one ends while a function of the other blocks in a record."""
+    """Two pipelines run in one worker: one ends while a function of the other blocks in a
+    record."""
     Blocking.blocks, Blocking.goes_on = threading.Event(), threading.Event()
     environment = StreamExecutionEnvironment().set_parallelism(1)
     for name, function in (("held", Blocking()), ("other", lambda value: value)):

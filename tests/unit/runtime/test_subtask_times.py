@@ -1,4 +1,4 @@
-"""Where a subtask's time goes, and how it turns batches of records into turns of the loop."""
+"""A subtask's times, and how it divides batches of records among turns of the loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.runtime.running import SMALL, deploy, environments, run, run_job
 
 
 class Held(Source):
-    """One record, and another one once ``released``; in between it has nothing."""
+    """A source of one record, and of another one once ``released``; in between it has none."""
 
     parallelism = 1
     released: asyncio.Event
@@ -44,7 +44,7 @@ class Stopped(SinkFunction):
 
 
 class NoteTurn(SinkFunction):
-    """Notes in which turn of the loop each record came."""
+    """A sink that records in which turn of the loop each record came."""
 
     turn: int
     noted: list[tuple[int, int]]
@@ -54,12 +54,12 @@ class NoteTurn(SinkFunction):
 
 
 async def assert_only_idle(subtask: Subtask) -> None:
-    """Once it has ended its step, its idle time grows, and nothing else."""
+    """Check that only the idle time grows, once the subtask has ended its step."""
 
     def idle_ms() -> float:
         return subtask.statistics().times.accumulated_idle_time_ms
 
-    # Between two looks without a turn of the loop only a wait that is under way grows.
+    # Between two reads without a turn of the loop, only the time of a wait in progress grows.
     await until(lambda: idle_ms() < idle_ms())
     before = subtask.statistics().times
     await until(lambda: idle_ms() > before.accumulated_idle_time_ms)
@@ -99,7 +99,8 @@ async def test_a_stopped_sink_backpressures_the_source_and_is_busy() -> None:
 
 
 async def test_one_batch_at_a_time_leaves_its_gate() -> None:
-    """I13: several gates are read as one, so while the sink holds a buffer no other is taken."""
+    """I13: several gates are read as one, so while the sink holds a buffer no other buffer is
+    taken."""
     environment = StreamExecutionEnvironment()
     streams = [
         environment.from_source(GeneratorSource(lambda number: number, 10**9), name=name)
@@ -121,7 +122,7 @@ async def test_one_batch_at_a_time_leaves_its_gate() -> None:
 
 
 async def test_a_subtask_is_idle_when_all_its_gates_wait() -> None:
-    """Also after one of them has ended; and a source that has no record."""
+    """This holds after one of them has ended, and for a source without records."""
     Held.released = asyncio.Event()
     environment = StreamExecutionEnvironment()
     held = environment.from_source(Held(), name="held")
@@ -169,7 +170,7 @@ async def test_a_subtask_that_is_not_run_yet_is_idle() -> None:
 
 
 async def test_records_are_processed_a_buffer_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S3: all records of a buffer in one turn of the loop, never those of two."""
+    """S3: a turn of the loop processes all records of one buffer, never those of two."""
     monkeypatch.setattr(subtask_module, "TURN_S", 60.0)
     NoteTurn.turn = 0
     NoteTurn.noted = []
@@ -196,5 +197,5 @@ async def test_records_are_processed_a_buffer_at_a_time(monkeypatch: pytest.Monk
     ]
     sizes = [sum(len(msgpack.packb(value)) for value in batch) for batch in batches]
     assert max(sizes) <= SMALL.segment_bytes
-    # The first ones are cut: how long a record takes is not known yet.
+    # The first ones are cut, as the time of a record is not known yet.
     assert min(sizes[5:-1]) > SMALL.segment_bytes // 2

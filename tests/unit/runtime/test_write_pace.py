@@ -1,4 +1,4 @@
-"""How long state is written at a time, by how long the loop was away."""
+"""The time for writing state, by how long the loop was away."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_stint_is_a_share_of_the_time_away_and_never_long(away_s: float, stint
 
 
 def test_a_long_step_earns_nothing() -> None:
-    """What the writer took itself is not time that others took."""
+    """The writer's own time is not time of others."""
     pace = WritePace(0.0)
     pace.is_over(0.0)
     pace.resume(0.1)
