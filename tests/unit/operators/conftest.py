@@ -1,4 +1,4 @@
-"""Operators get their batches in both ways that there are."""
+"""Operators get their batches both as lists and as they arrive over the network."""
 
 from __future__ import annotations
 
@@ -16,5 +16,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def batches_have_arrived(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether batches are lists, or come over the network where the operator takes that."""
+    """Set whether batches come as over the network, where the operator accepts that, or as
+    lists."""
     monkeypatch.setattr(Harness, "have_arrived", request.param)

@@ -1,4 +1,4 @@
-"""Runs one operator without a job around it."""
+"""Run one operator without a job around it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flinknet.records.record_iterator import ArrivedRecords, RecordIterator
 
 
 def context(**fields: Any) -> RuntimeContext:
-    """A runtime context of the only subtask of an operator called "tested"."""
+    """Return a runtime context of the only subtask of an operator called "tested"."""
     defaults: dict[str, Any] = {
         "operator_name": "tested",
         "task_name": "Source: test -> tested",
@@ -27,12 +27,12 @@ def context(**fields: Any) -> RuntimeContext:
 
 
 class Harness:
-    """An open operator whose batches are kept: ``async with Harness(operator) as harness``."""
+    """An open operator, with its emitted batches: ``async with Harness(operator) as harness``."""
 
     takes_stamped: bool
-    """Whether its records are given as tuples ``(timestamp, value)``, as its results then are."""
+    """Whether its records and results are tuples ``(timestamp, value)``."""
     have_arrived = False
-    """Whether its input comes as from the network, where it takes that."""
+    """Whether its input comes as from the network, where the operator accepts that."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Harness:
         self.context = runtime_context if runtime_context is not None else context()
         self.batches: list[list[Any]] = []
         self.event_time: list[StreamElement] = []
-        """Watermarks and statuses that were passed on, and latency markers."""
+        """The emitted watermarks, statuses and latency markers."""
         operator.connect(self._keep, self._keep_event_time)
 
     async def __aenter__(self) -> Self:
@@ -58,11 +58,11 @@ class Harness:
 
     @property
     def records(self) -> list[Any]:
-        """All records of all batches."""
+        """The records of all batches."""
         return [record for batch in self.batches for record in batch]
 
     async def process(self, *records: Any) -> list[Any]:
-        """Process one batch and return what was emitted for it."""
+        """Process one batch and return the records emitted for it."""
         before = len(self.records)
         batch: Any = StampedBatch.of(records) if self.takes_stamped else list(records)
         if self.have_arrived and self.operator.iterates_once:
@@ -73,7 +73,7 @@ class Harness:
         return self.records[before:]
 
     async def end_of_input(self) -> list[Any]:
-        """End the input and return what was emitted then."""
+        """End the input and return the records emitted then."""
         before = len(self.records)
         await self.operator.end_of_input()
         return self.records[before:]
@@ -88,7 +88,7 @@ class Harness:
 
 
 def arrived(records: tuple[Any, ...]) -> ArrivedRecords:
-    """Return records as a reader has them."""
+    """Return records in the form in which a reader hands them out."""
     iterator = RecordIterator(_wait_for_none)
     content = memoryview(b"")
     iterator.have(content, 0, 0, 0, unpacked=records, length_max=0, unpack=_unpack_none)
@@ -104,11 +104,11 @@ def _unpack_none(*_: Any) -> tuple[Any, ...]:
 
 
 class _EnoughError(Exception):
-    """The successor of an operator has seen enough."""
+    """The successor of an operator has had enough batches."""
 
 
 async def first_batches(operator: Operator, records: list[Any], number: int) -> list[list[Any]]:
-    """Return the first batches that an operator makes of records, when it is stopped."""
+    """Return the first batches that an operator makes of records; then stop the operator."""
     batches: list[list[Any]] = []
 
     async def take(batch: list[Any]) -> None:

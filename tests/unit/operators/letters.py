@@ -1,4 +1,4 @@
-"""Sources of letters, and all the records of a source."""
+"""Sources of letters, and a function that reads all records of a source."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.operators.harness import Harness, context
 
 
 class Letters(Source):
-    """Yields batches of letters, and notes when it is closed."""
+    """A source of batches of letters that records when it is closed."""
 
     closed = False
 
@@ -36,7 +36,7 @@ class Letters(Source):
 
 
 class LettersLater(Letters):
-    """Does so asynchronously."""
+    """The same source, with an asynchronous iterator."""
 
     async def batches(self, context: RuntimeContext) -> AsyncIterator[list[str]]:  # type: ignore[override]
         for batch in super().batches(context):
@@ -45,7 +45,7 @@ class LettersLater(Letters):
 
 
 def mails_and_slices(mailbox: Mailbox | None = None) -> tuple[Mailbox, RecordSlices]:
-    """What a source is run with, on the event loop."""
+    """Return the arguments with which a source is run on the event loop."""
     mailbox = mailbox or Mailbox("tested", 1)
     times = TaskTimes("tested", task_time())
     return mailbox, RecordSlices(mailbox, (), times, None, RecordPacker(), OnLoop(), TURN_S)

@@ -12,7 +12,7 @@ __all__ = ["ManualTime"]
 
 
 class ManualTime(ProcessingTimeService):
-    """Processing time that goes on when it is told to, and runs what is due then, in order."""
+    """Processing time that the test advances; it runs the due timers in order."""
 
     def __init__(self, now_ms: int = 0) -> None:
         super().__init__(
@@ -20,10 +20,10 @@ class ManualTime(ProcessingTimeService):
         )
         self.now_ms = now_ms
         self.step_ms = 0
-        """By how much the clock was set; delays do not follow it."""
+        """The amount by which the clock was set; delays do not follow it."""
 
     def _set(self, timer: ScheduledTimer) -> None:
-        """Nothing is set: ``advance`` finds what is due."""
+        """Set no timer: ``advance`` finds the due ones."""
 
     def cancel(self, timer: ScheduledTimer) -> None:
         timer.cancelled = True
@@ -31,11 +31,11 @@ class ManualTime(ProcessingTimeService):
 
     @property
     def due_ms(self) -> list[int]:
-        """When the timers that are set are due."""
+        """When each of the set timers is due."""
         return sorted(timer.timestamp_ms for timer in self._timers)
 
     async def advance(self, now_ms: int) -> None:
-        """Let it be ``now_ms``, and before that the millisecond after each timer's."""
+        """Set the clock to ``now_ms``, and before that to the millisecond after each timer's."""
         while due := [timer for timer in self._timers if timer.timestamp_ms < now_ms]:
             timer = min(due, key=lambda one: one.timestamp_ms)
             self._timers.remove(timer)

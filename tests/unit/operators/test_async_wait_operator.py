@@ -1,4 +1,4 @@
-"""Requests for records: order, room, time, retries, and what a checkpoint has of them."""
+"""Requests for records: order, capacity, time-outs, retries, and their part in a checkpoint."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.operators.harness import Harness, context
 
 
 class Answered(AsyncFunction):
-    """Requests that the test answers, by value."""
+    """A function with requests that the test answers, by value."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
@@ -39,7 +39,7 @@ class Answered(AsyncFunction):
         return await self._answers[value]
 
     async def answer(self, value: Any, results: Any) -> None:
-        """Answer, and let the loop turn until everyone has heard of it."""
+        """Answer a request, and let the loop turn until the operator has the answer."""
         answer = self._answers[value]
         if isinstance(results, BaseException):
             answer.set_exception(results)
@@ -69,7 +69,7 @@ class Waiting(Harness):
         super().__init__(operator_of(function, **options), context(**fields), stamped=stamped)
 
     async def run_mails(self) -> list[Any]:
-        """Run the mails that are there; return what was emitted."""
+        """Run the waiting mails; return the records emitted by them."""
         before = len(self.records)
         mails = list(self.mails)
         self.mails.clear()
@@ -236,7 +236,7 @@ async def test_a_request_that_takes_too_long_is_over() -> None:
 async def test_whatever_a_function_makes_of_its_cancellation_its_time_is_over(
     ends_in: str, is_retried: bool
 ) -> None:
-    """Neither its error nor its late result counts, and it is not called again for them."""
+    """Neither its error nor its late result counts, and it is not called again because of them."""
     calls: list[Any] = []
 
     class Stubborn(AsyncFunction):

@@ -1,4 +1,4 @@
-"""Operators that take the records of a batch, or of a key in a batch, at once."""
+"""Operators that take all records of a batch, or of a key in a batch, at once."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def tally_one_by_one(key: str, values: list[Any]) -> AsyncIterator[Any]:
 
 @pytest.mark.parametrize("function", [Tally(), tally, tally_later, tally_one_by_one])
 async def test_process_batch(function: Any) -> None:
-    """Keys in order of their first records, each with its records in order."""
+    """Keys come in the order of their first records, each with its records in order."""
     async with Harness(KEYED(function)) as harness:
         assert await harness.process(*RECORDS) == BY_KEY
         assert await harness.process(("c", 1)) == [("c", [1])]
@@ -158,7 +158,7 @@ async def endless_later(*arguments: Any) -> AsyncIterator[int]:
 async def test_results_come_in_bounded_batches(
     operator: Callable[[Any], Operator], function: Any
 ) -> None:
-    """Whatever kind of iterable they are in, one that never ends too."""
+    """This holds for any kind of iterable, even an endless one."""
     batches = await first_batches(operator(function), [("a", 1)], 3)
     assert [len(batch) for batch in batches] == [BATCH_RECORDS] * 3
     assert [number for batch in batches for number in batch] == [*range(1, 3 * BATCH_RECORDS + 1)]
@@ -179,7 +179,7 @@ async def columns_later(*arguments: Any) -> AsyncIterator[pa.RecordBatch]:
 async def test_arrow_record_batches_are_emitted_one_by_one(
     operator: Callable[[Any], Operator], function: Any
 ) -> None:
-    """A thousand of them in a batch would be a lot of memory."""
+    """A batch of a thousand of them would take much memory."""
     async with Harness(operator(function)) as harness:
         await harness.process(("a", 1))
 
@@ -248,7 +248,7 @@ async def fail_on_a_later(key: str, values: list[Any]) -> AsyncIterator[Any]:
     "function", [fail_on_a, fail_on_a_halfway, fail_on_a_awaited, fail_on_a_later]
 )
 async def test_failing_key(function: Any) -> None:
-    """The error names the very key."""
+    """The error names the key."""
     async with Harness(KEYED(function)) as harness:
         with pytest.raises(JobFailedError) as caught:
             await harness.process(*RECORDS)
@@ -274,7 +274,7 @@ async def test_failing_key(function: Any) -> None:
 async def test_one_record_is_no_iterable_of_records(
     operator: Callable[[Any], Operator], returned: Any, message: str
 ) -> None:
-    """It would be taken for its characters, keys or columns."""
+    """It would be taken for an iterable of its characters, keys or columns."""
 
     async def return_later(*arguments: Any) -> Any:
         return returned
@@ -326,11 +326,11 @@ async def test_error_behind_the_operator_is_not_its_own(
             await tested.process([("a", 1)])
 
 
-# -- the life of a function, and its state -------------------------------------------------------
+# -- the life cycle of a function, and its state -------------------------------------------------
 
 
 class Sorted(MapBatchFunction):
-    """Holds everything back until the end."""
+    """Returns all records sorted, at the end."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.entries = [runtime_context.get_task_name_with_subtasks()]
@@ -357,7 +357,7 @@ async def test_life_of_a_batch_function() -> None:
 
 
 class Totals(ProcessBatchFunction):
-    """The sum of each key so far."""
+    """Emits the sum of each key so far."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.total = runtime_context.get_state(ValueStateDescriptor("total"))

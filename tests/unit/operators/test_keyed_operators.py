@@ -66,7 +66,7 @@ class Mean(AggregateFunction):
 
 
 class Total(AggregateFunction):
-    """Makes a new accumulator every time."""
+    """Makes a new accumulator for every record."""
 
     def create_accumulator(self) -> int:
         return 0
@@ -79,7 +79,7 @@ class Total(AggregateFunction):
 
 
 class Numbered(KeyedProcessFunction):
-    """Numbers the records of each key from 1, and starts again at 0 after every third."""
+    """Numbers the records of each key from 1, and starts again after every third."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.seen = runtime_context.get_state(ValueStateDescriptor("seen"))
@@ -102,7 +102,7 @@ class NumberedLater(Numbered):
 
 
 class Counting(Function):
-    """Knows how many records of the key there have been."""
+    """Counts the records of each key."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.seen = runtime_context.get_state(ValueStateDescriptor("seen"))
@@ -234,7 +234,7 @@ async def test_last_records_of_a_keyed_function() -> None:
 
 
 async def test_equal_keys_are_one_key() -> None:
-    """As for the hash partitioner: 1, 1.0 and True are equal and meet in one place."""
+    """The hash partitioner agrees: 1, 1.0 and True are equal and go to one subtask."""
     async with Harness(ReduceOperator(add, KEY, "end_of_input")) as harness:
         await harness.process((1, 1), (1.0, 10), (True, 100))
 
@@ -256,7 +256,7 @@ SAME_KEYS: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("keys", SAME_KEYS.values(), ids=SAME_KEYS)
 async def test_whatever_may_be_a_key_has_one_state(keys: list[Any]) -> None:
-    """In every keyed operator."""
+    """This holds for every keyed operator."""
     records = [(key, 1) for key in keys]
     async with Harness(ReduceOperator(add, KEY, "end_of_input")) as harness:
         await harness.process(*records)
@@ -306,8 +306,10 @@ FOLDS = {
 @pytest.mark.parametrize("made", FOLDS.values(), ids=FOLDS)
 @pytest.mark.parametrize("steps", [0, 1, 1000])
 async def test_a_fold_is_written_while_it_goes_on(made: Any, steps: int) -> None:
-    """Whatever was written, captured or merged meanwhile: the result is that of all records, and
-    what continues from the checkpoint comes to the same."""
+    """Writing, capturing and merging in between do not change the result.
+
+    A job restored from the checkpoint gets the same result.
+    """
     first = [(number % 1000, 1) for number in range(3000)]
     second = [(number % 1500, 2) for number in range(3000)]
     async with Harness(made()) as harness, Harness(made()) as undisturbed:
@@ -348,7 +350,7 @@ async def test_results_of_a_fold_are_those_while_it_is_written() -> None:
 
 
 async def test_folds_have_no_other_state() -> None:
-    """Their functions see no key, so a state of theirs would mix all keys."""
+    """Their functions see no key, so such state would mix all keys."""
 
     class Stateful(Total):
         def open(self, runtime_context: RuntimeContext) -> None:
@@ -360,7 +362,7 @@ async def test_folds_have_no_other_state() -> None:
 
 
 class Reminding(KeyedProcessFunction):
-    """Counts per key, and says the count when a timer fires that each record sets."""
+    """Counts per key, and emits the count when the timer of a record fires."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count"))
@@ -389,7 +391,7 @@ class RemindingLater(Reminding):
 
 @pytest.mark.parametrize("function", [Reminding(), RemindingLater()])
 async def test_event_time_timers_fire_with_the_watermark(function: Any) -> None:
-    """Before it is passed on, each once, with the state of their keys."""
+    """They fire before it is passed on, each once, with the state of their keys."""
     async with Harness(KeyedProcessOperator(function, KEY)) as harness:
         await harness.process(("a", 1), ("b", 2), ("a", 1), ("a", 3))
         await harness.operator.process_event_time(Watermark(2))

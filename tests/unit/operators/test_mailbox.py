@@ -24,7 +24,7 @@ IDLE = WaitReason.IDLE
 
 
 async def wait(availability: Availability, reason: WaitReason) -> None:
-    """A wait as the shell makes it."""
+    """Wait as the shell does."""
     await until_available(availability)
 
 
@@ -312,7 +312,7 @@ async def test_latency_is_not_measured_where_no_mail_is_taken(mailbox: Mailbox) 
 
 
 async def test_the_subtask_s_own_mail_is_run_among_the_others(mailbox: Mailbox) -> None:
-    """It takes no place of theirs, and nobody is told what it returns."""
+    """It takes no slot of a submitted call, and its result is dropped."""
     done: list[int] = []
     for number in range(4):
         mailbox.post(partial(done.append, number))

@@ -1,4 +1,4 @@
-"""Operators: plain and coroutine functions, growing results, and errors with their place."""
+"""Operators: plain and coroutine functions, growing results, and errors that name the record."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_plain_functions_emit_once_per_batch() -> None:
 
 
 async def test_coroutine_functions_emit_as_they_go() -> None:
-    """What is ready does not wait for the next record."""
+    """A finished result does not wait for the next record."""
     emitted_before = []
 
     async def watch(value: int) -> int:
@@ -142,7 +142,8 @@ async def test_coroutine_functions_emit_as_they_go() -> None:
 
 
 async def test_a_record_may_become_any_number() -> None:
-    """The results of a generator function are taken in pieces, as the next operators take them."""
+    """The results of a generator function are taken in pieces, at the pace of the next
+    operators."""
     made = 0
 
     def endless(value: int) -> Iterator[int]:
@@ -175,7 +176,7 @@ async def test_growing_lists_are_emitted_in_pieces() -> None:
     ],
 )
 async def test_arrow_record_batches_are_emitted_as_they_are_made(operator: Operator) -> None:
-    """A batch of a thousand of them would be a lot of memory."""
+    """A batch of a thousand of them would take much memory."""
     async with Harness(operator) as harness:
         await harness.process(*range(4))
 
@@ -216,7 +217,7 @@ async def fail_on_two_awaited(value: Any) -> Any:
     ],
 )
 async def test_failing_function(operator: Callable[[], Operator]) -> None:
-    """The error names operator, subtask and the type of the very record that failed."""
+    """The error names the operator, the subtask and the type of the record that failed."""
     async with Harness(operator()) as harness:
         with pytest.raises(JobFailedError) as caught:
             await harness.process(1, "b", (2,), 4.0, None)
@@ -265,11 +266,11 @@ async def test_error_behind_the_operator_is_not_its_own() -> None:
                 await operator.process([1])
 
 
-# -- the life of a function ----------------------------------------------------------------------
+# -- the life cycle of a function ----------------------------------------------------------------
 
 
 class Diary(MapFunction):
-    """Writes down what happens to it."""
+    """A function that records its calls."""
 
     def __init__(self) -> None:
         self.entries: list[Any] = []
@@ -286,7 +287,7 @@ class Diary(MapFunction):
 
 
 class AsyncDiary(Diary, SinkFunction):
-    """Does so in coroutines."""
+    """The same function, with coroutines."""
 
     async def open(self, runtime_context: RuntimeContext) -> None:  # type: ignore[override]
         await asyncio.sleep(0)
@@ -313,7 +314,7 @@ async def test_life_of_a_function(diary: type[Diary], operator: Callable[[Any], 
 
 
 class Summing(ProcessFunction):
-    """Says nothing but the sum, and that at the end, however it is said."""
+    """Emits only the sum, at the end, in any way of emitting."""
 
     def __init__(self, finish: Callable[[int], Any]) -> None:
         self.say = finish
@@ -395,7 +396,7 @@ async def test_state_needs_a_key() -> None:
 
 
 Deque = type("deque", (), {})
-"""One that reprlib takes for another class."""
+"""A class that reprlib takes for another one."""
 
 
 @pytest.mark.parametrize(
@@ -414,7 +415,8 @@ def test_an_error_shows_the_record_in_a_line(record: Any, said: str) -> None:
 
 @pytest.mark.parametrize("end", [Stopped, GeneratorExit])
 def test_the_end_of_a_subtask_is_no_error_of_its_function(end: type[BaseException]) -> None:
-    """A mail that ends it with a savepoint may be run where the subtask waits for a source."""
+    """A mail that ends the subtask with a savepoint may be run where the subtask waits for a
+    source."""
     raised = end()
     with pytest.raises(end) as passed:
         Operator().fail(raised, "on a record")

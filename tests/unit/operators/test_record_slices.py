@@ -1,4 +1,4 @@
-"""A batch in slices: how long they are, what comes in between, and what of it has not begun."""
+"""A batch in slices: their lengths, the mails between them, and the records not begun."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_a_long_wait_for_memory_makes_slices_short(monkeypatch: pytest.Mon
 
 
 class Arranged:
-    """Slices of a subtask without inputs, and what was done in them."""
+    """Slices of a subtask without inputs, with the records processed in them."""
 
     def __init__(self, *outputs: Availability) -> None:
         self.mailbox = Mailbox("subtask", 10)
@@ -141,7 +141,7 @@ async def test_other_work_is_interrupted_for_mails_but_a_mail_is_not() -> None:
 
 
 async def test_what_has_no_memory_waits_and_mails_do_not() -> None:
-    """The time counts as backpressure; the mail's own does not."""
+    """The waiting time counts as backpressure; the time of the mail does not."""
     output = Availability()
     arranged = Arranged(output)
     working = asyncio.create_task(arranged.slices.work_off([1, 2], arranged.work))

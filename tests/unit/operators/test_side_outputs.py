@@ -1,4 +1,4 @@
-"""Side outputs: what is sorted where."""
+"""Side outputs: which results go to which output."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_a_side_output_keeps_the_timestamp() -> None:
 
 @pytest.mark.parametrize("stamped", [False, True])
 async def test_a_batch_without_tags_goes_on_as_it_is(stamped: bool) -> None:
-    """Whatever stands in the place of a tag: names of tags, too."""
+    """Other values in the place of a tag do not matter, not even the name of a tag."""
     main = Kept()
     values = ["odd", ("odd", 1), (), (OutputTag, 1), [ODD, 1], {ODD: 1}, ((ODD, 1),), (1, ODD)]
     batch: Batch = StampedBatch(values, [5] * len(values)) if stamped else values
@@ -76,7 +76,7 @@ async def test_a_value_that_is_not_what_its_tag_says_names_the_operator() -> Non
 
 
 def test_a_process_knows_whether_a_tag_exists(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However the tag comes to be there: programs in which there is none pay for none."""
+    """It does not matter how the tag is created. Programs without tags have no cost of tags."""
     packed = pickle.dumps(ODD)
     for appear in (
         lambda: OutputTag("other"),

@@ -1,4 +1,4 @@
-"""Sinks: what they keep, print and refuse, and when they commit."""
+"""Sinks: collecting, printing and refusing records, and the time of commits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.operators.harness import Harness, context
 
 
 class Diary(Sink):
-    """Writes down what happens to it, in coroutines."""
+    """A sink function that records its calls, in coroutines."""
 
     def __init__(self) -> None:
         self.entries: list[Any] = []
@@ -82,7 +82,7 @@ async def test_failing_sink(method: str) -> None:
 
 
 class Plain(CheckpointedSink):
-    """Writes down what is asked of it."""
+    """A two-phase sink that records its calls."""
 
     def __init__(self) -> None:
         self.records: list[Any] = []
@@ -122,7 +122,7 @@ class Plain(CheckpointedSink):
 
 
 class Ledger(Plain, CheckpointListener):
-    """Wants to know, besides, which checkpoints are complete."""
+    """A two-phase sink that also records the notifications of complete checkpoints."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         self.asked.append(("notify", checkpoint_id))
@@ -159,8 +159,10 @@ def taken(harness: Harness, checkpoint_id: int) -> bytes:
 
 
 async def test_what_a_checkpoint_has_is_published_when_it_is_complete() -> None:
-    """Not before, also if the one behind it was taken meanwhile; and made durable before it
-    is acknowledged."""
+    """It is made durable before the checkpoint is acknowledged.
+
+    It is not published before the checkpoint is complete, even if the next one was taken meanwhile.
+    """
     sink, harness = ledger()
     async with harness:
         await harness.process("a", "b")
@@ -210,7 +212,7 @@ async def test_what_is_not_published_in_the_end_awaits_a_checkpoint() -> None:
 
 
 class Slow(Plain):
-    """Takes its time to make something durable."""
+    """A sink that takes its time to make data durable."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -230,7 +232,7 @@ class Slow(Plain):
 
 @pytest.mark.parametrize("more", ["", "b"])
 async def test_a_checkpoint_and_a_savepoint_may_be_made_durable_at_a_time(more: str) -> None:
-    """Each is acknowledged when everything is durable that it refers to, and nothing fails."""
+    """Each is acknowledged when everything that it refers to is durable, and neither fails."""
     sink = Slow()
     _, harness = ledger(sink=sink)
     async with harness:
@@ -255,7 +257,7 @@ async def test_a_checkpoint_and_a_savepoint_may_be_made_durable_at_a_time(more: 
 
 
 async def test_what_is_made_durable_goes_on_if_its_checkpoint_is_given_up() -> None:
-    """The next checkpoint waits for that, and does not send the same files a second time."""
+    """The next checkpoint waits for it, and does not send the same files a second time."""
     sink = Slow()
     _, harness = ledger(sink=sink)
     async with harness:
@@ -293,8 +295,10 @@ async def test_a_sink_with_nothing_left_awaits_no_checkpoint() -> None:
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 async def test_a_restored_job_publishes_what_its_checkpoint_has(parallelism: int) -> None:
-    """Each committable by one of its subtasks, at any parallelism; no subtask removes one. The
-    checkpoint is another job's, and its number means nothing here."""
+    """Each committable is published by one subtask, at any parallelism, and no subtask removes one.
+
+    The checkpoint is another job's, so its number means nothing here.
+    """
     parts = []
     for index in range(2):
         _, harness = ledger(index, 2)
@@ -317,14 +321,15 @@ async def test_a_restored_job_publishes_what_its_checkpoint_has(parallelism: int
 
 
 class Erasable(Ledger, WithdrawableOutput):
-    """Can take back what it has published."""
+    """A sink that can take back its published records."""
 
     def withdraw_after(self, checkpoint_id: int) -> None:
         self.asked.append(("withdraw", checkpoint_id))
 
 
 class Told(SinkFunction, CheckpointListener, WithdrawableOutput):
-    """No two-phase sink, but it is told of checkpoints, and can take back what it did then."""
+    """A sink function that is notified of checkpoints and can take back its effects, without two
+    phases."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
@@ -343,7 +348,8 @@ class Told(SinkFunction, CheckpointListener, WithdrawableOutput):
 
 
 async def test_a_sink_takes_back_what_came_behind_the_checkpoint_before_it_publishes() -> None:
-    """First what an attempt before may still publish is discarded, and published by none."""
+    """Data that an earlier attempt may still publish is discarded first, so that no attempt
+    publishes it."""
     first, harness = ledger(sink=Erasable())
     async with harness:
         await harness.process("a")
@@ -413,7 +419,8 @@ async def test_what_cannot_be_published_stays_pending() -> None:
 async def test_what_may_be_lost_fails_the_job_and_not_just_the_checkpoint(
     what: str, then: str
 ) -> None:
-    """A disk that is full when a file is ended, or made durable: its records must come again."""
+    """The disk is full when a file is ended or made durable, so its records must be processed
+    again."""
     sink, harness = ledger()
     async with harness:
         await harness.process("a")
@@ -434,13 +441,13 @@ async def test_what_may_be_lost_fails_the_job_and_not_just_the_checkpoint(
 
 
 class Letters(ConfirmedSink):
-    """Its other end has taken everything when the test says so."""
+    """A sink with a remote end that confirms all records when the test says so."""
 
     def __init__(self) -> None:
         self.taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def write(self, records: list[Any]) -> None:
-        """Send them off."""
+        """Send the records."""
 
     async def confirm(self) -> None:
         await asyncio.shield(self.taken)
@@ -460,7 +467,7 @@ async def test_a_checkpoint_is_durable_when_the_other_end_has_confirmed() -> Non
 
 
 async def test_what_the_other_end_does_not_confirm_fails_the_job() -> None:
-    """It may be lost, and must come again."""
+    """The records may be lost and must be processed again."""
     async with Harness(SinkOperator(sink := Letters())) as harness:
         sink.taken.set_exception(ConnectionError("it is gone"))
         assert isinstance(harness.operator, SinkOperator)

@@ -1,4 +1,4 @@
-"""What runs a source: batches, closing, and mails in between."""
+"""How a source is run: batches, closing, and mails in between."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.unit.operators.manual_time import ManualTime
 
 
 async def test_arrow_record_batches_are_read_one_by_one() -> None:
-    """They are made as they are taken: all of a source's batch would be a lot of memory."""
+    """They are made as they are taken, as all of a source's batch would take much memory."""
     made = 0
 
     def make(number: int) -> pa.RecordBatch:
@@ -51,14 +51,14 @@ async def test_arrow_record_batches_are_read_one_by_one() -> None:
 
 
 class OneBatch(Source):
-    """Has all its records in one list."""
+    """A source with all its records in one list."""
 
     def batches(self, context: RuntimeContext) -> Iterator[list[int]]:
         yield list(range(2 * BATCH_RECORDS + 1))
 
 
 async def test_a_large_batch_is_taken_in_pieces() -> None:
-    """Between them a mail is run, as for a barrier that would else wait for all of it."""
+    """A mail is run between them. A barrier would otherwise wait for the whole batch."""
     operator, mailbox = SourceOperator(OneBatch()), Mailbox("tested", 1)
     asked: list[int] = []
     async with Harness(operator) as harness:
@@ -99,7 +99,7 @@ async def test_failing_source() -> None:
 
 
 class Noting(Source):
-    """Waits for each of two batches, and notes in which tasks it runs."""
+    """A source that waits before each of two batches, and records the tasks in which it runs."""
 
     def __init__(self, fails: bool = False) -> None:
         self.tasks: list[asyncio.Task[Any] | None] = []
@@ -120,7 +120,7 @@ class Noting(Source):
 
 
 async def test_mails_are_run_while_an_asynchronous_source_makes_a_batch() -> None:
-    """And all that the source does runs in one task, so that it may hold a timeout or a group."""
+    """All code of the source runs in one task, so that it may use a time-out or a task group."""
     source, mailbox = Noting(), Mailbox("tested", 1)
     async with Harness(SourceOperator(source)) as harness:
         operator = harness.operator
@@ -168,7 +168,7 @@ async def test_other_subtasks_run_between_batches() -> None:
     assert turns >= 10
 
 
-# -- what is refused -----------------------------------------------------------------------------
+# -- refused arguments ---------------------------------------------------------------------------
 
 
 def test_source_that_is_none() -> None:
@@ -177,7 +177,7 @@ def test_source_that_is_none() -> None:
 
 
 def saved_by(*places: tuple[int, int]) -> list[bytes]:
-    """What sources have in a checkpoint that is taken before they read."""
+    """Return the state of sources in a checkpoint that is taken before they read."""
     parts = []
     for index, parallelism in places:
         operator = SourceOperator(GeneratorSource(str, 9))
@@ -192,7 +192,7 @@ def saved_by(*places: tuple[int, int]) -> list[bytes]:
 
 
 def read_after(parts: list[bytes], index: int, parallelism: int) -> list[Any]:
-    """What a source reads that goes on with that."""
+    """Return the records that a source reads when it continues from this state."""
     place = context(index=index, parallelism=parallelism, checkpointed=True)
     for _ in place.state.restore(1, [], parts):
         pass
@@ -217,7 +217,7 @@ def test_shares_are_dealt_out_anew_at_another_parallelism() -> None:
 
 
 def test_what_has_finished_is_not_read_again() -> None:
-    """O2: what the others had left is dealt out, at whatever parallelism."""
+    """O2: the unread records of the other subtasks are distributed, at any parallelism."""
     one = [b"", *saved_by((1, 2))]
     assert read_after(one, 1, 2) == [1, 3, 5, 7]
     assert read_after(one, 0, 1) == [1, 3, 5, 7]
@@ -247,7 +247,7 @@ END = 200
 
 
 def left(shares: Iterable[Share]) -> list[int]:
-    """The numbers that are left of a sequence that was dealt out one by one."""
+    """Return the remaining numbers of a sequence that was dealt out one by one."""
     return sorted(
         number
         for index, parallelism, position in shares
@@ -293,7 +293,7 @@ def test_what_cannot_be_cut_is_read_by_some() -> None:
     st.lists(st.integers(1, 7), min_size=1, max_size=3),
 )
 def test_nothing_is_lost_and_nothing_read_twice(positions: list[int], steps: list[int]) -> None:
-    """Also when the parallelism changes again and again."""
+    """This holds for repeated changes of the parallelism, too."""
     shares = [Share(index, len(positions), at) for index, at in enumerate(positions)]
     for parallelism in steps:
         dealt = at_parallelism(shares, parallelism, can_be_cut=True)

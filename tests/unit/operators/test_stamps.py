@@ -42,7 +42,7 @@ from tests.unit.operators.harness import Harness, context
 
 
 async def results(operator: Any, *arguments: Any, records: list[Any]) -> list[Any]:
-    """What the operator with timestamps makes of records, its end included."""
+    """Return the results of the operator with timestamps, including those at its end."""
     async with Harness(operator(*arguments), stamped=True) as harness:
         await harness.process(*records)
         await harness.end_of_input()
@@ -202,7 +202,7 @@ async def test_sinks_get_values() -> None:
 
 
 class SortingSink(Sink):
-    """Does with its list what it should not."""
+    """A sink that breaks a rule: it changes its list of records."""
 
     def write(self, records: list[Any]) -> None:
         records.sort(reverse=True)
@@ -222,14 +222,14 @@ async def test_a_function_that_changes_its_list_changes_no_timestamps_of_others(
 
 @pytest.mark.parametrize("many", [0, 1, 5_000])
 async def test_each_of_many_results_has_the_timestamp_of_its_record(many: int) -> None:
-    """Though they are emitted in pieces, which end anywhere."""
+    """The results are emitted in pieces that may end anywhere."""
     records = [(stamp, many + stamp) for stamp in range(4)]
     expected = [(stamp, one) for stamp, number in records for one in range(number)]
     assert await results(FlatMapOperator, range, records=records) == expected
 
 
 class Counting(MapFunction, ProcessFunction):
-    """Says at its end how much it has seen."""
+    """Emits the number of its records at its end."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = 0
@@ -268,7 +268,7 @@ async def test_an_operator_of_its_own_is_told_whether_there_are_timestamps() -> 
 
 
 class Reminding(KeyedProcessFunction):
-    """Has a timer of each domain fire for every key; one with state of its own, too."""
+    """Sets a timer of each domain for every key."""
 
     def process_element(self, value: int, ctx: ProcessContext) -> None:
         ctx.timer_service().register_event_time_timer(7)

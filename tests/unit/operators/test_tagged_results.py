@@ -1,4 +1,4 @@
-"""Whether there is a tag among results, looked for in C where that is compiled."""
+"""The search for a tag among results, with compiled modules in C."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from flinknet.operators.tagged_results import has_tags
 
 
 class Tag:
-    """What is looked for."""
+    """The tag type of the search."""
 
 
 class Heir(Tag):
-    """What is not."""
+    """A subclass, which the search does not find."""
 
 
 TAG = Tag()

@@ -1,4 +1,4 @@
-"""Calls of ``on_timer``: in order, for the key, and many at once."""
+"""Calls of ``on_timer``: in order, with their key, and many at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.operators.manual_time import ManualTime
 
 
 class Calls:
-    """Calls of a function, whose results are kept in the batches in which they came."""
+    """The calls of a function, with its results in the batches in which they came."""
 
     def __init__(self, on_timer: Callable[..., Any]) -> None:
         self.clock = ManualTime()
@@ -111,7 +111,8 @@ async def test_others_get_a_turn_between_many() -> None:
 
 
 async def test_what_comes_in_between_may_itself_have_timers_fire() -> None:
-    """K23: those of the clock, by a mail between those of event time; each sees its own domain."""
+    """K23: a mail may run timers of the clock between timers of event time; each call sees its own
+    domain."""
     some = Calls(tell)
     for timestamp_ms in range(RECORDS_FIRST + 1):
         some.register(timestamp_ms, "k")
@@ -130,7 +131,7 @@ async def test_what_comes_in_between_may_itself_have_timers_fire() -> None:
 
 
 async def test_no_timers_let_nobody_in() -> None:
-    """K23: then there is nothing to interrupt."""
+    """K23: nothing can be interrupted then."""
     some = Calls(tell)
 
     async def interrupted() -> None:

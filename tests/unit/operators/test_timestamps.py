@@ -1,4 +1,4 @@
-"""The operator that gives records their timestamps, with a clock of the test's."""
+"""The operator that assigns timestamps to records, with a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_only_a_strategy_is_one() -> None:
 
 
 def refusing(value: Any, stamp: Any) -> int | None:
-    """Assign 1, but for a record that cannot be read and one for which there is nothing."""
+    """Assign 1, except to a record that cannot be read and to one without a timestamp."""
     if value == "unreadable":
         raise ValueError("no")
     return None if value == "without" else 1
@@ -152,7 +152,7 @@ def refusing(value: Any, stamp: Any) -> int | None:
 @pytest.mark.parametrize("culprit", ["unreadable", "without"])
 @pytest.mark.parametrize("before", [0, 2])
 async def test_an_error_names_the_record(stamped: bool, culprit: str, before: int) -> None:
-    """Whichever of a batch it is."""
+    """The record may be at any place of the batch."""
     values = ["good"] * before + [culprit, "other"]
     batch = [(5, value) if stamped else value for value in values]
     async with assigning(BY_VALUE.with_timestamp_assigner(refusing), stamped=stamped) as harness:

@@ -1,4 +1,4 @@
-"""Operators with two inputs: a method for each, told apart by the channel."""
+"""Operators with two inputs: a method for each, selected by the channel."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RULES = MapStateDescriptor("rules")
 
 
 class Two(Harness):
-    """An open operator whose first two channels belong to its first input."""
+    """An open operator with two channels in its first input; the next ones belong to the second."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ async def test_each_input_has_its_method() -> None:
 
 
 async def test_one_input_may_have_no_timestamps() -> None:
-    """Its results have none either."""
+    """Its results then have no timestamps either."""
     async with Two(CoMapOperator(Tell()), stamped=(True, False)) as two:
         assert await two.first((10, 1)) == [(10, ("first", 1))]
         assert await two.second(3) == [(None, ("second", 3))]
@@ -174,7 +174,7 @@ def test_a_co_process_function_is_one() -> None:
 
 
 class Meeting(KeyedCoProcessFunction):
-    """Keeps what the first input sends, until the time that it says or the second one asks."""
+    """Keeps a record of the first input until its time, or until the second input asks for it."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.kept = runtime_context.get_state(ValueStateDescriptor("kept"))
@@ -206,7 +206,7 @@ BY_EVENT, BY_CLOCK = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
 
 @pytest.mark.parametrize("function", [Meeting(), MeetingLater()])
 async def test_both_inputs_register_timers_of_a_key(function: Meeting) -> None:
-    """They fire before the watermark goes on, with the state that both inputs share."""
+    """They fire before the watermark is passed on, with the state that both inputs share."""
     clock = ManualTime()
     async with Two(CoProcessOperator(function, KEYS), processing_time=clock) as two:
         await two.first(("a", 5), ("b", 3))
@@ -259,7 +259,7 @@ class Hasty(Bare):
         return []
 
     def on_timer(self, timestamp: int, ctx: OnTimerContext) -> None:
-        """Is never called: there is no key."""
+        """Is never called, as there is no key."""
 
 
 async def test_without_keys_there_are_no_timers() -> None:

@@ -1,4 +1,4 @@
-"""Declared types hold where records leave an operator, and where they come in."""
+"""Declared types are checked where records leave an operator, and where they enter one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The valve: what watermarks and statuses of many channels say about all of them."""
+"""The valve: how watermarks and statuses of many channels combine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACTIVE, IDLE = WatermarkStatus(idle=False), WatermarkStatus(idle=True)
 
 
 class Valve:
-    """A valve that is told things, one after the other, and is checked after each."""
+    """A valve with a record of its output, which is checked after each call."""
 
     def __init__(self, channels: int, silent: Iterable[int] = ()) -> None:
         self.valve = StatusWatermarkValve(channels, tuple(silent))
@@ -36,7 +36,7 @@ class Valve:
 
 
 def told(*watermarks: int) -> Valve:
-    """A valve whose channels have had these watermarks."""
+    """Return a valve with these watermarks of its channels."""
     valve = Valve(len(watermarks))
     for index, timestamp_ms in enumerate(watermarks):
         valve.watermark(index, timestamp_ms)
@@ -44,7 +44,8 @@ def told(*watermarks: int) -> Valve:
 
 
 def test_event_time_is_the_lowest_watermark() -> None:
-    """R1: nothing before every channel has said something; lower watermarks are ignored."""
+    """R1: no watermark is emitted before every channel has one, and lower watermarks are
+    ignored."""
     valve = Valve(3)
     assert valve.watermark(0, 10) == valve.watermark(1, 15) == []
     assert valve.watermark(2, 8) == [Watermark(8)]
@@ -58,7 +59,7 @@ def test_event_time_is_the_lowest_watermark() -> None:
 
 
 def test_an_idle_channel_does_not_count() -> None:
-    """R2: event time goes on without it, and its own watermarks say nothing."""
+    """R2: event time advances without it, and its own watermarks are ignored."""
     valve = Valve(3)
     valve.watermark(0, 15)
     valve.watermark(1, 10)
@@ -70,7 +71,7 @@ def test_an_idle_channel_does_not_count() -> None:
 
 
 def test_event_time_rises_when_the_slowest_becomes_idle() -> None:
-    """R3: each time it was the one that held the others back."""
+    """R3: each time, this channel had held the others back."""
     valve = told(25, 10, 17)
     assert valve.said == [Watermark(10)]
     assert valve.status(1, idle=True) == [Watermark(17)]
@@ -78,7 +79,10 @@ def test_event_time_rises_when_the_slowest_becomes_idle() -> None:
 
 
 def test_the_highest_watermark_is_said_before_all_are_idle() -> None:
-    """R4: nothing is waited for any more, whichever channel becomes idle last; IDLE once."""
+    """R4: no watermark is awaited any more, and the order of the channels does not matter.
+
+    IDLE is emitted once.
+    """
     valve = told(10, 5, 3)
     assert valve.status(0, idle=True) == []
     assert valve.status(1, idle=True) == []
@@ -88,14 +92,14 @@ def test_the_highest_watermark_is_said_before_all_are_idle() -> None:
 
 
 def test_a_channel_that_did_not_hold_back_ends_in_idle_alone() -> None:
-    """R4: the highest has been said already."""
+    """R4: the highest watermark has been emitted already."""
     valve = told(3, 10)
     assert valve.status(0, idle=True) == [Watermark(10)]
     assert valve.status(1, idle=True) == [IDLE]
 
 
 def test_an_active_channel_counts_when_it_has_caught_up() -> None:
-    """R6: event time does not go back for one that is behind, and does not stand still for it."""
+    """R6: event time neither goes back for a channel that is behind nor waits for it."""
     valve = told(5, 20)
     valve.status(0, idle=True)
     assert valve.said[-1] == Watermark(20)
@@ -107,7 +111,7 @@ def test_an_active_channel_counts_when_it_has_caught_up() -> None:
 
 
 def test_nothing_is_said_while_no_active_channel_has_caught_up() -> None:
-    """R6: no channel that counts is no reason to say that event time has ended."""
+    """R6: without an aligned channel, event time must not seem to have ended."""
     valve = told(20, 5)
     valve.status(1, idle=True)
     valve.status(1, idle=False)
@@ -117,7 +121,7 @@ def test_nothing_is_said_while_no_active_channel_has_caught_up() -> None:
 
 
 def test_a_channel_that_is_behind_becomes_idle_again_in_silence() -> None:
-    """R7: it did not count, so nothing changes."""
+    """R7: it was not aligned, so nothing changes."""
     valve = told(20, 5)
     valve.status(1, idle=True)
     valve.status(1, idle=False)
@@ -126,7 +130,8 @@ def test_a_channel_that_is_behind_becomes_idle_again_in_silence() -> None:
 
 
 def test_statuses_are_said_when_they_change() -> None:
-    """R8: idle when the last channel is, active when the first is, and no more."""
+    """R8: idle when the last channel becomes idle, active when the first becomes active, and at no
+    other change."""
     valve = Valve(2)
     assert valve.status(0, idle=False) == valve.status(0, idle=True) == []
     assert valve.status(1, idle=True) == [IDLE]
@@ -137,7 +142,8 @@ def test_statuses_are_said_when_they_change() -> None:
 
 
 def test_a_finished_channel_leaves_event_time_to_the_others() -> None:
-    """Also when these are idle: what they send later is not late for its end (FLINK-38477)."""
+    """This holds when the others are idle, too: their later records are not late because of its end
+    (FLINK-38477)."""
     valve = told(10, 5)
     assert valve.status(1, idle=True) == [Watermark(10)]
     assert valve.watermark(0, MAX_WATERMARK) == [IDLE]
@@ -147,7 +153,7 @@ def test_a_finished_channel_leaves_event_time_to_the_others() -> None:
 
 
 def test_the_highest_watermark_is_said_also_if_its_channel_has_finished() -> None:
-    """As of one that is idle: which of the two it is makes no difference."""
+    """A finished channel is treated like an idle one here."""
     for how in ("finished", "idle"):
         valve = told(20, 5)
         assert valve.said == [Watermark(5)]
@@ -159,7 +165,8 @@ def test_the_highest_watermark_is_said_also_if_its_channel_has_finished() -> Non
 
 
 def test_event_time_ends_when_all_channels_have_finished() -> None:
-    """Those that were idle then, too, and in whichever order; it ends in an active output."""
+    """Channels that were idle at their end count, too, in any order; the output is active at the
+    end."""
     valve = told(10, 5, 7)
     for index in (0, 2):
         valve.watermark(index, MAX_WATERMARK)
@@ -179,7 +186,8 @@ def test_event_time_does_not_end_before_silent_channels_have(last: int) -> None:
 
 
 def test_event_time_rises_with_the_only_channel_that_has_caught_up() -> None:
-    """When it becomes active, not with its next watermark only (FLINK-40475)."""
+    """It rises when the channel becomes active, and does not wait for its next watermark
+    (FLINK-40475)."""
     valve = told(20, 5, 40)
     assert valve.status(1, idle=True) == [Watermark(20)]
     assert valve.status(1, idle=False) == []

@@ -1,4 +1,4 @@
-"""Windows at work: when they speak, what they say, and what is late."""
+"""Windows at work: their firing, their output, and late records."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def first(value: Any) -> Any:
 
 
 def told(key: Any, place: WindowContext, elements: list[Any]) -> list[Any]:
-    """What a window says of itself."""
+    """Return the key, the window and the elements of a window."""
     return [(key, tuple(place.window()), sorted(value for _, value in elements))]
 
 
@@ -97,11 +97,11 @@ class Windows(Harness):
         super().__init__(self.windows, context(processing_time=self.time), stamped=stamped)
 
     async def add(self, *stamps: int, key: str = "k") -> list[Any]:
-        """Add records whose value is their timestamp."""
+        """Add records with their timestamps as values."""
         return await self.process(*((stamp, (key, stamp)) for stamp in stamps))
 
     async def advance(self, timestamp_ms: int) -> list[Any]:
-        """Let event time come further, and return what was emitted before it went on."""
+        """Advance event time, and return the records emitted before the watermark was passed on."""
         before = len(self.records)
         await self.operator.process_event_time(Watermark(timestamp_ms))
         assert self.event_time[-1] == Watermark(timestamp_ms)
@@ -109,7 +109,7 @@ class Windows(Harness):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is kept."""
+        """Whether the operator keeps no state."""
         timers = len(self.windows.event_timers) + len(self.windows.processing_timers)
         return not self.windows._entries and not timers
 
@@ -182,7 +182,8 @@ async def test_late_records_are_counted_and_dropped() -> None:
 
 
 async def test_a_record_between_windows_is_late_only_if_its_time_is_over() -> None:
-    """Windows of 5 ms, one every 10: half of the records are in none, as the assigner wants it."""
+    """The windows have 5 ms and start every 10 ms, so the assigner puts half of the records into
+    none."""
     late = OutputTag("late")
     gaps = SlidingEventTimeWindows(Time.milliseconds(5), TEN)
     for lateness_ms in (0, 3):
@@ -265,7 +266,7 @@ async def test_sessions_by_the_clock() -> None:
 
 
 async def moved(before: Windows, after: Windows) -> None:
-    """Let the state of one operator be that with which another is opened."""
+    """Let one operator be opened with the state of another."""
     await before.operator.open(before.context)
     await before.add(3, 12)
     await before.add(5, key="j")
@@ -276,7 +277,7 @@ async def moved(before: Windows, after: Windows) -> None:
 
 
 def hand_over(snapshot: OperatorSnapshot, after: Windows) -> None:
-    """Write what was captured, and restore it."""
+    """Write the captured state, and restore it."""
     for _ in snapshot.slices():
         pass
     keyed = [b"".join(snapshot.keyed_pieces())]
@@ -286,7 +287,7 @@ def hand_over(snapshot: OperatorSnapshot, after: Windows) -> None:
 
 @pytest.mark.parametrize("kind", [TumblingEventTimeWindows, EventTimeSessionWindows])
 async def test_windows_and_their_timers_are_state(kind: Any) -> None:
-    """What was in a checkpoint goes on as if nothing had happened, what came behind it did not."""
+    """State in the checkpoint continues as if nothing had happened; later state is lost."""
     assigner = kind(TEN)
     after = Windows(assigner)
     await moved(Windows(assigner), after)
@@ -304,7 +305,7 @@ async def test_windows_and_their_timers_are_state(kind: Any) -> None:
 
 
 async def test_a_checkpoint_between_many_windows_has_those_that_have_not_spoken() -> None:
-    """K23: what has been said by then is emitted, and the rest is said by who goes on from it."""
+    """K23: the windows that have fired by then have emitted. The restored job fires the others."""
     keys = [str(number) for number in range(3 * RECORDS_FIRST)]
     before, after = Windows(), Windows()
     said: list[list[Any]] = []
@@ -409,7 +410,7 @@ async def test_many_results_are_emitted_in_pieces() -> None:
 
 
 class Living(ProcessWindowFunction):
-    """Says what it lived through."""
+    """Records the calls of its life cycle."""
 
     def open(self, runtime_context: Any) -> None:
         self.metrics = runtime_context.metrics
@@ -473,7 +474,7 @@ async def test_errors_say_where(where: str, said: str) -> None:
 
 
 class Remembering(ProcessWindowFunction, CheckpointedFunction):
-    """Counts how often a window has spoken, and how often windows of the key have."""
+    """Counts how often a window has fired, and how often windows of the key have."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         self.calls = context.get_operator_state_store().get_list_state(CALLS)
@@ -500,7 +501,7 @@ SPOKEN, CALLS = ValueStateDescriptor("spoken"), ListStateDescriptor("calls")
 
 
 async def test_window_functions_keep_state_of_a_window_and_of_its_key() -> None:
-    """That of the window is there as long as late records make it speak again."""
+    """The state of a window lasts as long as late records may fire it again."""
     async with Windows(function=Remembering(), lateness_ms=5) as windows:
         await windows.add(3)
         assert await windows.advance(9) == [(9, ("k", 1, 1, 1))]
@@ -522,7 +523,10 @@ async def test_clear_may_fail() -> None:
 
 
 async def test_state_of_window_functions_is_in_snapshots() -> None:
-    """Of windows, of keys, and of the function's own; each lies in the key group of its key."""
+    """This covers state of windows, of keys, and of the function itself.
+
+    Each lies in the key group of its key.
+    """
     async with Windows(function=Remembering(), lateness_ms=50) as before:
         await before.add(*range(9))
         for key in "abcdef":
@@ -564,7 +568,10 @@ async def test_a_function_that_cannot_be_initialized_is_named() -> None:
 
 
 async def test_an_evictor_takes_records_from_a_window_that_speaks() -> None:
-    """The last two, after each second record; what was evicted does not come back."""
+    """The window fires after every second record, with at most three elements.
+
+    Evicted elements do not come back.
+    """
     contents = EvictingContents(ElementContents(), CountEvictor(3))
     async with Windows(GlobalWindows(), trigger=CountTrigger(2), contents=contents) as windows:
         said = await windows.add(1, 2, 3, 4, 5, 6)
@@ -592,7 +599,8 @@ async def test_a_fold_of_nothing_says_nothing() -> None:
 
 
 class EveryThird(Trigger):
-    """As PyFlink's programs are written: it counts in a state, which it merges and clears."""
+    """A trigger written as in PyFlink's programs: it counts in a state, which it merges and
+    clears."""
 
     def __init__(self) -> None:
         self.count = ReducingStateDescriptor("count", lambda one, other: one + other)
@@ -677,8 +685,10 @@ async def test_a_trigger_may_never_fire() -> None:
 async def test_windows_say_what_a_batch_computation_says(
     records: list[tuple[str, int]], bound: int, kind: str
 ) -> None:
-    """Nothing is late if watermarks stay behind what still comes; a session that ends where a
-    record begins is one with it, unless a watermark has passed its last millisecond before."""
+    """No record is late if watermarks stay behind the coming records.
+
+    A session joins a record at its end, unless a watermark has passed its last millisecond before.
+    """
     size = Time.milliseconds(10)
     assigner: WindowAssigner = {
         "tumbling": TUMBLING,
@@ -696,7 +706,7 @@ async def test_windows_say_what_a_batch_computation_says(
 
 
 def in_batch(assigner: WindowAssigner, records: list[tuple[str, int]]) -> list[Any]:
-    """All windows of all records, those of a session in one."""
+    """Return all windows of all records, with each session as one."""
     found: dict[tuple[str, tuple[int, ...]], list[int]] = {}
     last: dict[str, tuple[int, ...]] = {}
     for key, stamp in sorted(records, key=lambda record: record[1]):
@@ -714,7 +724,7 @@ def in_batch(assigner: WindowAssigner, records: list[tuple[str, int]]) -> list[A
 
 
 class TimerAt(Trigger):
-    """Asks for a timer at whatever it is told."""
+    """A trigger that sets or deletes a timer at a given time."""
 
     def __init__(self, method: str, time: Any) -> None:
         self._method = method
@@ -731,10 +741,10 @@ class TimerAt(Trigger):
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: Any, ctx: Any) -> None:
-        """Nothing is kept."""
+        """Do nothing: the trigger has no state."""
 
     def clear(self, window: Any, ctx: Any) -> None:
-        """Nothing is kept."""
+        """Do nothing: the trigger has no state."""
 
 
 @pytest.mark.parametrize(

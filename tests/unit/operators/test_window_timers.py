@@ -1,4 +1,4 @@
-"""Timers of windows: in order, once each, and not when they were deleted."""
+"""Timers of windows: in order, once each, and not after they were deleted."""
 
 from __future__ import annotations
 
