@@ -1,4 +1,4 @@
-"""Every call from a test into the core is followed by a check of its invariants."""
+"""Check the core's invariants after every call from a test."""
 
 from tests.unit.arrangements import checked_invariants
 

@@ -1,4 +1,4 @@
-"""Keys of numpy's, pandas' and msgspec's types, which are equal to Python's."""
+"""Keys of numpy's, pandas' and msgspec's types that are equal to Python's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which exceptions the interpreter raises on the way, though nobody catches one."""
+"""Exceptions that the interpreter raises internally, even if no Python code catches them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["new_exceptions"]
 
 @contextmanager
 def new_exceptions() -> Iterator[list[str]]:
-    """Collect what is raised meanwhile, each exception once, as text: none is kept alive.
+    """Collect the text of each exception raised in the block, once, without keeping it alive.
 
-    Skips the test where nothing can tell.
+    Skips the test where Python cannot report this.
     """
     if sys.version_info < (3, 12):
         pytest.skip("sys.monitoring came with Python 3.12")

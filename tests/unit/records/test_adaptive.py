@@ -1,4 +1,4 @@
-"""Adaptive rebalance where it matters: a writer whose consumers are not equally fast."""
+"""Adaptive rebalance, with a writer to consumers of different speed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ class Arranged:
 
 @pytest.mark.parametrize("many", [True, False])
 def test_a_slow_consumer_gets_little(many: bool) -> None:
-    """Row 55: one buffer in 50 turns, the others whatever there is; nothing is lost or held up."""
+    """Row 55: it takes one buffer in 50 turns, the others take all.
+
+    No record is lost or held up.
+    """
     arranged = Arranged(AdaptiveRebalancePartitioner())
     received: Counter[int] = Counter()
     for turn in range(RECORDS // 10):
@@ -90,8 +93,11 @@ def test_a_slow_consumer_gets_little(many: bool) -> None:
 
 
 def test_small_buffers_do_not_hide_that_a_consumer_is_slow() -> None:
-    """Row 55: debloating has made the slow one's so small that a full quota of them has fewer bytes
-    than the one buffer that is being filled for each of the others; the writer never waits."""
+    """Row 55: debloating has made the slow consumer's buffers very small.
+
+    A full quota of them has fewer bytes than the one buffer that is being filled for each of the
+    others. The writer never waits.
+    """
     quota = 10
     partition, _ = make_partition(
         CONSUMERS,
@@ -123,7 +129,8 @@ def test_small_buffers_do_not_hide_that_a_consumer_is_slow() -> None:
 
 
 def test_turns_alone_would_give_it_as_much_as_the_others() -> None:
-    """What the adaptive choice is compared with: it stops the writer, or takes its quarter."""
+    """This is the contrast to the adaptive choice: plain turns stop the writer, or give it its
+    quarter."""
     arranged = Arranged(RebalancePartitioner())
     run(arranged.writer.emit_many(range(400)))
     arranged.writer.flush()
@@ -140,7 +147,7 @@ def test_a_burst_into_open_buffers_is_spread() -> None:
 
 
 async def test_a_consumer_in_another_worker_that_does_not_read_is_avoided() -> None:
-    """Once its credit is used up, its records queue at the producer, which sees them."""
+    """Once its credit is used up, its records queue at the producer, which sees the queue."""
     config = NetworkConfig(segment_bytes=1024, network_memory_bytes=1024 * 512)
     counts = [0] * CONSUMERS
     async with (

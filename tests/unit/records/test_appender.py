@@ -23,7 +23,7 @@ from tests.unit.records.writing import END_OF_DATA, SEGMENT_BYTES, Arranged, siz
 @pytest.mark.parametrize("size", [63, 64, 65, 127, 128, 129, 192, 1_000])
 @pytest.mark.parametrize("before", [0, 1, 32, 63, 64])
 def test_a_record_of_any_size_at_any_place(size: int, before: int) -> None:
-    """D6, A1: over as many buffers as it needs; only its last one ends with a record."""
+    """D6, A1: it takes as many buffers as it needs, and only its last one ends with a record."""
     arranged = Arranged(segments=100, floating_buffers_per_gate=40, buffers_per_subpartition_max=40)
     records = [sized(before, "b")] if before else []
     records += [sized(size), "end"]
@@ -41,7 +41,7 @@ def test_a_record_of_any_size_at_any_place(size: int, before: int) -> None:
 
 
 def test_records_far_over_the_buffers_size() -> None:
-    """A2: longer than the pool; the reader takes while the writer writes."""
+    """A2: it is longer than the pool, so the reader takes buffers while the writer writes."""
     arranged = Arranged(segments=3)
     records = [sized(5_000), "small", sized(SEGMENT_BYTES * 10), sized(300), "end"]
     emitting = Running(arranged.writer.emit_many(records))
@@ -58,7 +58,7 @@ def test_records_far_over_the_buffers_size() -> None:
 def test_a_record_is_cut_only_if_it_and_the_room_are_larger(
     filled: int, size: int, cut: bool
 ) -> None:
-    """Up to 1/16 of a buffer, what is left stays empty, so that buffers end with a record."""
+    """Otherwise up to 1/16 of a buffer stays empty, so that buffers end with a record."""
     arranged = Arranged(segment_bytes=160)
     arranged.emit(*[sized(10)] * filled, sized(5), sized(size))
     arranged.writer.flush()
@@ -72,7 +72,7 @@ def test_a_record_is_cut_only_if_it_and_the_room_are_larger(
 
 
 def test_a_writer_that_never_waits_lets_the_loop_turn() -> None:
-    """Everybody else runs once per few buffers; these have two records each."""
+    """Other tasks run once per few buffers; these have two records each."""
     arranged = Arranged(floating_buffers_per_gate=40, buffers_per_subpartition_max=100)
     emitting = Running(arranged.writer.emit_many([sized(32)] * 40), start=False)
     opened = [0]
@@ -87,7 +87,7 @@ def test_a_writer_that_never_waits_lets_the_loop_turn() -> None:
 
 @pytest.mark.parametrize("first", [10, 700])
 def test_large_records_let_the_loop_turn_every_few_buffers(first: int) -> None:
-    """However many buffers each of them opens."""
+    """This holds for any number of buffers that each of them opens."""
     arranged = Arranged(
         segment_bytes=600, floating_buffers_per_gate=60, buffers_per_subpartition_max=60
     )
@@ -102,7 +102,7 @@ def test_large_records_let_the_loop_turn_every_few_buffers(first: int) -> None:
 
 
 def test_going_on_where_readers_have_taken_is_no_reason_to_let_the_loop_turn() -> None:
-    """Where each turn flushes what there is, every buffer would have one record."""
+    """Each turn flushes. With a turn for each taken buffer, every buffer would have one record."""
     channels = 40
     arranged = Arranged(
         channels, partitioner=RebalancePartitioner(), floating_buffers_per_gate=channels
@@ -120,7 +120,7 @@ def test_going_on_where_readers_have_taken_is_no_reason_to_let_the_loop_turn() -
 
 
 def test_a_writer_goes_on_in_a_buffer_that_its_reader_has_taken_from() -> None:
-    """C1: without another one; for the reader each part is a buffer."""
+    """C1: no other buffer is needed. Each part is a buffer for the reader."""
     arranged = Arranged()
     for number in range(10):
         arranged.emit(number)
@@ -131,7 +131,7 @@ def test_a_writer_goes_on_in_a_buffer_that_its_reader_has_taken_from() -> None:
 
 
 def test_a_writer_goes_on_without_memory_in_a_buffer_that_its_reader_has_taken_from() -> None:
-    """Until it is full: then it waits, as it would have."""
+    """When the buffer is full it waits, as it would have without this."""
     arranged = Arranged(segments=2, floating_buffers_per_gate=0, buffers_per_channel=1)
     arranged.emit(sized(SEGMENT_BYTES))
     arranged.emit("first")
@@ -153,7 +153,7 @@ def test_a_writer_goes_on_without_memory_in_a_buffer_that_its_reader_has_taken_f
 
 @pytest.mark.parametrize("size", [SEGMENT_BYTES // 4, SEGMENT_BYTES, 3 * SEGMENT_BYTES])
 def test_a_record_that_does_not_fit_behind_what_was_taken_is_written_as_ever(size: int) -> None:
-    """A9, A13: all of it in the next buffer, or cut."""
+    """A9, A13: all of it goes into the next buffer, or it is cut."""
     arranged = Arranged(floating_buffers_per_gate=8)
     arranged.emit(sized(SEGMENT_BYTES // 2 - 10))
     assert arranged.take() == [sized(SEGMENT_BYTES // 2 - 10)]
@@ -163,8 +163,10 @@ def test_a_record_that_does_not_fit_behind_what_was_taken_is_written_as_ever(siz
 
 
 def test_a_reader_that_wants_small_buffers_gets_them() -> None:
-    """D9, E6: from the next one on; one that a longer record begins holds that record, if the
-    segment has the room, and nothing else."""
+    """D9, E6: this begins with the next buffer.
+
+    A longer record has a buffer of its own, if the segment has the room.
+    """
     arranged = Arranged()
     arranged.views[0].notify_new_buffer_size(20)
     arranged.emit(*[sized(10)] * 4, sized(50), sized(60), sized(10), sized(SEGMENT_BYTES + 3))
@@ -174,8 +176,10 @@ def test_a_reader_that_wants_small_buffers_gets_them() -> None:
 
 
 def test_a_record_longer_than_the_size_hint_does_not_wait() -> None:
-    """D7: one whole segment is certain before a record is begun, so no hint, however small, makes
-    it wait in its middle."""
+    """D7: one whole segment is available before a record begins.
+
+    Even the smallest hint never makes it wait in its middle.
+    """
     arranged = Arranged(segments=2, segment_bytes=20)
     arranged.views[0].notify_new_buffer_size(1)
     arranged.emit(sized(10), sized(20))
@@ -185,8 +189,10 @@ def test_a_record_longer_than_the_size_hint_does_not_wait() -> None:
 
 @pytest.mark.parametrize("broadcast", [False, True])
 def test_a_buffer_says_how_much_of_it_is_part_of_a_record(broadcast: bool) -> None:
-    """D6: 0 in the buffer where a record begins, what is carried over in the next; also if all
-    subpartitions share it. With other records before and behind."""
+    """D6: 0 in the buffer where a record begins, the rest of the record in the next one.
+
+    Buffers shared by all subpartitions do so, too, with other records before and behind.
+    """
     arranged = Arranged(2, segment_bytes=64)
     emit = arranged.writer.broadcast_emit if broadcast else arranged.writer.emit
     for size in (20, 100, 10, 28, 192, 30):
@@ -198,7 +204,7 @@ def test_a_buffer_says_how_much_of_it_is_part_of_a_record(broadcast: bool) -> No
 
 
 def test_a_record_waits_before_it_begins() -> None:
-    """A19, D4, row 10 (soft): nothing of it is written, and it goes on with the first buffer."""
+    """A19, D4, row 10 (soft): no part of it is written, and it goes on with the first buffer."""
     arranged = Arranged(segments=2)
     arranged.emit(sized(64), sized(64))
     queued = arranged.partition.statistics().subpartitions[0].queued_bytes
@@ -238,7 +244,7 @@ def test_a_false_alarm_changes_nothing() -> None:
 
 
 def test_overdraft_finishes_the_record_and_holds_the_next_one() -> None:
-    """Row 8: up to 5 buffers more; the next record waits until they are paid back."""
+    """Row 8: up to 5 more buffers; the next record waits until they are returned."""
     arranged = Arranged(segments=64, overdraft_buffers_per_partition=5, large_record_buffers_max=0)
     arranged.emit(*[sized(64)] * 9)
     arranged.emit(sized(64 * 6))
@@ -272,7 +278,8 @@ def test_a_quota_holds_every_record_that_needs_a_buffer() -> None:
 
 @pytest.mark.parametrize(("size", "buffers"), [(18, 8), (12, 3)], ids=["large", "small"])
 def test_large_records_may_fill_more_buffers(size: int, buffers: int) -> None:
-    """Than more than 64 to a buffer; but no more than the larger quota."""
+    """They may fill more buffers than records of which more than 64 fit a buffer, up to the larger
+    quota."""
     arranged = Arranged(
         2, segment_bytes=1024, buffers_per_subpartition_max=3, large_record_buffers_max=8
     )
@@ -309,7 +316,7 @@ def test_records_that_fit_an_open_buffer_never_wait() -> None:
 @pytest.mark.parametrize("size", [10, 64, 300])
 @pytest.mark.parametrize("full_is_open", [True, False])
 def test_a_record_cancelled_before_it_began_was_not_written(size: int, full_is_open: bool) -> None:
-    """Whole or nothing: also when the open buffer is exactly full."""
+    """It is written whole or not at all, even if the open buffer is exactly full."""
     arranged = Arranged(segments=2)
     arranged.emit(sized(64), sized(64))
     if not full_is_open:
@@ -327,7 +334,7 @@ def test_a_record_cancelled_before_it_began_was_not_written(size: int, full_is_o
 
 
 def test_a_record_cancelled_after_it_was_written_is_written() -> None:
-    """While it lets others run: it counts, and the next one follows it."""
+    """It is cancelled while other tasks run: it counts, and the next record follows it."""
     arranged = Arranged()
     arranged.emit(*[sized(64)] * 4)
     emitting = Running(arranged.writer.emit("whole"), start=False)
@@ -344,7 +351,7 @@ def test_a_record_cancelled_after_it_was_written_is_written() -> None:
 @pytest.mark.parametrize("open_bytes", [1, 30, 63, 64])
 @pytest.mark.parametrize("broadcast", [True, False])
 def test_a_record_up_to_a_buffer_is_never_torn(size: int, open_bytes: int, broadcast: bool) -> None:
-    """Also if it would begin in what is left of the open buffer: it waits before it begins."""
+    """If it does not fit into the rest of the open buffer, it waits before it begins."""
     arranged = Arranged(segments=2)
     emit = arranged.writer.broadcast_emit if broadcast else arranged.writer.emit
     run(emit(sized(64)))
@@ -366,7 +373,8 @@ def test_a_record_up_to_a_buffer_is_never_torn(size: int, open_bytes: int, broad
 
 @pytest.mark.parametrize("way", ["emit", "emit_many", "broadcast_emit", "finish"])
 def test_nothing_follows_a_torn_record(way: str) -> None:
-    """A record longer than a buffer may be cut by a cancellation; the writer then refuses."""
+    """A cancellation may tear a record longer than a buffer; the writer then refuses further
+    records."""
     arranged = Arranged(segments=2)
     emitting = Running(arranged.writer.emit(sized(200)))
     emitting.cancel()
@@ -401,7 +409,7 @@ def test_a_torn_broadcast_is_refused_too(way: str) -> None:
 
 
 def test_two_tasks_do_not_mix_their_records() -> None:
-    """The second one waits for the first one's record to be whole."""
+    """The second one waits until the first one's record is whole."""
     arranged = Arranged(segments=2)
     first = Running(arranged.writer.emit(sized(500, "1")))
     second = Running(arranged.writer.emit(sized(500, "2")))
@@ -433,7 +441,7 @@ def test_a_task_passes_one_that_waits_if_its_record_fits_elsewhere() -> None:
 
 
 def test_a_task_that_waited_for_another_uses_what_that_left_open() -> None:
-    """Without a buffer of its own, even if there is none."""
+    """It needs no buffer of its own, even if there is none."""
     arranged = Arranged(segments=2)
     first = Running(arranged.writer.emit(sized(150)))
     second = Running(arranged.writer.emit("fits"))
@@ -470,7 +478,7 @@ def test_cancelling_the_one_that_waits_disturbs_nobody() -> None:
 
 
 def test_what_the_flusher_is_told_is_bounded() -> None:
-    """A reader that left: its records are dropped, and nothing is remembered of them."""
+    """The records for a reader that left are dropped, and no flush is remembered for them."""
     arranged = Arranged(2, timeout=5.0)
     arranged.views[0].release()
     for number in range(1_000):
@@ -493,7 +501,7 @@ def test_without_readers_the_writer_stops_at_its_next_buffer() -> None:
 
 
 def test_what_is_written_for_a_reader_that_left_is_dropped() -> None:
-    """The others go on; and the writer still lets the loop run."""
+    """The other readers go on, and the writer still lets the loop run."""
     arranged = Arranged(2)
     arranged.views[0].release()
     for number in range(5):
@@ -528,7 +536,7 @@ def test_a_reader_that_leaves_in_the_middle_of_its_record_ends_it() -> None:
 
 @pytest.mark.parametrize("size", [10, 500])
 def test_a_writer_that_waits_learns_that_its_readers_left(size: int) -> None:
-    """C21: though the buffers that it waits for are still out."""
+    """C21: it learns this although its readers have not returned the buffers that it waits for."""
     arranged = Arranged(segments=2)
     held = []
     arranged.emit(sized(64), sized(64))
@@ -559,8 +567,8 @@ def test_a_lost_reader_stops_the_writer_with_the_cause() -> None:
 
 
 def test_a_partition_with_the_least_memory_serves_any_order() -> None:
-    """Invariant L1: n + 1 buffers, unflushed records in all of them; one reader after the other is
-    enough."""
+    """Invariant L1: n + 1 buffers with unflushed records in all of them; reading one channel after
+    the other is enough."""
     arranged = Arranged(3, segments=4)
     taken: list[list[Any]] = [[], [], []]
     sent: list[list[Any]] = [[], [], []]

@@ -30,7 +30,7 @@ ROOM = 1 << 20
 
 @pytest.mark.parametrize("number", [1, 15, 16, 128])
 def test_a_block_is_what_its_records_are_one_by_one(number: int) -> None:
-    """Whatever the length of the array's header."""
+    """This holds for any length of the array's header."""
     records = [(number, "text", [None]) for number in range(number)]
     block = BlockPacker(RecordPacker().pack, ROOM).pack(records)
     assert bytes(block) == b"".join(map(msgpack.packb, records))
@@ -52,14 +52,14 @@ def test_the_number_of_records_follows_their_size() -> None:
 
 
 def test_a_block_is_not_larger_than_a_record_may_be() -> None:
-    """So no record in it is."""
+    """Therefore no record in it is larger either."""
     blocks = BlockPacker(RecordPacker().pack, 200)
     blocks.observe(10)
     assert blocks.records_in_block() == 20
 
 
 def test_a_block_is_cut_between_records() -> None:
-    """Whatever is in them."""
+    """The records may have any content."""
     records = [0, (1, [2.5, None]), {"key": b"x" * 300}, "text" * 20, {1: {2: 3}}, ()]
     packed = [RecordPacker().pack(record) for record in records]
     assert record_ends(memoryview(b"".join(packed))) == list(accumulate(map(len, packed)))
@@ -96,7 +96,7 @@ MAKERS: dict[str, Callable[[], Partitioner]] = {
 
 
 def mixed(random: Random) -> Iterator[tuple[int, str]]:
-    """Records that are small for a while, then large, then small again."""
+    """Return records that are small for a while, then large, then small again."""
     number = 0
     while True:
         size = random.choice([0, 3, 3, 20, 100, 400])
@@ -109,7 +109,7 @@ def mixed(random: Random) -> Iterator[tuple[int, str]]:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("way", MAKERS)
 def test_blocks_arrive_as_records_do(emit_many: Any, way: str, seed: int) -> None:
-    """Each at the channel that is chosen for it, in order; whatever their sizes."""
+    """Each goes to its chosen channel, in order and with any size."""
     channels = 3
     records = list(islice(mixed(Random(seed)), 2_500))
     chooser = MAKERS[way]()
@@ -133,7 +133,7 @@ def test_blocks_arrive_as_records_do(emit_many: Any, way: str, seed: int) -> Non
 
 
 def test_broadcast_blocks_reach_every_channel() -> None:
-    """Q1, and they are serialised once."""
+    """Q1: they are serialized once."""
     arranged = Arranged(2, segment_bytes=512)
     records = list(islice(mixed(Random(1)), 300))
     for record in records[:5]:
@@ -149,7 +149,7 @@ def test_broadcast_blocks_reach_every_channel() -> None:
 def test_a_list_whose_records_change_in_size_is_written_in_order(
     emit_many: Any, partitioner: Callable[[], Partitioner], segment_bytes: int
 ) -> None:
-    """Many small ones, many large ones, and both by turns; one list after the other."""
+    """Many are small, many large, and both by turns; one list follows the other."""
     small, large = list(range(300)), [b"x" * 20_000, b"y" * 17_000] * 40
     mixed = [each for pair in zip(small, large, strict=False) for each in pair]
     arranged = Arranged(partitioner=partitioner(), segment_bytes=segment_bytes)
@@ -165,7 +165,7 @@ def test_a_list_whose_records_change_in_size_is_written_in_order(
 
 
 def depth_of(value: Any) -> int:
-    """How many arrays stand one inside the other."""
+    """Return the depth of nested arrays."""
     depth = 0
     while isinstance(value, tuple):
         (value,) = value
@@ -175,7 +175,8 @@ def depth_of(value: Any) -> int:
 
 @pytest.mark.parametrize("levels", [250, 255, 256, NESTING_MAX - 1, NESTING_MAX, NESTING_MAX + 1])
 def test_a_record_is_as_deep_in_a_block_as_alone(levels: int) -> None:
-    """The writer refuses what the reader refuses, with the same limit, wherever the record is."""
+    """The writer refuses the records that the reader refuses, with the same limit, wherever the
+    record is."""
     deep: Any = 0
     for _ in range(levels):
         deep = [deep]
@@ -200,7 +201,7 @@ def test_a_record_is_as_deep_in_a_block_as_alone(levels: int) -> None:
 
 
 def test_a_bad_record_in_a_block_ends_it() -> None:
-    """What stands before it in its channel is written, what stands behind is not."""
+    """The records before it in its channel are written, the records behind it are not."""
     arranged = Arranged(segment_bytes=4_096)
     with pytest.raises(Exception, match="a record of type object cannot be serialised"):
         run(arranged.writer.emit_many([*range(600), object(), 7]))

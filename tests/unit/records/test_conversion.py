@@ -1,5 +1,7 @@
-"""Conversions do what the types' own ``convert`` does, value by value, errors included: both forms,
-over generated types and values, right and wrong."""
+"""Conversions do the same as the types' own ``convert``, value by value, errors included.
+
+Both forms are tested, over generated types with valid and invalid values.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ NAMED = Types.ROW_NAMED(["id", "name"], [LONG, TEXT])
 def make(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[TypeInformation], Any]:
-    """Makes the conversion of a type in one of both forms."""
+    """Return a maker of conversions, in each of the forms."""
     monkeypatch.setattr(type_information, "forms", request.param)
     return lambda kind: kind.conversion()
 
@@ -65,7 +67,7 @@ class Pair(NamedTuple):
 
 
 class Reversed(tuple[Any, ...]):
-    """Iterates in another order than its elements stand in."""
+    """Iterates in another order than that of its elements."""
 
     __slots__ = ()
 
@@ -79,7 +81,7 @@ class Doubled(list[Any]):
 
 
 class Number(int):
-    """Not an int alone."""
+    """An int subclass."""
 
 
 class Real(float):
@@ -91,7 +93,7 @@ class Colour(IntEnum):
 
 
 class SubRow(Row):
-    """A row with a class of its own."""
+    """A subclass of Row."""
 
 
 @dataclass
@@ -118,7 +120,7 @@ class Rude:
 
 
 class Upper(BasicTypeInfo):
-    """A type of a user's, derived from one of flinknet's, that does something else."""
+    """A user's type, derived from one of flinknet's, with another conversion."""
 
     def __init__(self) -> None:
         super().__init__("String")
@@ -132,7 +134,7 @@ def unnamed(row_kind: RowKind, *values: Any) -> Row:
 
 
 def arrived(**values: Any) -> Row:
-    """A row as it comes over the network, with tuples where it had lists."""
+    """Return a row as it comes over the network, with tuples in place of lists."""
     row = Row(**values)
     row._values = tuple(values.values())
     row._fields = tuple(values)
@@ -160,7 +162,7 @@ EXACT: dict[str, Callable[[Random], Any]] = {
     "Time": lambda random: time(random.randrange(9)),
     "Timestamp": lambda random: datetime(2024, 1, random.randrange(1, 9)),
 }
-"""Makes values that are what a basic type says."""
+"""Makers of valid values of the basic types."""
 
 ODD: list[Any] = [
         None, True, 0, -1, 2**7, 2**15, 2**31, -(2**31) - 1, 2**63, 2**70, 10**400, 0.0, -0.0, 0.1,
@@ -177,7 +179,7 @@ ODD: list[Any] = [
         {1: "a"}, {"a": 1, "b": None}, {None: 1}, OrderedDict(id=1, name="a"), Person(1, "a"),
         Person("a", 1), SimpleNamespace(id=1), Slotted(), Person, lambda: None, range(2), "id",
 ]  # fmt: skip
-"""Values that a type may have to make something of, or to refuse."""
+"""Values that a type may have to convert or refuse."""
 
 
 NUMBERS = ("Boolean", "Byte", "Short", "Integer", "Long", "Float", "Double", "Char")
@@ -210,7 +212,7 @@ def some_type(random: Random, depth: int = 2) -> TypeInformation:
 
 
 def some_value(random: Random, kind: TypeInformation) -> Any:
-    """Make a value that is what a type says, or can be made so, or cannot."""
+    """Make a value that a type accepts, converts or refuses."""
     if random.random() < 0.08:
         return random.choice(ODD)
     if isinstance(kind, TupleTypeInfo | RowTypeInfo):
@@ -246,7 +248,7 @@ def is_hashable(value: Any) -> bool:
 
 
 def outcome(call: Callable[..., Any], *arguments: Any) -> Any:
-    """What a call returns, taken apart, or which error it raises."""
+    """Return the result of a call, taken apart, or its error."""
     try:
         return taken_apart(call(*arguments))
     except Exception as error:
@@ -254,7 +256,7 @@ def outcome(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def taken_apart(value: Any) -> Any:
-    """A value as something that is equal only to the same of exactly the same classes."""
+    """Return a form of a value that is equal only for equal values of exactly the same classes."""
     if isinstance(value, Row):
         parts: Any = [taken_apart(one) for one in value]
         return type(value), value.field_names(), value.get_row_kind(), parts
@@ -338,7 +340,7 @@ def test_a_batch_that_is_right_goes_on_as_it_is(
 
 
 def row_with(**own: Any) -> Row:
-    """A row that its own methods would never make so, as a program or a pickle can."""
+    """Return a row that its own methods would never make, as a program or a pickle can."""
     row = Row(id=1, name="a")
     vars(row).update(own)
     return row

@@ -14,7 +14,7 @@ from tests.unit.arrangements import Running
     ("records_per_buffer", "buffers"), [(0, 5), (1, 5), (2, 5), (32, 4), (240, 1), (1_900, 1)]
 )
 def test_a_budget_is_so_many_buffers(records_per_buffer: int, buffers: int) -> None:
-    """Full ones of small records, or a few of large records, or of hardly any."""
+    """They may be full of small records, or have a few large records, or hardly any."""
     budget = CooperativeBudget()
     asked = range(1, 4 * buffers + 1)
     over = [number for number in asked if budget.spend(1, records_per_buffer)]

@@ -1,4 +1,4 @@
-"""Values that are given away: both forms, and what they share with the values that are kept."""
+"""Emitted values: both forms, and the objects that they share with kept values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.naming import spelled
 from tests.plain_module import plain_module
 
 OWNS = COMPILED and sys.version_info < (3, 14)
-"""Whether a value to which nothing else refers is given away without a copy."""
+"""Whether a value without other references is emitted without a copy."""
 
 
 @pytest.fixture(params=["plain"] + ["compiled"] * COMPILED)
@@ -74,7 +74,7 @@ class Slotted:
 
 
 class Bare:
-    """Refers to nothing, so the collector does not visit its objects; nor those of ``object``."""
+    """Refers to nothing, so the collector does not visit its objects, as for ``object`` itself."""
 
     __slots__ = ()
 
@@ -128,7 +128,7 @@ def test_a_value_that_cannot_change_is_given_away_as_it_is(form: ModuleType, val
 
 
 def parts_of(value: Any) -> dict[int, Any]:
-    """Return everything that can be changed in a value, by identity, as the collector sees it."""
+    """Return all mutable parts of a value by identity, as the collector sees them."""
     found: dict[int, Any] = {}
     left = [value]
     while left:
@@ -217,7 +217,7 @@ RUDE: dict[str, Callable[[Any, list[Any]], Any]] = {
 def test_a_reference_of_any_kind_is_seen(
     form: ModuleType, rude: Callable[[Any, list[Any]], Any]
 ) -> None:
-    """Whatever way leads back into a value, it is another one that is given away."""
+    """For any way that leads back into the value, a copy is emitted."""
     kept: list[Any] = []
     places: list[int] = []
 
@@ -274,7 +274,7 @@ class Uncopied:
 
 
 def test_a_value_that_cannot_be_copied(form: ModuleType) -> None:
-    """It is an error with a remedy, or goes on as it is."""
+    """It raises an error with a remedy, or is passed on unchanged."""
     kept = Uncopied()
     for give in (form.detached, lambda value: list(form.each_detached(iter([value])))):
         with pytest.raises(TypeError, match=r"Uncopied.*only one of me.*enable_object_reuse"):
@@ -290,7 +290,10 @@ def test_records_for_which_the_function_is_false_are_left_out(form: ModuleType) 
 
 
 def test_errors_come_where_they_are_raised(form: ModuleType) -> None:
-    """Those of functions and iterables, behind the values before; a StopIteration is no end."""
+    """Errors of functions and iterables come behind the values before them.
+
+    A StopIteration is no end.
+    """
 
     def fail(number: int) -> int:
         if number == 2:
@@ -325,7 +328,7 @@ VALUES = st.recursive(
 
 @given(VALUES, st.integers(0, 3))
 def test_any_value(value: Any, held: int) -> None:
-    """Both forms give away an equal value that shares nothing changeable with what is kept."""
+    """Both forms emit an equal value that shares no mutable object with the kept one."""
     expected = deepcopy(value)
     kept = list(parts_of(value).values())[:held]
     box = [value]

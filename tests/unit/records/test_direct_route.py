@@ -1,4 +1,4 @@
-"""Routes that pack straight into the buffer. In plain Python they are plain ones."""
+"""Routes that pack straight into the buffer. In plain Python they are ordinary routes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_fits_is_written_at_once_and_the_rest_by_the_appender(make: Any) ->
 def test_many_are_written_where_each_would_go_alone(
     emit_many: Any, make: Any, key: Any, together: Any
 ) -> None:
-    """Also behind one that was large, and behind one that spans buffers."""
+    """This also holds behind a large record, and behind a record that spans buffers."""
     sizes = [1, 40, 0, LARGE_RECORD_BYTES, 5, 700, 1500, LARGE_RECORD_BYTES + 1, *range(60)]
     records = [(key(number % 2), b"x" * size) for number, size in enumerate(sizes)]
     taken = []
@@ -92,7 +92,7 @@ def test_many_are_written_where_each_would_go_alone(
 @pytest.mark.parametrize("make", [RebalancePartitioner, by_first, hashed, by_element, adaptive])
 @pytest.mark.parametrize("channels", [2, 40, 500])
 def test_many_find_their_channels_among_many(emit_many: Any, make: Any, channels: int) -> None:
-    """Whether or not they are divided among the channels before."""
+    """This holds whether or not they are divided among the channels before."""
     records = [(number * 7 % channels, number) for number in range(2_000)]
     options: dict[str, Any] = {"segments": 2 * channels + 8, "segment_bytes": 128}
     one_by_one = Arranged(channels, partitioner=make(), **options)
@@ -130,7 +130,8 @@ def test_a_key_that_is_none_ends_many_where_it_stands(emit_many: Any) -> None:
 
 
 def drive(made: Arranged, coroutines: Iterable[Coroutine[Any, Any, None]]) -> list[list[Any]]:
-    """Run them to their ends, taking what there is whenever they wait; return it by channel."""
+    """Run the coroutines to their ends, and take all records whenever one waits; return them by
+    channel."""
     taken: list[list[Any]] = [[] for _ in made.partition.subpartitions]
 
     def take() -> None:
@@ -149,7 +150,7 @@ def drive(made: Arranged, coroutines: Iterable[Coroutine[Any, Any, None]]) -> li
 
 @pytest.mark.parametrize("make", each_way())
 def test_what_is_large_is_copied_nowhere_else(make: Any) -> None:
-    """After one that was large and did not fit; it is a record like others."""
+    """It follows a large record that did not fit; it is written like other records."""
     whole = isinstance(make(), ForwardPartitioner | RebalancePartitioner)
     records = [LARGE if whole else (1, LARGE) for _ in range(4)]
     made = arranged(make(), segment_bytes=LARGE_RECORD_BYTES + 256)
@@ -166,7 +167,7 @@ def test_what_is_large_is_copied_nowhere_else(make: Any) -> None:
 def test_in_long_buffers_long_records_are_held_against_the_limits(
     emit_many: Any, make: Any, many: bool
 ) -> None:
-    """As they would not fit the buffers that are there by default, nobody else looks at them."""
+    """They would not fit the default buffers, so no other check sees them."""
     keys = dict.fromkeys(range(COUNTED_FROM_BYTES // 3))
     fine, refused, short = (0, [0.5] * COUNTED_FROM_BYTES), (0, keys), (0, "short")
     options: dict[str, Any] = {"record_bytes_max": 400_000, "record_elements_max": 400_000}
@@ -216,7 +217,7 @@ def test_what_no_channel_is_found_for_is_let_go_of() -> None:
 
 
 class Rebalanced(RebalancePartitioner):
-    """Chooses among more channels than there are."""
+    """Chooses from more channels than there are."""
 
     def setup(self, channels: int, **of_the_writer: Any) -> None:
         super().setup(1_000 * channels, **of_the_writer)
@@ -224,7 +225,7 @@ class Rebalanced(RebalancePartitioner):
 
 
 class Hashed(HashPartitioner):
-    """The same."""
+    """Chooses from more channels than there are."""
 
     def setup(self, channels: int, **of_the_writer: Any) -> None:
         super().setup(1_000 * channels, **of_the_writer)

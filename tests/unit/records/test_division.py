@@ -4,7 +4,7 @@ from flinknet.records.division import Division
 
 
 def test_chunks_that_fall_to_pieces_are_left_alone_for_a_while() -> None:
-    """Then one is tried again: the load may be another one now."""
+    """Then one chunk is tried again, as the load may have changed."""
     division = Division()
     assert division.wants(100)
     division.observe(100, 25)

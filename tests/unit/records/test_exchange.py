@@ -46,7 +46,7 @@ async def wait(availability: Availability, reason: WaitReason) -> None:
 
 
 class Worker:
-    """A worker without its shell: memory, registry, and what is opened in it."""
+    """A worker without its shell: memory, registry, and its open partitions and gates."""
 
     def __init__(self, segments: int = 64) -> None:
         self.pool = NetworkBufferPool(segments, SEGMENT_BYTES)
@@ -78,7 +78,7 @@ class Worker:
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
-    """A worker to which everything has been returned at the end."""
+    """Yield a worker; check at the end that every buffer was returned to it."""
     made = Worker()
     yield made
     assert_everything_returned(made.pool)
@@ -99,7 +99,7 @@ async def write_all(writer: RecordWriter, records: list[Any]) -> None:
 
 
 async def test_producers_and_consumers_side_by_side(worker: Worker) -> None:
-    """H1, C13: two producers, three consumers, more data than memory; each key in order."""
+    """H1, C13: two producers, three consumers and more data than memory; each key in order."""
     sent = [[(number % 50, source, number) for number in range(3_000)] for source in range(2)]
     readers = [worker.reader("p0", "p1", subpartition=index) for index in range(3)]
     async with asyncio.TaskGroup() as group:
@@ -136,7 +136,7 @@ async def test_a_slow_consumer_holds_its_producer_back(worker: Worker) -> None:
 
 
 async def test_two_tasks_share_a_writer(worker: Worker) -> None:
-    """Long records of both do not mix, and neither starves."""
+    """Long records of both do not mix, and neither task starves."""
     writer, reader = worker.writer("p0"), worker.reader("p0")
 
     async def emit(task: str) -> None:

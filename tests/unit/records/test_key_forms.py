@@ -1,4 +1,4 @@
-"""What may be a key: equal keys meet, whatever they are written as, and the hashes never change."""
+"""Values as keys: equal keys go to one channel in any form, and the hashes never change."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Changing:
 
 
 class SameAs(str):
-    """Text without regard to case."""
+    """Text that compares without regard to case."""
 
     __slots__ = ()
 
@@ -91,11 +91,11 @@ class SameAs(str):
 
 
 class Tagged(Place):
-    """A tuple that anything may be attached to."""
+    """A tuple subclass that can have any attribute."""
 
 
 class Plain(str):
-    """Text of a class that compares as text."""
+    """A text subclass that compares as text."""
 
     __slots__ = ()
 
@@ -124,7 +124,7 @@ GOLDEN: list[tuple[Any, int]] = [
     (Point(1, 2.5), 2348959043),
     (("a", None, date(1, 1, 1)), 325949536),
 ]
-"""State is kept by key group, so a hash never changes."""
+"""State is kept by key group, so a hash must never change."""
 
 
 EQUAL: list[tuple[Any, ...]] = [
@@ -177,7 +177,7 @@ def test_a_hash_of_a_key_of_any_type_never_changes(key: object, value: int) -> N
 
 
 def test_hashes_of_all_types_do_not_depend_on_the_process() -> None:
-    """Q2: not on the salt of Python's own hash, which text and dates have."""
+    """Q2: Python's own hash of texts and dates has a salt, which must not matter."""
     program = (
         "from tests.unit.records.test_key_forms import GOLDEN, key_hash;"
         "print(*(key_hash(key) for key, _ in GOLDEN))"
@@ -191,7 +191,7 @@ def test_hashes_of_all_types_do_not_depend_on_the_process() -> None:
 
 @pytest.mark.parametrize("equal", EQUAL, ids=lambda equal: f"{equal[0]!r:.30}")
 def test_keys_that_python_says_are_equal_meet(equal: tuple[Any, ...]) -> None:
-    """Also as parts of a key."""
+    """This also holds for parts of a key."""
     for one in equal:
         assert all(one == other for other in equal)
         assert key_hash(one) == key_hash(equal[0])
@@ -203,7 +203,7 @@ def test_a_number_too_long_to_be_written_out_meets_its_decimal() -> None:
 
 
 class Shifting(tzinfo):
-    """A zone whose clock is put back."""
+    """A zone with a clock that is put back."""
 
     def utcoffset(self, when: datetime | None) -> timedelta | None:
         return None if when is None else timedelta(hours=2 - when.fold)
@@ -230,14 +230,14 @@ def test_a_time_without_a_zone_is_another_key() -> None:
 
 
 def nans() -> Iterator[Any]:
-    """Some of many."""
+    """Some of the many NaNs."""
     for bits in (0x7FF8_0000_0000_0000, 0xFFF8_0000_0000_0000, 0x7FF8_0000_0000_0001):
         yield unpack(">d", bits.to_bytes(8, "big"))[0]
     yield from (Decimal("NaN"), Decimal("-NaN123"))
 
 
 def test_every_nan_is_one_key() -> None:
-    """As in Spark: though none is equal to itself."""
+    """Spark does the same, though no NaN is equal to itself."""
     assert {key_hash(key) for key in nans()} == {key_hash(nan)}
     assert {key_hash(("a", [key])) for key in nans()} == {key_hash(("a", (nan,)))}
     kept = {comparable_key(("a", [key])): None for key in nans()}
@@ -246,7 +246,7 @@ def test_every_nan_is_one_key() -> None:
 
 @pytest.mark.parametrize("key", NOTHINGS, ids=repr)
 def test_a_time_that_is_none_is_null(key: object) -> None:
-    """As Arrow takes it."""
+    """Arrow treats it as null, too."""
     assert key_hash(key) == key_hash(None)
     assert comparable_key((key, 1)) == (None, 1)
 
@@ -295,7 +295,7 @@ def test_how_deep_a_key_may_be_does_not_depend_on_the_stack() -> None:
 
 
 def test_a_number_with_a_huge_exponent_is_hashed_at_once() -> None:
-    """Not written out with all its digits."""
+    """Its digits are not written out."""
     for text in ("1E+999999", "-7E-999999", "1E+999999999999999999"):
         assert 0 <= key_hash(Decimal(text)) < 2**32
 
@@ -322,7 +322,7 @@ def test_what_python_can_look_up_stands_for_itself(key: object) -> None:
 
 
 def test_what_could_not_be_found_again_is_not_remembered() -> None:
-    """Nor what may hold on to more than can be known."""
+    """A key that may keep an unknown amount of memory alive is not remembered either."""
     alone = NOON.replace(tzinfo=ZoneInfo.no_cache("Europe/Berlin"))
     own = time(12, tzinfo=Shifting())
     tagged = Tagged("a", 1)
@@ -331,7 +331,7 @@ def test_what_could_not_be_found_again_is_not_remembered() -> None:
 
 
 def held_bytes(key: Any) -> int:
-    """What a key takes with its parts."""
+    """Return the bytes of a key with its parts."""
     parts = key if isinstance(key, tuple) else ()
     return getsizeof(key) + sum(map(held_bytes, parts))
 

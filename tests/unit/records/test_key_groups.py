@@ -35,7 +35,7 @@ GOLDEN: list[tuple[Any, int]] = [
     (1e300, 1099768476),
     ((("a",), ("b", 2.0)), 3971694592),
 ]
-"""State is kept by key group, so a hash never changes."""
+"""State is kept by key group, so a hash must never change."""
 
 KEYS = st.recursive(
     st.integers(-(2**63), 2**64 - 1) | st.booleans() | st.text(max_size=5),
@@ -53,7 +53,7 @@ def test_a_hash_never_changes(key: object, value: int) -> None:
 
 
 def test_a_hash_does_not_depend_on_the_process() -> None:
-    """Q2: Python's own hash of a string is salted, in each process anew."""
+    """Q2: Python's own hash of a string has a new salt in each process."""
     program = "from flinknet.records.key_groups import key_hash; print(key_hash(('JFK', b'x', 1)))"
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
     printed = subprocess.run(
@@ -78,7 +78,7 @@ def test_a_hash_does_not_depend_on_the_process() -> None:
     ids=str,
 )
 def test_equal_keys_meet(equal: tuple[object, ...]) -> None:
-    """However a number is written, and list or tuple."""
+    """A number may have any type, and a sequence may be a list or a tuple."""
     assert len({key_hash(key) for key in equal}) == 1
 
 
@@ -90,7 +90,7 @@ def test_a_whole_float_meets_its_integer(number: float) -> None:
 
 
 def rewritten(key: Any) -> Any:
-    """Write the same key with floats and lists."""
+    """Return the same key with floats and lists."""
     if isinstance(key, tuple):
         return [rewritten(part) for part in key]
     if isinstance(key, int) and int(float(key)) == key:
@@ -124,7 +124,7 @@ def test_hashes_spread_over_groups_and_subtasks() -> None:
 
 @given(MAX_PARALLELISMS, st.data())
 def test_ranges_share_out_the_groups(max_parallelism: int, data: st.DataObject) -> None:
-    """Q2: every group has one owner, ranges follow each other, sizes differ by one at most."""
+    """Q2: every group has one owner, ranges follow each other, and sizes differ by at most one."""
     parallelism = data.draw(st.integers(1, max_parallelism))
     owned = [key_group_range(max_parallelism, parallelism, index) for index in range(parallelism)]
     assert [group for groups in owned for group in groups] == list(range(max_parallelism))

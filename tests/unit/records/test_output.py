@@ -12,7 +12,7 @@ from tests.unit.records.writing import Arranged, sized
 
 
 def test_records_and_broadcasts_stay_in_order_in_buffers_that_were_taken_from() -> None:
-    """D13: each way of writing ends the other's buffer."""
+    """D13: each way of writing ends the buffer of the other."""
     arranged = Arranged(2)
     expected: list[list[Any]] = [[], []]
     taken: list[list[Any]] = [[], []]
@@ -32,7 +32,7 @@ def test_records_and_broadcasts_stay_in_order_in_buffers_that_were_taken_from() 
 
 
 def test_a_broadcast_record_is_serialised_once_into_shared_buffers() -> None:
-    """A20, D13: one buffer for all; bytes out count for each."""
+    """A20, D13: all share one buffer, and its bytes count for each."""
     arranged = Arranged(3, partitioner=BroadcastPartitioner())
     records = [("all", number) for number in range(20)]
     arranged.emit(records[0])
@@ -66,7 +66,7 @@ def test_one_and_all_in_turn_keep_the_order(size: int) -> None:
 
 
 def test_a_unicast_record_lets_the_broadcast_before_it_out() -> None:
-    """A17: and the other way round, as an event would."""
+    """A17: and the other way round, as for an event."""
     arranged = Arranged(2)
     run(arranged.writer.broadcast_emit("all"))
     arranged.emit((0, "one"))
@@ -104,7 +104,7 @@ def test_a_long_broadcast_reaches_slow_and_fast_readers() -> None:
 
 @pytest.mark.parametrize("broadcast", [True, False])
 def test_without_memory_nothing_is_opened(broadcast: bool) -> None:
-    """And what was open stays so, until somebody seals it."""
+    """The open buffer stays open until it is sealed."""
     partition, pool = make_partition(1, segments=2, overdraft_buffers_per_partition=0)
     output = BroadcastOutput(partition) if broadcast else SubpartitionOutput(partition, 0)
     for _ in range(2):

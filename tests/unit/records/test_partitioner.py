@@ -65,7 +65,7 @@ def test_rebalance_goes_round_from_the_subtasks_own_start(subtask_index: int) ->
 
 
 def test_rescale_goes_round_from_the_first() -> None:
-    """Q1: whichever subtask writes."""
+    """Q1: this holds for every writing subtask."""
     partitioner = set_up(RescalePartitioner(), 3, subtask_index=2, parallelism=4)
     assert choices(partitioner, 5) == [0, 1, 2, 0, 1]
 
@@ -90,8 +90,10 @@ class Queue:
 def adaptive(
     *queued: int | tuple[int, int], candidates: int = 4, start: int = 0
 ) -> AdaptiveRebalancePartitioner:
-    """A partitioner over queues of so many buffers, or buffers and bytes, whose next channel is
-    ``start``."""
+    """Return a partitioner over queues of these lengths in buffers, or in buffers and bytes.
+
+    Its next channel is ``start``.
+    """
     partitioner = AdaptiveRebalancePartitioner(candidates)
     partitioner.setup(len(queued), subtask_index=start)
     partitioner.observe(
@@ -128,7 +130,8 @@ def test_an_adaptive_choice_is_among_two_or_more(make: Callable[[int], Partition
 def test_the_fewest_queued_buffers_of_four(
     queued: tuple[int, ...], start: int, chosen: int
 ) -> None:
-    """Row 55: from the next on; the first empty one, else the fewest, of equals the first."""
+    """Row 55: from the next channel on, the first empty queue is chosen, else the shortest, and of
+    equals the first."""
     assert adaptive(*queued, start=start).select("record") == chosen
 
 
@@ -144,7 +147,7 @@ def test_the_fewest_queued_buffers_of_four(
 def test_bytes_only_decide_between_as_many_buffers(
     queued: tuple[tuple[int, int], ...], chosen: int
 ) -> None:
-    """Row 55: however small the buffers of one queue are."""
+    """Row 55: this holds even if the buffers of one queue are very small."""
     assert adaptive(*queued).select("record") == chosen
 
 
@@ -156,14 +159,14 @@ def test_only_the_candidates_are_compared() -> None:
 
 
 def test_the_next_choice_begins_behind_the_last_one() -> None:
-    """So equal channels get their turn."""
+    """Equal channels therefore get their turn."""
     assert choices(adaptive(1, 1, 1), 5) == [0, 1, 2, 0, 1]
     assert choices(adaptive(0, 0, 0, start=2), 5) == [2, 0, 1, 2, 0]
     assert choices(adaptive(5, 1, 2, 2), 3) == [1, 1, 1]
 
 
 def test_a_consumer_that_has_gone_attracts_nothing() -> None:
-    """Its queue is empty for ever; those that live are the candidates."""
+    """Its queue is always empty; only live consumers are candidates."""
     partitioner = adaptive(0, 0, 0, 7, 7, 0, candidates=2)
     queues = [Queue(0, released=True) for _ in range(3)] + [Queue(7), Queue(6), Queue(0)]
     partitioner.observe(queues)
@@ -199,7 +202,7 @@ def test_broadcast_does_not_select() -> None:
 
 @given(st.integers(1, 128), st.lists(st.text() | st.integers(0, 50), max_size=30))
 def test_the_same_key_goes_to_the_same_channel(channels: int, keys: list[str | int]) -> None:
-    """Q2: the owner of the key's group, for 1 to n channels; remembered or not."""
+    """Q2: the owner of the key's group, for 1 to n channels, remembered or not."""
     partitioner = set_up(HashPartitioner(itemgetter(0)), channels)
     for key in keys * 2:
         expected = operator_index(key_group(key, 128), 128, channels)
@@ -261,7 +264,7 @@ def test_a_record_without_a_key_is_refused(key: object) -> None:
          "datetime", "UUID"],
 )  # fmt: skip
 def test_remembered_keys_are_bounded_in_bytes(key_of: Callable[[int], object]) -> None:
-    """A stream of ever new keys does not grow the writer, however long they are."""
+    """A stream of ever new keys of any length does not grow the writer."""
     partitioner = HashPartitioner(key_of)
     limit = 256 * 1024
     partitioner.remember_at_most(limit)
@@ -289,7 +292,7 @@ def test_a_key_longer_than_what_may_be_remembered_is_hashed_each_time() -> None:
 
 
 def test_who_derives_from_hashing_is_asked() -> None:
-    """And asks the one that it derives from."""
+    """Its ``select`` is called, which may call that of its base class."""
 
     class Shifted(HashPartitioner):
         def select(self, record: object) -> int:
@@ -324,7 +327,7 @@ EQUAL: list[tuple[object, ...]] = [
     ("first", "second"), [pair for equal in EQUAL for pair in permutations(equal, 2)], ids=repr
 )
 def test_what_is_a_key_does_not_depend_on_what_came_before(first: object, second: object) -> None:
-    """Equal keys go to one channel, whichever is remembered."""
+    """Equal keys go to one channel; it does not matter which one is remembered."""
     group = key_group(first, 128)
     partitioner = set_up(HashPartitioner(lambda record: record), 128)
     assert partitioner.select(second) == group
@@ -388,7 +391,7 @@ def test_a_copy_chooses_like_its_original(partitioner: Partitioner) -> None:
 def test_many_records_are_divided_as_one_by_one(
     make: Callable[[], Partitioner], number: int
 ) -> None:
-    """And go on from there."""
+    """The next records continue from there."""
     one_by_one, divided = set_up(make(), 3), set_up(make(), 3)
     for records in (list(range(number)), list(range(5))):
         expected: dict[int, list[int]] = {}
@@ -399,7 +402,7 @@ def test_many_records_are_divided_as_one_by_one(
 
 
 def test_dividing_fails_as_choosing_does() -> None:
-    """An error of the key's function is raised, also one that would end a ``map`` early."""
+    """An error of the key's function is raised, even one that would end a ``map`` early."""
 
     def key(record: int) -> int:
         if record == 2:
@@ -438,7 +441,7 @@ def test_a_subclass_of_rebalance_is_asked_for_its_one_channel() -> None:
 
 
 def test_a_subclass_that_selects_otherwise_is_asked_for_every_record() -> None:
-    """Also where its base knows how to divide many records at once."""
+    """This holds even if its base can divide many records at once."""
 
     class Backwards(RebalancePartitioner):
         def select(self, record: int) -> int:

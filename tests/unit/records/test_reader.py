@@ -47,7 +47,7 @@ def packed(*records: Any) -> bytes:
 
 
 class EndingClient(Client):
-    """A client whose producers end a partition as soon as its data is acknowledged."""
+    """A client with producers that end a partition as soon as its data is acknowledged."""
 
     def acknowledge_all_data_processed(self, channel: RemoteInputChannel) -> None:
         super().acknowledge_all_data_processed(channel)
@@ -55,7 +55,7 @@ class EndingClient(Client):
 
 
 class Arranged:
-    """A reader of remote channels, to which frames come by hand."""
+    """A reader of remote channels that get their frames from the test."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Arranged:
         continued: int = 0,
         unfinished: int | None = None,
     ) -> None:
-        """Let a frame arrive, paid with what the channel has announced."""
+        """Let a frame arrive, with the credit that the channel has announced."""
         target = self.gate.remote_channels[channel]
         target.credit.take()
         deliver(
@@ -115,14 +115,14 @@ class Arranged:
         self.arrive(b"\x91\x01", channel=channel, data_type=DataType.END_OF_DATA)
 
     def batch(self) -> RecordBatch:
-        """Read a batch that must be there."""
+        """Read a batch, which must be there."""
         batch = run(self.reader.next_batch())
         assert batch is not None
         return batch
 
     @property
     def exclusive_in_use(self) -> int:
-        """Buffers that are neither free nor waiting in a channel."""
+        """Return the number of buffers that are neither free nor waiting in a channel."""
         counts = self.gate.statistics()
         free = sum(part.exclusive_free + part.floating_free for part in counts.channels)
         idle = counts.floating_pool.idle
@@ -161,7 +161,10 @@ def test_records_come_until_the_end() -> None:
 
 @pytest.mark.parametrize("left_after", [1, 2, 3])
 def test_an_iteration_that_was_left_goes_on(left_after: int) -> None:
-    """Over records, or over batches with the rest of one; its buffer is held meanwhile."""
+    """It iterates over records, or over batches with the rest of one.
+
+    The buffer is held meanwhile.
+    """
     for rest in (all_records, all_batches):
         arranged = Arranged()
         arranged.arrive(packed(1, "two", (3,)))
@@ -209,7 +212,7 @@ def test_a_record_over_two_buffers_comes_with_the_second() -> None:
 
 
 def test_channels_do_not_mix_inside_records() -> None:
-    """A2: one deserializer per channel."""
+    """A2: each channel has its own deserializer."""
     arranged = Arranged(2)
     for half in cut(["long record"], 7):
         arranged.arrive_cut(half, channel=0)
@@ -303,7 +306,7 @@ def test_records_that_have_arrived_are_taken_without_waiting() -> None:
 
 
 def test_no_record_is_kept_while_the_next_batch_is_waited_for() -> None:
-    """However it was taken: the next ones take its memory."""
+    """This holds for each way of reading. The next records reuse its memory."""
     pack = RecordPacker().pack
     takes: list[Callable[[RecordReader], Iterable[Any]]] = [
         lambda reader: reader.arrived,
@@ -336,7 +339,7 @@ def test_a_batch_in_which_no_record_ends_is_empty() -> None:
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("data_type", [CLEAR_END, DataType.DATA_BUFFER], ids=["clear", "unclear"])
 def test_an_empty_buffer_says_where_it_stands(inside: bool, data_type: DataType) -> None:
-    """A record ends where it ends, or not: it is like any other buffer."""
+    """It ends a record or not, like any other buffer."""
     arranged = Arranged()
     if inside:
         arranged.arrive_cut(cut(["a record"], 3)[0])
@@ -353,7 +356,7 @@ def test_an_empty_buffer_says_where_it_stands(inside: bool, data_type: DataType)
 
 
 def test_the_end_of_data_is_acknowledged_after_the_last_record() -> None:
-    """D12: each channel for itself."""
+    """D12: for each channel separately."""
     arranged = Arranged(2)
     arranged.arrive(packed("last"))
     arranged.end()
@@ -379,7 +382,7 @@ def test_other_events_are_passed_over() -> None:
 
 
 class Handler:
-    """Notes the events, with how many records were read before each."""
+    """Records the events, with the number of records read before each."""
 
     def __init__(self, **limits: Any) -> None:
         self.arranged = Arranged(2, event_handler=self, **limits)
@@ -390,7 +393,10 @@ class Handler:
 
 
 def test_events_are_handed_to_their_handler_between_records() -> None:
-    """A17: each channel's in order; the ends of a channel, too, which is acknowledged then."""
+    """A17: the events of each channel come in order.
+
+    The ends of a channel are handed over, too, and acknowledged then.
+    """
     handler = Handler()
     arranged = handler.arranged
     arranged.arrive(packed(1, 2))
@@ -417,7 +423,7 @@ def test_events_are_handed_to_their_handler_between_records() -> None:
 
 
 def test_a_handler_may_take_a_blocking_event() -> None:
-    """Whoever handles it has the channel go on when it wants to."""
+    """The handler then resumes the channel by itself."""
     handler = Handler()
     arranged = handler.arranged
     arranged.arrive(b"\x90", data_type=DataType.ALIGNED_CHECKPOINT_BARRIER)
@@ -451,7 +457,7 @@ def test_what_a_handler_raises_ends_the_reading_of_it() -> None:
     ids=lambda data_type: data_type.name,
 )
 def test_an_event_without_priority_stands_between_records(data_type: DataType) -> None:
-    """A handler would take it for the end of what came before."""
+    """A handler would take it for the end of the records before it."""
     handler = Handler()
     arranged = handler.arranged
     arranged.arrive(packed("x" * 100)[:50], data_type=DataType.DATA_BUFFER)
@@ -465,7 +471,10 @@ def test_an_event_without_priority_stands_between_records(data_type: DataType) -
 
 @pytest.mark.parametrize("spill", [20, 1 << 20], ids=["on disk", "in memory"])
 def test_the_overtaken_part_of_a_record_goes_on_in_another_reader(spill: int) -> None:
-    """A3, A5, A6: an event with priority comes in the middle; what was there begins the other."""
+    """A3, A5, A6: a priority event comes in the middle of a record.
+
+    The part received so far begins the other reader.
+    """
     record, cut_at = packed("x" * 100), 60
     handler = Handler(record_spill_bytes=spill)
     arranged = handler.arranged
@@ -491,7 +500,7 @@ def test_the_overtaken_part_of_a_record_goes_on_in_another_reader(spill: int) ->
 
 @pytest.mark.parametrize("spill", [50, 1_000])
 def test_nothing_is_left_of_a_channel_that_has_ended(spill: int) -> None:
-    """N5: a checkpoint behind its end has nothing to store of it, and no memory is held for it."""
+    """N5: a checkpoint behind its end has nothing of it to store, and no memory is held for it."""
     record, cut_at = packed("x" * 100), 60
     handler = Handler(record_spill_bytes=spill)
     arranged = handler.arranged
@@ -510,7 +519,7 @@ def test_nothing_is_left_of_a_channel_that_has_ended(spill: int) -> None:
 
 
 def test_what_has_priority_need_not_wait_for_the_next_batch() -> None:
-    """It is handled in the middle of one, and nothing else is."""
+    """Only such an event is handled in the middle of a batch."""
     handler = Handler()
     arranged = handler.arranged
     arranged.arrive(packed(1, 2))
@@ -528,7 +537,7 @@ def test_what_has_priority_need_not_wait_for_the_next_batch() -> None:
 
 
 def test_batches_that_have_come_are_begun_together() -> None:
-    """Up to an event, which is handled behind them; their buffers go back together."""
+    """This stops at an event, which is handled behind them. Their buffers go back together."""
     handler = Handler()
     arranged = handler.arranged
     reader = arranged.reader
@@ -557,7 +566,7 @@ def test_batches_that_have_come_are_begun_together() -> None:
 
 
 def test_closing_gives_back_what_was_begun_together() -> None:
-    """And the event that was found behind it."""
+    """It also returns the event that was found behind them."""
     handler = Handler()
     arranged = handler.arranged
     arranged.arrive(packed(1, 2))
@@ -574,8 +583,10 @@ def test_closing_gives_back_what_was_begun_together() -> None:
 
 
 def test_bytes_that_are_no_record_are_told_to_what_fails_the_gate() -> None:
-    """Where records are unpacked in another thread, that must not touch the gate. The error names
-    the channel of its own batch, whatever was begun beside it."""
+    """Records may be unpacked in another thread, which must not touch the gate.
+
+    The error names the channel of its own batch, even if others were begun beside it.
+    """
     arranged = Arranged(2)
     told: list[Exception] = []
     arranged.reader.fail_gate = told.append
@@ -592,7 +603,7 @@ def test_bytes_that_are_no_record_are_told_to_what_fails_the_gate() -> None:
 
 
 def test_closing_gives_everything_back() -> None:
-    """In the middle of a batch, and of a record; idempotent."""
+    """This holds in the middle of a batch and of a record, and for a second close."""
     arranged = Arranged(2)
     arranged.arrive(packed(1, 2))
     arranged.arrive(packed("x" * 100)[:50], channel=1, data_type=DataType.DATA_BUFFER)
@@ -623,7 +634,7 @@ def test_closing_wakes_a_read_that_waits() -> None:
 
 @pytest.mark.parametrize("error", [ProducerFailedError("cause"), RemoteTransportError("cause")])
 def test_the_error_of_a_channel_ends_the_reading(error: Exception) -> None:
-    """Before what is queued, and with every further read."""
+    """The error comes before queued data, and with every further read."""
     arranged = Arranged(2)
     arranged.arrive(packed("queued"), channel=1)
     arranged.gate.channels[0].fail(error)
@@ -635,7 +646,7 @@ def test_the_error_of_a_channel_ends_the_reading(error: Exception) -> None:
 
 BAD_BYTES = [
     b"\xc1",  # a byte that msgpack never uses
-    b"\xa1\xff",  # no UTF-8
+    b"\xa1\xff",  # invalid UTF-8
     b"\x81\x80\x01",  # a key that cannot be hashed
     b"\x81\x91\x80\x01",
     b"\xc7\x0c\xff" + b"\0" * 4 + b"\x7f" + b"\xff" * 7,  # a date that does not exist
@@ -648,7 +659,8 @@ BAD_BYTES = [
 @pytest.mark.parametrize("bad", BAD_BYTES, ids=lambda bad: bad[:4].hex())
 @pytest.mark.parametrize("spanning", [False, True])
 def test_bytes_that_are_no_record_are_an_error_of_their_channel(bad: bytes, spanning: bool) -> None:
-    """Invariant I10: it is named, and nothing is read behind it, nor from the other channels."""
+    """Invariant I10: the channel is named, and nothing is read behind it or from the other
+    channels."""
     arranged = Arranged(2)
     if spanning:
         bad = bad if len(bad) > 1 else b"\x91" + bad
@@ -672,7 +684,8 @@ def test_bytes_that_are_no_record_are_an_error_of_their_channel(bad: bytes, span
 @pytest.mark.parametrize("bad", BAD_BYTES, ids=lambda bad: bad[:4].hex())
 @pytest.mark.parametrize("goes_on", ["by record", "by batch", "by what has arrived"])
 def test_bytes_that_are_no_record_end_an_iteration(bad: bytes, goes_on: str) -> None:
-    """Records in front of them may have come, none behind them does, whoever asks."""
+    """The records before them may come, the records behind them never do, for any way of
+    reading."""
     arranged = Arranged(2)
     good = [(number, 0.5) for number in range(3)]
     arranged.arrive(packed(*good) + bad, channel=1)
@@ -699,7 +712,7 @@ def test_bytes_that_are_no_record_end_an_iteration(bad: bytes, goes_on: str) -> 
 
 
 class ShortOfMemory(RecordUnpacker):
-    """On a machine that has no memory for the records of one buffer."""
+    """Unpacks on a machine without memory for the records of one buffer."""
 
     is_short = True
 
@@ -779,7 +792,7 @@ def test_a_record_cut_where_its_end_was_announced_is_an_error(cut_off: bytes) ->
 
 
 def test_data_that_ends_inside_a_record_is_an_error() -> None:
-    """A15, by meaning: there is nothing to read behind the last buffer."""
+    """A15, by meaning: nothing can be read behind the last buffer."""
     arranged = Arranged()
     arranged.arrive(packed("torn record")[:5], data_type=DataType.DATA_BUFFER)
     arranged.end()
@@ -792,7 +805,7 @@ def test_data_that_ends_inside_a_record_is_an_error() -> None:
 
 
 def test_a_blocking_event_that_nobody_resumes_is_an_error() -> None:
-    """It would block its producer for ever."""
+    """It would block its producer forever."""
     arranged = Arranged()
     arranged.arrive(b"\x90", data_type=DataType.ALIGNED_CHECKPOINT_BARRIER)
     with pytest.raises(RemoteProtocolError, match="ALIGNED_CHECKPOINT_BARRIER, which nobody"):
@@ -801,7 +814,7 @@ def test_a_blocking_event_that_nobody_resumes_is_an_error() -> None:
 
 
 def test_buffers_that_contradict_each_other_are_an_error() -> None:
-    """Each passes the codec; what is refused is their sequence."""
+    """Each passes the codec; their sequence is refused."""
     for buffer, reason in (
         (Cut(b"abc\x01", 3), "continued a record that it had not begun"),
         (Cut(b"\xa5abc", 0, 4, clear_end=False), "did not continue it"),
@@ -819,7 +832,7 @@ def test_buffers_that_contradict_each_other_are_an_error() -> None:
 
 
 def test_a_record_on_disk_is_dropped_with_its_gate() -> None:
-    """Also when the gate is released from below, as a worker that ends does it."""
+    """This includes a gate that is released from below, as an ending worker does it."""
     arranged = Arranged(2, record_spill_bytes=10)
     for channel in range(2):
         arranged.arrive_cut(cut(["x" * 100], 50)[0], channel=channel)
@@ -834,7 +847,7 @@ def test_a_record_on_disk_is_dropped_with_its_gate() -> None:
 
 
 def test_a_disk_that_refuses_fails_the_gate(tmp_path: Path) -> None:
-    """With where and what to do; every buffer comes back."""
+    """The error gives the place and a remedy, and every buffer comes back."""
     missing = tmp_path / "missing"
     arranged = Arranged(2, record_spill_bytes=10, spill_directory=missing)
     arranged.arrive_cut(cut(["x" * 100], 50)[0], channel=1)
@@ -860,7 +873,7 @@ VALUES = st.none() | st.integers(0, 2**40) | st.text(max_size=30) | st.binary(ma
     st.sets(st.integers(0, 25)),
 )
 def test_any_cutting_by_record(records: list[Any], segment_bytes: int, left_at: set[int]) -> None:
-    """Invariants I1, I2: and an iteration that is left for a batch loses nothing."""
+    """Invariants I1, I2: an iteration that is left for a batch loses nothing."""
     arranged = Arranged(reassembly_memory_bytes=800, record_spill_bytes=100)
     read: list[Any] = []
 
@@ -892,7 +905,7 @@ def test_any_cutting_by_record(records: list[Any], segment_bytes: int, left_at: 
 @given(st.lists(st.tuples(st.integers(0, 2), VALUES), max_size=25), st.integers(1, 120))
 def test_any_cutting(writes: list[tuple[int, Any]], segment_bytes: int) -> None:
     """Invariants I1, I2: records of three channels, cut anywhere, come in the order of their
-    channel; what is put together takes no more than it may."""
+    channel. Their reassembly keeps within its memory."""
     arranged = Arranged(3, reassembly_memory_bytes=150, record_spill_bytes=100)
     for channel in range(3):
         records = [record for to, record in writes if to == channel]
@@ -909,7 +922,7 @@ def test_any_cutting(writes: list[tuple[int, Any]], segment_bytes: int) -> None:
 
 
 def test_the_reader_says_whether_a_buffer_takes_it_long() -> None:
-    """Then its gate may let credit wait."""
+    """Its gate may hold credit back then."""
     arranged = Arranged()
     slow = []
     for records in (63, 64, 1, 100):
@@ -921,7 +934,7 @@ def test_the_reader_says_whether_a_buffer_takes_it_long() -> None:
 
 
 def test_a_handler_may_ask_for_its_turn() -> None:
-    """N5: the task gets an empty batch, before anything behind the event is read."""
+    """N5: the task gets an empty batch before anything behind the event is read."""
 
     class Asking:
         def on_event(self, channel: int, event: Event) -> bool:

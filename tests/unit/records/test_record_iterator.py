@@ -1,4 +1,4 @@
-"""The iterator over records: those that are there, those that are waited for, and the end."""
+"""The iterator over records: available records, awaited records, and the end."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def unpack_none(*_: Any) -> tuple[Any, ...]:
 
 
 def arrived(iterator: Any) -> Any:
-    """What the iterator has, for who does not wait."""
+    """Return the iterator over the available records, which does not wait."""
     return ARRIVED[type(iterator)](iterator)
 
 
 def hand_out(iterator: Any, *records: Any) -> Any:
-    """Have records handed out that are unpacked already; return the first."""
+    """Hand out unpacked records through the iterator; return the first."""
     content = memoryview(b"")
     iterator.have(content, 0, 0, 0, unpacked=records, length_max=1_000, unpack=unpack_none)
     return next(arrived(iterator))
 
 
 class Batches:
-    """What an iterator goes on with: lists, after a wait for each, an error, or the end."""
+    """The continuation of an iterator: lists, with a wait before each, then an error or the end."""
 
     def __init__(self, make: Callable[..., Any], *batches: list[Any] | Exception) -> None:
         self.iterator = make(self._next_of_another)
@@ -146,7 +146,7 @@ async def test_one_that_is_closed_while_it_waits_can_be_used_again(make: Any) ->
 
 
 async def test_what_next_has_raised_stays_as_it_is(make: Any) -> None:
-    """Who calls next() on an awaitable may keep the StopIteration with the record."""
+    """A caller of next() on an awaitable may keep the StopIteration with the record."""
     iterator = Batches(make).iterator
     assert hand_out(iterator, 0, "first", "second", "third") == 0
     kept = [stopped_by(iterator) for _ in range(3)]
@@ -162,7 +162,7 @@ def stopped_by(iterator: Any) -> StopIteration:
 
 
 class Held:
-    """A record that can be looked for."""
+    """A record that supports weak references."""
 
 
 async def test_no_record_of_a_batch_is_kept_when_it_is_over(make: Any) -> None:
@@ -175,8 +175,10 @@ async def test_no_record_of_a_batch_is_kept_when_it_is_over(make: Any) -> None:
 
 
 async def test_a_record_is_awaited_without_an_exception_of_its_own() -> None:
-    """From CPython 3.12 on ``await`` takes a result out of a StopIteration: a new one for each
-    record took three quarters of the time."""
+    """Since CPython 3.12, ``await`` takes a result out of a StopIteration.
+
+    A new one for each record took three quarters of the time.
+    """
     iterator = Batches(record_iterator.RecordIterator).iterator
     hand_out(iterator, *range(100))
     with new_exceptions() as raised:
@@ -192,7 +194,7 @@ UNPACKER = RecordUnpacker(record_bytes_max=1_000, record_elements_max=1_000)
 
 
 class Stored:
-    """The records of one buffer, which an iterator hands out, and what it had unpacked for it."""
+    """The records of one buffer in an iterator, and the records that were unpacked for it."""
 
     way = "awaited"
 
@@ -207,7 +209,7 @@ class Stored:
 
     @property
     def is_held(self) -> bool:
-        """Whether the content is not released yet."""
+        """Whether the content has not been released yet."""
         try:
             return self.content.nbytes >= 0
         except ValueError:
@@ -231,7 +233,7 @@ class Stored:
         return taken
 
     async def move_rest(self, taken: list[Any]) -> None:
-        """Take what there is up to an error, too: as ``way`` says."""
+        """Take the remaining records, up to an error, in the way ``way``."""
         end = object()
         ways = {"awaited": [True], "arrived": [False], "in turn": [True, False, False]}[self.way]
         for waits in cycle(ways):
@@ -253,7 +255,7 @@ class Stored:
 
 @pytest.fixture(params=["awaited", "arrived", "in turn"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have what is left taken in each way that there is."""
+    """Take the remaining records in each of the ways."""
     monkeypatch.setattr(Stored, "way", request.param)
 
 
@@ -295,8 +297,10 @@ async def test_the_record_that_ends_in_a_buffer_comes_first(make: Any) -> None:
 
 @pytest.mark.usefixtures("way")
 async def test_flat_records_are_unpacked_when_they_are_asked_for(make: Any) -> None:
-    """Compiled: no more than three of them are ever there, and the others are left to ``unpack``
-    from the first that is not flat."""
+    """Compiled: at most three of them exist at a time.
+
+    From the first record that is not flat on, ``unpack`` handles the rest.
+    """
     buffer = stored(make, *((number, 0.5) for number in range(1_000, 1_100)), {}, (1, 2))
     places = {id(buffer.begin())}
     for _ in range(99):
@@ -356,7 +360,7 @@ async def test_which_was_last_is_known_of_those_that_were_awaited(make: Any) -> 
 
 
 async def test_which_was_last_is_known_where_an_error_ends_them(make: Any) -> None:
-    """That is what an operator says of a function's failure."""
+    """An operator names this record in a function's failure."""
     buffer = Stored(make, msgpack.packb((1, 2)) * 3 + b"\xc1", 4)
     with pytest.raises((*UNPACK_ERRORS, RemoteProtocolError)):
         buffer.begin()
@@ -398,7 +402,7 @@ async def test_an_iterator_that_goes_lets_go_of_its_buffer(make: Any) -> None:
 async def test_what_is_no_record_is_refused_where_it_is_come_to(
     make: Any, wrong: bytes, behind: bytes, left: bool
 ) -> None:
-    """Those in front of it may have been handed out; those behind it never are."""
+    """The records before it may have been handed out, the records behind it never are."""
     number = 3 + bool(behind)
     buffer = Stored(make, b"".join(map(msgpack.packb, [(1, 2), (3, 4)])) + wrong + behind, number)
     taken = []
@@ -415,7 +419,7 @@ async def test_what_is_no_record_is_refused_where_it_is_come_to(
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("numbered", [0, 1, 2, 4, 5, 50])
 async def test_a_wrong_number_of_records_is_refused(make: Any, numbered: int) -> None:
-    """The last one is not handed out before something is known to stand behind it."""
+    """The last record is handed out only after the bytes behind it were checked."""
     buffer = Stored(make, b"".join(map(msgpack.packb, [(1, 2), (3, 4), (5, 6)])), numbered)
     taken = []
     with pytest.raises((*UNPACK_ERRORS, RemoteProtocolError)):
@@ -440,7 +444,7 @@ async def test_more_records_than_elements_are_left_to_the_unpacker(make: Any) ->
 
 @pytest.mark.usefixtures("way")
 async def test_an_unpacker_may_come_back_for_the_next(make: Any) -> None:
-    """What it makes may run anything: there is nothing left to hand out meanwhile."""
+    """Unpacking may run any code, so nothing is left to hand out meanwhile."""
     inside = []
 
     def unpack(content: memoryview, start: int, end: int, number: int) -> tuple[Any, ...]:
@@ -462,7 +466,7 @@ async def test_an_unpacker_may_come_back_for_the_next(make: Any) -> None:
 async def test_what_is_kept_of_a_buffer_stays_what_it_was(
     form: str, records: list[Any], kept: list[str | None]
 ) -> None:
-    """Records, or values out of them, for as long as anybody likes."""
+    """Records or values out of them may be kept for any time."""
     buffer = stored(FORMS[form], *records)
     held: list[Any] = []
     before: list[str] = []

@@ -1,4 +1,4 @@
-"""The channels of keys: found again, bounded, and asked for as seldom as can be."""
+"""The channels of keys: remembered, bounded, and computed as rarely as possible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flinknet.records.remembered_channels import ENTRY_BYTES, RememberedChannels
 
 
 class Owner:
-    """Says which channel a key has, and for which keys it was asked."""
+    """Returns the channel of a key, and records the keys of its calls."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []

@@ -16,7 +16,7 @@ from tests.unit.records.writing import Arranged
 
 @pytest.fixture(params=["plain", "as it is"])
 def kind(request: pytest.FixtureRequest) -> Any:
-    """What makes turns in plain Python, and what does here."""
+    """Return the plain and the active form of the turns."""
     if request.param == "plain":
         return plain_module("flinknet.records.round_robin").round_robin
     return round_robin
@@ -42,7 +42,7 @@ def test_compiled_no_channel_is_made_up(channels: int, first: int) -> None:
 
 @pytest.mark.skipif(not COMPILED, reason="an iterator of itertools has no copies from 3.14 on")
 def test_compiled_turns_go_on_in_a_copy() -> None:
-    """As the model search makes of all that there is."""
+    """The model search copies every object of its worlds."""
     channel = round_robin(3, 1)
     next(channel)
     again = pickle.loads(pickle.dumps(channel))
@@ -51,7 +51,7 @@ def test_compiled_turns_go_on_in_a_copy() -> None:
 
 @pytest.mark.parametrize("many", [False, True])
 def test_whoever_takes_a_turn_takes_it_from_all(many: bool) -> None:
-    """A writer, by one record or by many, ``select`` and ``divide``."""
+    """A writer takes turns by one record or by many, with ``select`` and ``divide``."""
     partitioner = RebalancePartitioner()
     arranged = Arranged(5, partitioner=partitioner)
     arranged.emit(0)

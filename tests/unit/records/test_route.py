@@ -51,7 +51,7 @@ NO_RECORDS = [range(1), object(), 2**64, [1, {2j}], "\ud800", memoryview(b"abcd"
 @pytest.mark.parametrize("record", NO_RECORDS, ids=spelled)
 @pytest.mark.parametrize("way", ["emit", "emit_many", "broadcast_emit"])
 def test_a_record_that_cannot_be_serialised_is_not_written(record: object, way: str) -> None:
-    """Nothing of it; what comes before and after is."""
+    """No part of it is written. The records before and behind it are."""
     arranged = Arranged()
     arranged.emit("before")
     emitting = {
@@ -83,7 +83,7 @@ def test_a_record_without_a_key_is_not_written() -> None:
 def test_an_error_of_the_iterable_passes_unchanged(
     yielded: int, error_type: type[Exception]
 ) -> None:
-    """It is the user's, not a record's."""
+    """It is the user's error, not that of a record."""
     arranged = Arranged()
     error = error_type("in the user's generator")
 
@@ -124,7 +124,7 @@ def test_an_error_of_the_partitioner_passes_unchanged(
 
 
 def test_an_iteration_that_ends_in_the_partitioner_is_an_error() -> None:
-    """Of whoever awaits ``emit``."""
+    """The caller that awaits ``emit`` gets the error."""
     arranged = Arranged(2, partitioner=HashPartitioner(lambda record: next(iter(record))))
 
     async def emit() -> None:
@@ -164,7 +164,7 @@ def test_a_partitioner_that_always_selects_the_first_is_not_asked(last: bool) ->
 
 
 def test_records_are_counted_whenever_somebody_can_look() -> None:
-    """Invariant I1: at every suspension, in the middle of many, too."""
+    """Invariant I1: this holds at every suspension, in the middle of many records, too."""
     arranged = Arranged(segments=2)
     emitted = 0
 
@@ -198,8 +198,8 @@ EVERY_WAY = [*TO_ONE, RebalancePartitioner, AdaptiveRebalancePartitioner]
 def test_each_way_writes_any_record(
     emit_many: Any, make_partitioner: Callable[[], Partitioner], many: bool, segment_bytes: int
 ) -> None:
-    """Small ones, of which many are packed at once, such that msgpack's other packer has to pack,
-    and large ones, which nobody packs; in any order."""
+    """Small ones are packed many at once, others need msgpack's other packer, and large ones are
+    not packed. They come in any order."""
     kinds: list[list[Any]] = [[*range(300)], [{1: "one"}, "between"], [b"x" * 20_000] * 5]
     records = [record for kind in (*kinds, *kinds[::-1]) for record in kind]
     arranged = Arranged(
@@ -222,7 +222,7 @@ def test_each_way_writes_any_record(
 
 @pytest.mark.parametrize("make_partitioner", EVERY_WAY, ids=spelled)
 def test_what_fits_is_written_by_the_call(make_partitioner: Callable[[], Partitioner]) -> None:
-    """Large or not: only what needs a buffer has to be awaited."""
+    """This includes large records. Only a record that needs a buffer has to be awaited."""
     arranged = Arranged(partitioner=make_partitioner(), segment_bytes=100_000)
     arranged.emit(b"x" * 99_000, b"y" * 20_000)
     for record in ("small", b"z" * 20_000):
@@ -235,7 +235,8 @@ def test_what_fits_is_written_by_the_call(make_partitioner: Callable[[], Partiti
 @pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("many", [True, False])
 def test_blocks_are_as_large_as_what_is_left_of_a_buffer(emit_many: Any, many: bool) -> None:
-    """Also if records grow, and in shares of many channels, in few of which there are many."""
+    """This also holds if records grow, and in the shares of many channels of which few have many
+    records."""
     arranged = Arranged(
         4,
         partitioner=HashPartitioner(lambda record: record % 7),
@@ -255,7 +256,7 @@ def test_blocks_are_as_large_as_what_is_left_of_a_buffer(emit_many: Any, many: b
 @pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("many", [True, False])
 def test_the_parts_of_a_record_are_records_of_their_own(emit_many: Any, many: bool) -> None:
-    """Each goes to its own output, and counts; a large one is not packed."""
+    """Each goes to its own output and counts; a large one is not packed."""
     arranged = Arranged(
         2,
         partitioner=Halving(),
@@ -301,7 +302,7 @@ def test_large_records_alone_are_written_as_they_are(
 def test_all_before_a_record_that_cannot_be_serialised_are_written(
     make_partitioner: Callable[[], Partitioner],
 ) -> None:
-    """Though a block is packed with one call, that record and all."""
+    """This holds although a block is packed with one call, including that record."""
     arranged = Arranged(partitioner=make_partitioner(), segment_bytes=2_000)
     with pytest.raises(SerializationError, match="type object"):
         run(arranged.writer.emit_many([*range(100), object(), 0]))
@@ -316,8 +317,10 @@ def test_all_before_a_record_that_cannot_be_serialised_are_written(
 def test_the_loop_turns_though_no_builder_is_full(
     way: str, partitioner: Callable[[], Partitioner], channels: int, between_turns: int
 ) -> None:
-    """After 4,096 records, with many channels after 512 for each: what else is there to do, to send
-    what has its time among it, would wait until there is a buffer of records for each channel."""
+    """The loop turns after 4,096 records, or with many channels after 512 for each.
+
+    Other work, such as a due flush, would otherwise wait for a buffer of records for each channel.
+    """
     arranged = Arranged(
         channels, partitioner=partitioner(), segments=channels + 1, segment_bytes=1 << 17
     )

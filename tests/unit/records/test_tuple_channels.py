@@ -1,4 +1,4 @@
-"""The channels of keyed tuples: those that ``select`` chooses, or none, as in plain Python."""
+"""The channels of keyed tuples: the same as by ``select``, or none, as in plain Python."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Pair(NamedTuple):
 
 
 class Text(str):
-    """Not text alone: it may be equal to what it likes."""
+    """A text subclass that may be equal to anything."""
 
     __slots__ = ()
 

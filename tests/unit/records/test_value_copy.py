@@ -1,4 +1,4 @@
-"""Copies of what is kept: with nothing in common that could change."""
+"""Copies of kept values share no mutable object with them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Derived(Fixed):
 
 @never_changes
 class Declared:
-    """Looks as if it could be changed, and could not be copied."""
+    """Looks mutable, and cannot be copied."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -84,7 +84,7 @@ class Slotted:
 
 
 class Saying:
-    """Says itself what is kept of it."""
+    """Defines its own pickled form."""
 
     def __init__(self) -> None:
         self.entries = [1]
@@ -95,7 +95,7 @@ class Saying:
 
 
 class Counting(dict[str, int]):
-    """Has attributes beside what it is."""
+    """Has attributes beside the value of its base class."""
 
     name = "none"
 
@@ -184,7 +184,7 @@ def test_a_change_of_the_value_is_none_of_its_copy(
     ],
 )
 def test_the_memory_that_is_viewed_is_copied(view_of: Callable[[bytearray], memoryview]) -> None:
-    """With the format and the shape in which it is viewed, and once."""
+    """It keeps the format and the shape of the view, and is copied once."""
     memory = bytearray(range(16))
     view = view_of(memory)
     assert not is_unchanging(view)

@@ -54,7 +54,7 @@ def test_what_is_packed_is_as_it_was_whatever_becomes_of_it(size: int) -> None:
 
 @pytest.mark.parametrize("size", [10, 4_000, 20_000, 200_000])
 def test_what_is_packed_says_how_much_it_is(size: int) -> None:
-    """And many records are packed a part at a time, so that they can be written in between."""
+    """Many records are packed a part at a time, so that they can be written in between."""
     arranged = Arranged(2, segment_bytes=1 << 15)
     records = [(number % 2, "x" * size) for number in range(1_000_000 // size)]
     sizes = [packed.bytes for packed in arranged.writer.pack(iter(records))]
@@ -63,7 +63,7 @@ def test_what_is_packed_says_how_much_it_is(size: int) -> None:
 
 
 def test_channels_that_depend_on_queues_are_chosen_when_records_are_written() -> None:
-    """Each after the one before it has been written."""
+    """Each is chosen after the record before it was written."""
     arranged = Arranged(2, partitioner=AdaptiveRebalancePartitioner(), segment_bytes=128)
     first, second = list(arranged.writer.pack(["first"])), arranged.writer.pack([sized(100)] * 4)
     for packed in [*second, *first]:
@@ -76,7 +76,7 @@ def test_channels_that_depend_on_queues_are_chosen_when_records_are_written() ->
 
 
 def test_nothing_leaves_a_part_filled_buffer_unasked() -> None:
-    """V5: a timeout of -1 and one small record: nothing arrives until the end."""
+    """V5: with a timeout of -1 and one small record, nothing arrives until the end."""
     arranged = Arranged()
     arranged.emit("small")
     assert arranged.views[0].next_data_type() is DataType.NONE
@@ -112,7 +112,7 @@ def test_a_partitioner_of_another_writer_is_refused(channels: int) -> None:
 
 @pytest.mark.parametrize("timeout", [-1, 0, 5.0, "adaptive"])
 def test_a_flush_lets_everything_out(timeout: Any) -> None:
-    """V5: asked for by the user it works with every timeout."""
+    """V5: a flush by the user works with every timeout."""
     arranged = Arranged(2, timeout=timeout)
     arranged.emit((0, "first"), (1, "second"))
     run(arranged.writer.broadcast_emit("all"))
@@ -137,7 +137,7 @@ def test_a_timeout_of_zero_flushes_every_record() -> None:
 
 @pytest.mark.parametrize("timeout", [5.0, "adaptive"])
 def test_a_timeout_asks_the_flusher_once(timeout: Any) -> None:
-    """Row 4: per need, not per record, buffer or channel."""
+    """Row 4: once per need, not per record, buffer or channel."""
     arranged = Arranged(2, timeout=timeout)
     for number in range(10):
         arranged.emit((number % 2, sized(30)))
@@ -166,7 +166,7 @@ def test_a_broadcast_event_needs_no_record() -> None:
 
 @pytest.mark.parametrize("broadcast", [True, False])
 def test_an_event_waits_while_a_reader_leaves_too_many_unread(broadcast: bool) -> None:
-    """And so long a record in progress comes first: it must still stand between two."""
+    """Meanwhile a record in progress comes first, as the event must stand between two records."""
     arranged = Arranged(2, segments=3, wire=WireLimits(events_per_channel_max=3))
     writer = arranged.writer
     for _ in range(3):
@@ -226,7 +226,7 @@ def test_an_event_says_what_it_was_given() -> None:
 
 @pytest.mark.parametrize("broadcast", [True, False])
 def test_an_event_waits_for_the_record_in_progress(broadcast: bool) -> None:
-    """Nothing comes between the pieces of a record, and nothing of another before the event."""
+    """Nothing comes between the pieces of a record, and no other record comes before the event."""
     arranged = Arranged(2, segments=3)
     emitting = Running(arranged.writer.emit((0, sized(500))))
     assert emitting.waits_for is arranged.partition.availability
@@ -245,7 +245,7 @@ def test_an_event_waits_for_the_record_in_progress(broadcast: bool) -> None:
 
 
 def test_an_event_with_priority_overtakes_what_is_queued() -> None:
-    """It waits for the end of a record as any other: what follows belongs behind it."""
+    """It waits for the end of a record like any other event, as later records belong behind it."""
     arranged = Arranged()
     arranged.emit(sized(60), "queued", "open")
     run(arranged.writer.broadcast_event(PRIORITY))
@@ -296,7 +296,7 @@ def test_what_is_no_event_of_a_task_is_refused(data_type: DataType) -> None:
 
 
 def test_events_may_come_behind_the_end_of_the_data_but_not_of_the_partition() -> None:
-    """A last checkpoint does, when all records are processed."""
+    """The barrier of a last checkpoint comes then, when all records are processed."""
     arranged = Arranged()
     finishing = Running(arranged.writer.finish())
     run(arranged.writer.broadcast_event(EVENT))
@@ -321,7 +321,7 @@ def test_an_event_for_readers_that_left_says_so() -> None:
 
 
 def finish_step_by_step(view: SubpartitionView, arranged: Arranged, index: int = 0) -> list[Any]:
-    """Read to the end of data and acknowledge."""
+    """Read to the end of data and acknowledge it."""
     taken = arranged.take(index)
     assert taken[-1] is END_OF_DATA
     view.acknowledge_all_data_processed()
@@ -369,7 +369,7 @@ def test_nothing_is_emitted_after_the_end(way: str) -> None:
 
 
 def test_a_cancelled_finish_can_be_taken_up_again() -> None:
-    """It tells what is so: the end of data is sent once, and it waits for the same."""
+    """The end of data is sent once, and the second call waits for the same."""
     arranged = Arranged()
     arranged.emit("last")
     for _ in range(3):
@@ -503,7 +503,8 @@ def test_progress_changes_whenever_the_writer_gets_on() -> None:
     ids=["broadcast", "cut", "chosen"],
 )
 def test_records_and_bytes_are_counted_for_each_way(partitioner: Partitioner, counted: int) -> None:
-    """A broadcast record once, a cut one with each of its parts; bytes for each reader."""
+    """A broadcast record counts once, a cut one with each of its parts; bytes count for each
+    reader."""
     arranged = Arranged(2, partitioner=partitioner)
     arranged.emit((1, 2))
     run(arranged.writer.emit_many([(3, 4)]))
@@ -515,7 +516,7 @@ def test_records_and_bytes_are_counted_for_each_way(partitioner: Partitioner, co
 
 
 def test_a_writer_that_is_compiled_emits_by_methods(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In plain Python they would be a call more, and are left out."""
+    """In plain Python they would cost a further call, and are left out."""
     monkeypatch.setattr("flinknet.records.writer.COMPILED", True)
     made = Arranged(2)
     made.emit((0, "one"), (1, "other"))

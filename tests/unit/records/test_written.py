@@ -1,4 +1,4 @@
-"""What ``emit`` returns for a record that is written already."""
+"""The value that ``emit`` returns for a record that is written already."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_by_hand_it_is_over_at_once() -> None:
 
 
 def test_a_record_is_written_by_the_call() -> None:
-    """Awaited later, in another order, or not at all."""
+    """It may be awaited later, in another order, or not at all."""
     arranged = Arranged()
     arranged.emit("opens a buffer")
     first = arranged.writer.emit("first")
@@ -78,7 +78,7 @@ def test_a_record_is_written_by_the_call() -> None:
 
 
 def test_python_warns_if_nobody_awaits_what_lets_the_loop_turn() -> None:
-    """Records are written without, so that after a few buffers of them the mistake is found."""
+    """Records are written without the await, so the mistake shows after a few buffers of them."""
     arranged = Arranged(segment_bytes=64, segments=64)
     coroutines = [arranged.writer.emit(sized(20))]
     while coroutines[-1] is WRITTEN:
@@ -95,7 +95,7 @@ def test_python_warns_if_nobody_awaits_what_lets_the_loop_turn() -> None:
 
 
 def test_python_warns_of_a_record_that_nobody_awaited_when_memory_was_missing() -> None:
-    """It is not written."""
+    """The record is not written."""
     arranged = Arranged(segment_bytes=64, segments=2)
     while arranged.partition.availability.available:
         arranged.emit(sized(60))

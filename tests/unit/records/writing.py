@@ -30,12 +30,12 @@ SEGMENT_BYTES = 64
 
 
 def by_first() -> CustomPartitioner:
-    """A partitioner that sends a record (channel, value) to its channel."""
+    """Return a partitioner that sends a record (channel, value) to its channel."""
     return CustomPartitioner(lambda channel, channels: int(channel), lambda record: record[0])
 
 
 def sized(size: int, fill: str = "x") -> str:
-    """A record of ``size`` bytes when serialised."""
+    """Return a record of ``size`` bytes when serialized."""
     head = 1 if size <= 32 else 2 if size <= 257 else 3
     record = fill * (size - head)
     assert len(msgpack.packb(record)) == size
@@ -55,7 +55,7 @@ class Halving(Partitioner):
 
 
 async def emit_packed(writer: RecordWriter, records: Iterable[Any]) -> None:
-    """Do what ``emit_many`` does, in the two steps of a task in a thread."""
+    """Do the same as ``emit_many``, in the two steps of a task in a thread."""
     for packed in writer.pack(records):
         await packed.write()
 
@@ -116,7 +116,7 @@ class Arranged:
         return taken
 
     def marks(self, index: int) -> list[tuple[int, int]]:
-        """Take everything; return how much of each buffer is part of a record."""
+        """Take everything; return how many bytes of each buffer belong to cut records."""
         taken = []
         while (polled := self.views[index].poll()) is not None:
             taken.append((polled.buffer.continued, polled.buffer.unfinished))
@@ -124,7 +124,7 @@ class Arranged:
         return taken
 
     def take(self, index: int = 0, *, buffers: int = 1_000) -> list[Any]:
-        """Take buffers; return the records and event types that are complete."""
+        """Take buffers; return the complete records and the event types."""
         taken: list[Any] = []
         while buffers and (polled := self.views[index].poll()) is not None:
             buffers -= 1

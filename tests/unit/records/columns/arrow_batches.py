@@ -1,5 +1,4 @@
-"""Arrow record batches for tests: one of every type of column, and contents that nobody should
-send."""
+"""Arrow record batches for tests: a column of every type, and invalid contents."""
 
 from __future__ import annotations
 
@@ -100,28 +99,28 @@ BARE: Mapping[str, Callable[[int], pa.Array]] = {
         pa.array([0], pa.int32()), pa.nulls(entries)
     ),
 }
-"""Columns with any number of entries that take no bytes."""
+"""Columns that have any number of entries and take no bytes."""
 
 
 def bare_batch(name: str, entries: int) -> pa.RecordBatch:
-    """A batch with one of those columns, or without columns."""
+    """Return a batch with one of those columns, or without columns."""
     if name == "no columns":
         return pa.RecordBatch.from_struct_array(_structures(entries))
     return pa.record_batch([BARE[name](entries)], ["a"])
 
 
 def batch_of(*names: str) -> pa.RecordBatch:
-    """A batch of four rows with columns of these kinds, all of them by default."""
+    """Return a batch of four rows with columns of these kinds, by default of all kinds."""
     return pa.record_batch({name: COLUMNS[name] for name in names or COLUMNS})
 
 
 def content_of_batch(batch: pa.RecordBatch) -> bytes:
-    """What stands on the wire for a batch, in one piece."""
+    """Return the wire content of a batch, in one piece."""
     return b"".join(batch_pieces(batch))
 
 
 def stream_of(batch: pa.RecordBatch, *, metadata: Any = None, **options: Any) -> bytes:
-    """An Arrow stream with one batch, written by Arrow with any of its options."""
+    """Return an Arrow stream with one batch, written by Arrow with any of its options."""
     sink = pa.BufferOutputStream()
     with ipc.new_stream(sink, batch.schema, options=ipc.IpcWriteOptions(**options)) as writer:
         writer.write_batch(batch, custom_metadata=metadata)
@@ -130,7 +129,7 @@ def stream_of(batch: pa.RecordBatch, *, metadata: Any = None, **options: Any) ->
 
 
 def compressed(batch: pa.RecordBatch, codec: str) -> bytes:
-    """An Arrow stream with one compressed batch."""
+    """Return an Arrow stream with one compressed batch."""
     return stream_of(batch, compression=codec)
 
 
@@ -138,8 +137,10 @@ _LENGTHS = Struct("<iI")
 
 
 def metadata_at(content: bytes | bytearray, message: int) -> tuple[int, int]:
-    """Where the metadata of the nth message of a stream begins and ends, if no message before it
-    has a body."""
+    """Return the bounds of the metadata of the nth message of a stream.
+
+    No message before it may have a body.
+    """
     start = 0
     for _ in range(message):
         start += _LENGTHS.size + _LENGTHS.unpack_from(content, start)[1]

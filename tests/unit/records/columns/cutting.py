@@ -1,4 +1,4 @@
-"""Cutting serialised records into buffers, as a writer whose buffers have any size would."""
+"""Cut serialized records into buffers, like a writer with buffers of any size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KIB = 1024
 
 
 class Cut(NamedTuple):
-    """A buffer, and what it says of the records in it; see ``Buffer``."""
+    """A buffer and its marks about the records in it; see ``Buffer``."""
 
     content: bytes
     continued: int = 0
@@ -27,22 +27,22 @@ class Cut(NamedTuple):
 
     @property
     def room_and_content(self) -> memoryview:
-        """What a deserializer reads, and writes to."""
+        """The memory that a deserializer reads from and writes to."""
         return memoryview(bytearray(ARRAY_HEADER_BYTES) + self.content)
 
     @property
     def records(self) -> int:
-        """How many whole records there are, by what their first bytes say."""
+        """The number of whole records, by their first bytes."""
         return records_in(self.content[self.continued : len(self.content) - self.unfinished])
 
     @property
     def data_type(self) -> DataType:
-        """What a producer would call it."""
+        """The data type that a producer would give the buffer."""
         return DataType.DATA_BUFFER_WITH_CLEAR_END if self.clear_end else DataType.DATA_BUFFER
 
 
 def records_in(content: bytes) -> int:
-    """Count msgpack values; what is none, or not complete, counts as one."""
+    """Count msgpack values; an invalid or incomplete value counts as one."""
     unpacker = msgpack.Unpacker(max_buffer_size=len(content) + 1)
     unpacker.feed(content)
     number = 0
@@ -56,12 +56,12 @@ def records_in(content: bytes) -> int:
 
 
 def cut(records: Iterable[Any], segment_bytes: int) -> list[Cut]:
-    """Serialise records and cut their bytes every ``segment_bytes``."""
+    """Serialize records and cut their bytes every ``segment_bytes``."""
     return cut_packed([RecordPacker().pack(record) for record in records], segment_bytes)
 
 
 def cut_packed(packed: Sequence[bytes], segment_bytes: int) -> list[Cut]:
-    """Cut records that are bytes already."""
+    """Cut records that are serialized already."""
     stream = b"".join(packed)
     bounds = [0]
     for data in packed:
@@ -73,7 +73,7 @@ def cut_packed(packed: Sequence[bytes], segment_bytes: int) -> list[Cut]:
 
 
 def cut_at(stream: bytes, bounds: list[int], start: int, end: int) -> Cut:
-    """Cut one buffer out of a stream whose records begin and end at ``bounds``."""
+    """Cut one buffer out of a stream with records that begin and end at ``bounds``."""
     inside = [bound for bound in bounds if start <= bound <= end]
     if not inside:
         return Cut(stream[start:end], end - start, 0, clear_end=False)
@@ -82,7 +82,7 @@ def cut_at(stream: bytes, bounds: list[int], start: int, end: int) -> Cut:
 
 
 class Content:
-    """Takes a record for what it is in bytes, or refuses it."""
+    """A type for the bytes of a record, which may be refused."""
 
     def __init__(self, *, refuses: bool = False) -> None:
         self.refuses = refuses
@@ -99,7 +99,7 @@ class Content:
 def make_unpacker(
     *, record_bytes_max: int = 1 << 20, record_elements_max: int = 1 << 16
 ) -> RecordUnpacker:
-    """Make an unpacker for any buffer that a test may think of."""
+    """Make an unpacker with limits above any buffer of a test."""
     return RecordUnpacker(
         record_bytes_max=record_bytes_max,
         record_elements_max=record_elements_max,
@@ -113,7 +113,7 @@ def make_memory(
     record_bytes_max: int = 1 << 20,
     spill_directory: object = "",
 ) -> ReassemblyMemory:
-    """Make an account that spills nothing unless ``options`` say otherwise."""
+    """Make an account that by default spills nothing."""
     return ReassemblyMemory(
         reassembly_memory_bytes=reassembly_memory_bytes,
         record_spill_bytes=record_spill_bytes,
@@ -149,7 +149,7 @@ def records_of(
     *,
     clear_end: bool,
 ) -> tuple[Any, ...]:
-    """Return the records that end in a buffer, as a reader comes to them."""
+    """Return the records that end in a buffer, as a reader gets them."""
     records = deserializer.spanning_record(data, continued, unfinished, clear_end)
     start, end = ARRAY_HEADER_BYTES + continued, len(data) - unfinished
     if start < end or whole:

@@ -21,7 +21,7 @@ HEAD_BYTES = 8
 
 
 def message_of(schema: pa.Schema) -> bytearray:
-    """The message that a schema is on the wire."""
+    """Return the wire message of a schema."""
     return bytearray(schema.serialize().to_pybytes())
 
 
@@ -30,8 +30,8 @@ def metadata_of(schema: pa.Schema) -> bytes:
 
 
 def point_all_to_the_first(message: bytearray, entries: int) -> int:
-    """Let every vector with so many entries have the first of them again and again; return how many
-    vectors there are."""
+    """Let all entries of each vector of this length refer to its first one; return the number of
+    vectors."""
     changed = 0
     for place in range(HEAD_BYTES, len(message) - 4 * entries, 4):
         if _U32.unpack_from(message, place)[0] != entries:
@@ -46,7 +46,7 @@ def point_all_to_the_first(message: bytearray, entries: int) -> int:
 
 
 def nested(levels: int, width: int) -> pa.Schema:
-    """Structures in structures, without names; all the fields but the first of each are flat."""
+    """Return nested structures without names. Only the first field of each structure is nested."""
     kind: pa.DataType = pa.int8()
     for _ in range(levels):
         kind = pa.struct([("", kind), *[("", pa.int8())] * (width - 1)])
@@ -97,8 +97,10 @@ def test_any_schema_that_arrow_wrote_is_accepted(kind: pa.DataType) -> None:
 
 @pytest.mark.parametrize(("levels", "width"), [(50, 2), (3, 13), (10, 7)])
 def test_a_schema_that_is_far_more_than_its_bytes_is_refused(levels: int, width: int) -> None:
-    """Fields whose children are all the same: they multiply with every level. Before anything of
-    that is made."""
+    """All children of its fields are the same, so they multiply with every level.
+
+    The refusal comes before any of them is made.
+    """
     message = message_of(nested(levels, width))
     assert point_all_to_the_first(message, width) == levels
     with traced_memory() as memory:
@@ -144,7 +146,7 @@ def test_long_texts_that_are_there_once_are_refused_many_times(
 
 
 def test_a_name_that_is_no_text_is_refused() -> None:
-    """Whoever looked at it later would fail; also deep inside."""
+    """A later use of the name would fail. Nested names are checked, too."""
     for schema in (
         pa.schema([("name", pa.int8())]),
         pa.schema([("a", pa.struct([("name", FIELD.type)]))]),
@@ -156,7 +158,7 @@ def test_a_name_that_is_no_text_is_refused() -> None:
 
 
 def test_numbers_of_another_order_are_refused() -> None:
-    """They would be read as if they were little-endian. Arrow leaves out that they are."""
+    """They would be read as little-endian. Arrow does not write the field for little-endian."""
     metadata = metadata_of(pa.schema([("a", pa.int8())]).with_metadata({"key": "value"}))
     check_schema(metadata)
     refused = 0
@@ -171,7 +173,10 @@ def test_numbers_of_another_order_are_refused() -> None:
 
 
 def test_any_bytes_are_a_schema_or_refused() -> None:
-    """Nothing is verified before: it ends, and soon, with ValueError or without."""
+    """The bytes have not been verified before.
+
+    The check ends soon, with or without a ValueError.
+    """
     random = Random(3)
     refused = 0
     metadata = metadata_of(batch_of().schema)
@@ -190,7 +195,7 @@ def test_any_bytes_are_a_schema_or_refused() -> None:
 
 
 def test_a_batch_is_as_long_as_its_columns() -> None:
-    """Arrow puts each of them into the body once; a body that is shorter is refused."""
+    """Arrow writes each of them into the body once, so a shorter body is refused."""
     batch = batch_of("strings", "lists", "maps", "structures", "unions")
     message = ipc.read_message(batch.serialize())
     metadata, size = message.metadata.to_pybytes(), message.body.size
@@ -204,7 +209,10 @@ ROWS = 70_000
 
 @pytest.mark.parametrize(("columns", "entries"), [(0, ROWS), (1, 2 * ROWS), (5, 6 * ROWS)])
 def test_the_entries_of_a_batch_are_limited_by_its_bytes(columns: int, entries: int) -> None:
-    """Its rows and those of its columns, with 64 for each byte; 65,536 are free."""
+    """Its rows and the entries of its columns count.
+
+    64 are allowed for each byte, and 65,536 in any case.
+    """
     for rows, free in ((ROWS, False), (65_536 // (columns + 1), True)):
         structures = pa.StructArray.from_buffers(pa.struct([]), rows, [None])
         batch = pa.RecordBatch.from_struct_array(structures)
@@ -222,7 +230,7 @@ def test_the_entries_of_a_batch_are_limited_by_its_bytes(columns: int, entries: 
 
 
 def test_a_length_below_zero_does_not_make_up_for_others() -> None:
-    """Of a column, of its bytes, of the batch."""
+    """This covers the lengths of a column, of its bytes and of the batch."""
     message = ipc.read_message(batch_of("integers").serialize())
     metadata, size = message.metadata.to_pybytes(), message.body.size
     refused = 0
@@ -238,7 +246,7 @@ def test_a_length_below_zero_does_not_make_up_for_others() -> None:
 
 @pytest.mark.parametrize("is_dictionary", [False, True])
 def test_any_bytes_are_a_batch_or_refused(is_dictionary: bool) -> None:
-    """What points out of the metadata, too."""
+    """This includes metadata that points out of itself."""
     random = Random(5)
     message = ipc.read_message(batch_of("strings", "lists", "maps").serialize())
     metadata, size = message.metadata.to_pybytes(), message.body.size
@@ -258,6 +266,6 @@ def test_any_bytes_are_a_batch_or_refused(is_dictionary: bool) -> None:
 
 
 def test_the_schema_comes_first() -> None:
-    """What the tests take for its metadata are those."""
+    """It checks the metadata bounds that these tests use."""
     content = bytes(message_of(SCHEMAS["flat"]))
     assert metadata_at(content, 0) == (HEAD_BYTES, len(content))

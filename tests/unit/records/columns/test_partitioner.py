@@ -42,14 +42,14 @@ def set_up(channels: int, *columns: str, max_parallelism: int = 128) -> ColumnHa
 
 
 def set_up_records(columns: int) -> HashPartitioner:
-    """A partitioner of tuples, as long as there are columns."""
+    """Return a partitioner of tuples, with as many fields as there are columns."""
     partitioner = HashPartitioner(lambda row: row[0] if columns == 1 else row)
     partitioner.setup(64)
     return partitioner
 
 
 def numbered(rows: int, *, first: int = 0) -> pa.RecordBatch:
-    """Rows with a number, and keys of several types that go with it."""
+    """Return rows with a number, and keys of several types that follow from it."""
     numbers = np.arange(first, first + rows)
     return pa.record_batch(
         {
@@ -72,7 +72,7 @@ def numbered(rows: int, *, first: int = 0) -> pa.RecordBatch:
 def test_rows_go_where_a_record_with_their_key_goes(
     channels: int, columns: tuple[str, ...]
 ) -> None:
-    """Every one of them once, and on each channel in the order that they had."""
+    """Every row goes to one channel once, and each channel keeps the order of the rows."""
     batch = numbered(1_000)[100:]
     of_records = HashPartitioner(
         lambda row: row[columns[0]] if len(columns) == 1 else tuple(row[name] for name in columns)
@@ -94,7 +94,7 @@ def test_rows_go_where_a_record_with_their_key_goes(
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The keys whose group was computed."""
+    """The keys for which a group was computed."""
     keys: list[Any] = []
 
     def noted(key: Any, max_parallelism: int) -> int:
@@ -106,7 +106,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_the_channel_of_a_text_is_remembered(asked: list[Any]) -> None:
-    """Until the channels are others."""
+    """A change of the channels ends this."""
     partitioner = set_up(8, "text", "kind")
     first = partitioner.cut(numbered(1_000))
     assert len(asked) == len(set(asked)) == 13 * 5
@@ -140,7 +140,7 @@ def test_any_number_of_key_groups(max_parallelism: int) -> None:
 
 
 def test_rows_of_one_channel_stay_the_batch_that_they_are() -> None:
-    """Nothing is copied."""
+    """The batch is not copied."""
     batch = numbered(100)
     (alone,) = set_up(1, "key").cut(batch).values()
     assert alone is batch
@@ -158,7 +158,7 @@ def test_a_batch_without_rows_goes_nowhere() -> None:
 
 
 def test_columns_of_every_type_are_cut_with_their_rows() -> None:
-    """But for those that Arrow cannot put in another order, which are named."""
+    """The exceptions are types that Arrow cannot reorder; the error names them."""
     key = pa.array([1, 2, 3, 4])
     for name, column in COLUMNS.items():
         batch = pa.record_batch([key, column], ["key", "column"])
@@ -191,7 +191,7 @@ def test_it_can_be_set_up_again() -> None:
     assert partitioner.channels == len(partitioner.cut(numbered(100))) == 2
 
 
-# -- what is refused -------------------------------------------------------------------------------
+# -- refused keys ----------------------------------------------------------------------------------
 
 
 def test_it_needs_a_column() -> None:
@@ -223,7 +223,7 @@ def test_a_key_column_must_be_there_once() -> None:
 
 @pytest.mark.parametrize("columns", [("key",), ("key", "other")])
 def test_null_is_a_key(columns: tuple[str, ...]) -> None:
-    """As in Spark, pandas and Arrow: its rows meet the records whose key is None."""
+    """Spark, pandas and Arrow do so, too. Its rows go where records with the key None go."""
     batch = pa.record_batch({"key": [1, None, 2, None], "other": [1, None, 2, None]})
     of_records = set_up_records(len(columns))
     for channel, part in set_up(64, *columns).cut(batch).items():
@@ -290,7 +290,7 @@ class Columns:
         return taken
 
     def take_all(self) -> list[list[Any]]:
-        """Take everything from everywhere."""
+        """Take everything from all channels."""
         self.writer.flush()
         return [self.take(index) for index in range(len(self.views))]
 
@@ -314,7 +314,10 @@ def emit(writer: RecordWriter, records: list[Any], way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("rows", [1, 20, 4_000])
 def test_a_writer_cuts_batches(way: str, rows: int) -> None:
-    """Smaller than a buffer and longer than many: every row once, each channel's in order."""
+    """This holds for batches shorter than a buffer and longer than many.
+
+    Each row arrives once, in the order of its channel.
+    """
     columns = Columns(3, ColumnHashPartitioner("key"))
     batches = [numbered(rows, first=rows * number) for number in range(3)]
     emit(columns.writer, batches, way)
@@ -328,7 +331,7 @@ def test_a_writer_cuts_batches(way: str, rows: int) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("rows", [1, 2_000])
 def test_batches_go_through_any_partitioner(way: str, rows: int) -> None:
-    """Among other records, and large after small ones and before them."""
+    """They come among other records, and large ones come after small ones and before them."""
     batches = [numbered(rows), numbered(rows * 2), batch_of("dictionary", "strings")]
     records = [1, batches[0], "text", *[7] * 20, batches[1], batches[2], b"x" * 20_000, batches[0]]
     one = Columns(1, ForwardPartitioner())
@@ -360,7 +363,7 @@ def test_a_batch_is_broadcast_past_a_partitioner_that_cuts() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_refused_is_not_written(way: str) -> None:
-    """No part of it; what comes before and behind it is."""
+    """No part of it is written. The records before and behind it are."""
     columns = Columns(2, ColumnHashPartitioner("key"))
     good = pa.record_batch({"key": [1, 1]})
     for refused in (pa.record_batch({"key": [{"a": 1}]}), pa.record_batch({"a": [1]}), 5):
@@ -408,7 +411,7 @@ class Parts(Partitioner):
     ids=["no record", "long bytes", "long text", "long batch", "many elements"],
 )
 def test_a_part_that_is_refused_keeps_the_others_back(way: str, part: object, says: str) -> None:
-    """Though it comes last; what is cut before and behind it is written."""
+    """This holds even if it is the last part. The records cut before and behind are written."""
     columns = Columns(
         3, Parts(), segment_bytes=KIB, record_bytes_max=20_000, record_elements_max=KIB
     )
@@ -422,8 +425,10 @@ def test_a_part_that_is_refused_keeps_the_others_back(way: str, part: object, sa
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_batch_is_written_if_all_of_its_parts_are(way: str) -> None:
-    """One part has nearly all rows, and is with its schema over the limit that the columns of the
-    batch are within."""
+    """One part has nearly all rows.
+
+    With its schema it exceeds the limit, although the columns of the batch do not.
+    """
     partitioner = ColumnHashPartitioner("number")
     keys = np.repeat(np.array([5, 6, 7, 8]), [1, 1, 1, 1_000])
     batch = pa.record_batch({"number": keys}).replace_schema_metadata({"long": "x" * 2_000})
@@ -440,7 +445,8 @@ def test_a_batch_is_written_if_all_of_its_parts_are(way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_batch_over_the_limit_is_not_cut(way: str) -> None:
-    """Its parts would be within it; a part of a longer batch is what it is itself."""
+    """Its parts would be within the limit, but each has the bytes that the batch itself has as a
+    part of a longer batch."""
     columns = Columns(4, ColumnHashPartitioner("number"), record_bytes_max=9_000)
     batch = pa.record_batch({"number": range(2_000)})
     with pytest.raises(
@@ -470,7 +476,7 @@ def test_a_batch_that_arrow_cannot_write_is_not_written(way: str) -> None:
 
 @pytest.mark.parametrize("many", [False, True], ids=["one", "many"])
 def test_a_writer_that_waits_between_the_parts_of_a_batch(many: bool) -> None:
-    """The pool is smaller than the batch; a reader that takes lets the writer go on."""
+    """The pool is smaller than the batch. A reader that takes a buffer lets the writer go on."""
     columns = Columns(2, ColumnHashPartitioner("key"), segments=6)
     batch = numbered(2_000)
     writer = columns.writer
@@ -492,8 +498,10 @@ def test_a_writer_that_waits_between_the_parts_of_a_batch(many: bool) -> None:
 
 @pytest.mark.parametrize("many", [False, True], ids=["one", "many"])
 def test_cancelling_between_two_parts_leaves_whole_records(many: bool) -> None:
-    """Of a batch whose parts fit a buffer: some are written and some are not, none is torn, and the
-    writer goes on."""
+    """The parts of this batch fit a buffer.
+
+    Some are written and some are not, none is torn, and the writer goes on.
+    """
     columns = Columns(8, ColumnHashPartitioner("number"), segments=9, segment_bytes=4 * KIB)
     batch = pa.record_batch({"number": range(1_500), "text": ["x"] * 1_500})
     parts = set_up(8, "number").cut(batch)
@@ -514,7 +522,7 @@ def test_cancelling_between_two_parts_leaves_whole_records(many: bool) -> None:
 
 
 def test_cancelling_inside_a_long_part_is_told() -> None:
-    """As for any record longer than a buffer: nothing can follow a torn one."""
+    """This is as for any record longer than a buffer: no record can follow a torn one."""
     columns = Columns(2, ColumnHashPartitioner("key"), segments=6)
     emitting = Running(columns.writer.emit(numbered(2_000)))
     assert not emitting.done
@@ -526,7 +534,7 @@ def test_cancelling_inside_a_long_part_is_told() -> None:
 
 
 def test_the_caller_may_reuse_the_memory_of_a_batch() -> None:
-    """Once ``emit`` has returned, everything is in buffers."""
+    """All bytes are in buffers when ``emit`` has returned."""
     numbers = np.arange(3_000)
     for partitioner in (ForwardPartitioner(), ColumnHashPartitioner("number")):
         columns = Columns(1, partitioner)

@@ -47,18 +47,18 @@ every_kind = pytest.mark.parametrize("name", COLUMNS)
 
 
 def is_same(arrived: pa.RecordBatch, sent: pa.RecordBatch) -> bool:
-    """With the metadata of the schema and its fields."""
+    """Return whether two batches are equal, with the metadata of their schemas and fields."""
     return bool(arrived.equals(sent, check_metadata=True)) and arrived.schema.equals(
         sent.schema, check_metadata=True
     )
 
 
-# -- there and back --------------------------------------------------------------------------------
+# -- round trips -----------------------------------------------------------------------------------
 
 
 @every_kind
 def test_a_column_of_every_type_arrives(name: str) -> None:
-    """All of it, a part from its middle, a part of one row, and nothing of it."""
+    """This covers the whole column, a part from its middle, a single row, and no row."""
     batch = batch_of(name)
     for part in (batch, batch[1:3], batch[3:], batch[:0]):
         arrived = read_batch(content_of_batch(part))
@@ -80,7 +80,10 @@ def test_a_batch_without_columns_arrives(rows: int) -> None:
 
 @pytest.mark.parametrize("column", ["integers", "dictionary"])
 def test_metadata_arrives(column: str) -> None:
-    """That of the schema and that of its fields; batches that differ in nothing else do not mix."""
+    """It includes the metadata of the schema and of its fields.
+
+    Batches that differ only in metadata are not mixed up.
+    """
     batch = batch_of(column)
     field = batch.schema.field(0).with_metadata({"unit": "ms"})
     batches = [
@@ -94,7 +97,7 @@ def test_metadata_arrives(column: str) -> None:
 
 
 def test_what_stands_on_the_wire_is_an_arrow_stream() -> None:
-    """Any Arrow library reads it."""
+    """Any Arrow library can read it."""
     for name in ("integers", "dictionary"):
         batch = batch_of(name)
         with ipc.open_stream(content_of_batch(batch)) as reader:
@@ -104,7 +107,7 @@ def test_what_stands_on_the_wire_is_an_arrow_stream() -> None:
 
 
 def test_a_stream_with_its_end_is_read_too() -> None:
-    """What another library may well write."""
+    """Another library may write the end of the stream."""
     for batch in (batch_of("strings", "lists"), batch_of()):
         assert is_same(read_batch(stream_of(batch)), batch)
 
@@ -144,7 +147,7 @@ def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("nothing_remembered")
 def test_schemas_in_turn_do_not_mix() -> None:
-    """With equal rows and other names, other types or the columns in another order."""
+    """They have equal rows and other names, other types or another order of the columns."""
     column = pa.array([1, 2])
     batches = [
         pa.record_batch([column, column], ["a", "b"]),
@@ -161,7 +164,7 @@ def test_schemas_in_turn_do_not_mix() -> None:
 
 @pytest.mark.usefixtures("nothing_remembered")
 def test_the_memory_of_schemas_is_bounded() -> None:
-    """However many there are; those that are too long are read nevertheless, and not kept."""
+    """This holds for any number of schemas. Schemas that are too long are read but not kept."""
     for number in range(300):
         batch = pa.record_batch([pa.array([number])], [f"column {number}"])
         assert is_same(read_batch(content_of_batch(batch)), batch)
@@ -187,13 +190,13 @@ def test_what_is_refused_does_not_spoil_what_is_remembered() -> None:
         assert is_same(read_batch(content), batch)
 
 
-# -- what is refused -------------------------------------------------------------------------------
+# -- refused contents ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
 @pytest.mark.parametrize("names", [("integers",), ("dictionary",), ()], ids=len)
 def test_a_compressed_batch_is_refused(codec: str, names: tuple[str, ...]) -> None:
-    """It would say itself how much memory it takes; so would its dictionaries."""
+    """A compressed batch, or dictionary, would determine by itself how much memory it takes."""
     with pytest.raises(ValueError, match="Arrow record batch: it is compressed; send it as it is"):
         read_batch(compressed(batch_of(*names), codec))
 
@@ -209,8 +212,8 @@ def test_a_compressed_dictionary_before_a_batch_that_is_not_is_refused() -> None
 
 @pytest.mark.parametrize("names", [("unsigned",), ("unsigned", "dictionary")], ids=len)
 def test_the_compression_of_an_old_version_is_refused(names: tuple[str, ...]) -> None:
-    """Arrow 0.17 had it in the metadata of version 4, and Arrow still reads that: a few bytes
-    become a MiB."""
+    """Arrow 0.17 had it in the metadata of version 4, and Arrow still reads it: a few bytes become
+    a MiB."""
     bomb = Struct("<q").pack(1 << 20) + pa.Codec("lz4").compress(bytes(1 << 20)).to_pybytes()
     batch = pa.record_batch({name: pa.concat_arrays([COLUMNS[name]] * 2000) for name in names})
     batch = batch.slice(0, len(bomb)).set_column(0, "bomb", pa.array(np.frombuffer(bomb, np.uint8)))
@@ -226,7 +229,8 @@ def test_the_compression_of_an_old_version_is_refused(names: tuple[str, ...]) ->
 
 
 def test_columns_in_the_same_place_are_refused() -> None:
-    """A batch of many columns that are all the same bytes would take far longer than it is."""
+    """A batch of many columns that share the same bytes would take far more time than its length
+    suggests."""
     batch = pa.record_batch([pa.array(range(1000))] * 8, list("abcdefgh"))
     content = bytearray(content_of_batch(batch))
     start, end = metadata_at(content, 1)
@@ -243,7 +247,7 @@ every_bare_kind = pytest.mark.parametrize("name", [*BARE, "no columns"])
 
 @every_bare_kind
 def test_a_few_bytes_do_not_claim_any_number_of_rows(name: str) -> None:
-    """Nor of entries inside of them; whoever sends them is told, too."""
+    """The limit includes the entries inside of the columns, and the writer checks it, too."""
     batch = bare_batch(name, 1 << 20)
     content = stream_of(batch)
     assert len(content) < KIB
@@ -265,7 +269,8 @@ def test_a_few_bytes_may_have_some_rows(name: str) -> None:
 
 @pytest.mark.parametrize("rows", [100, 1_000_000])
 def test_columns_without_bytes_may_stand_beside_others(rows: int) -> None:
-    """Six beside one of booleans, hundreds beside some numbers; any depth that Arrow takes."""
+    """Six are allowed beside a column of booleans, hundreds beside some numbers, and any depth that
+    Arrow supports."""
     beside = [pa.array([True] * rows), *[pa.nulls(rows)] * 6]
     sparse = [*[pa.array(np.arange(rows))] * 2, *[pa.nulls(rows)] * 600]
     deep = pa.array(np.zeros(rows))
@@ -279,8 +284,8 @@ def test_columns_without_bytes_may_stand_beside_others(rows: int) -> None:
 
 @pytest.mark.parametrize("rows", [0, 1, 1_000])
 def test_the_bytes_of_columns_are_known_before_they_are_written(rows: int) -> None:
-    """Those of a part of a batch, too; also of unions without entries, which Arrow's ``nbytes``
-    does not survive."""
+    """This includes parts of a batch, and unions without entries, with which Arrow's ``nbytes``
+    crashes."""
     for batch in (long_batch(2_000)[5 : 5 + rows], batch_of()[:rows], batch_of("unions")[:rows]):
         arrived = read_batch(content_of_batch(batch))
         size = columns_bytes(arrived)
@@ -310,7 +315,7 @@ def test_what_is_no_batch_is_refused(content: bytes, says: str) -> None:
 
 @pytest.mark.parametrize("name", ["integers", "dictionary"])
 def test_nothing_follows_a_batch(name: str) -> None:
-    """It would be lost: a second batch, or anything else but the end of the stream."""
+    """A second batch would be lost, like anything else except the end of the stream."""
     batch = batch_of(name)
     content, more = content_of_batch(batch), batch.serialize().to_pybytes()
     for behind in (more, b"x", bytes(8), more + b"\xff\xff\xff\xff" + bytes(4)):
@@ -327,7 +332,7 @@ def test_a_schema_alone_or_before_something_else_is_refused(name: str) -> None:
 
 
 def test_a_batch_of_another_schema_is_refused() -> None:
-    """More columns than it has."""
+    """The content has more columns than the schema."""
     schema = batch_of("strings", "lists", "maps").schema.serialize().to_pybytes()
     with pytest.raises(ValueError, match="cannot be read as an Arrow record batch: "):
         read_batch(schema + batch_of("strings").serialize().to_pybytes())
@@ -336,7 +341,7 @@ def test_a_batch_of_another_schema_is_refused() -> None:
 @pytest.mark.parametrize("name", ["strings", "lists", "maps", "dictionary", "unions", "list views"])
 @pytest.mark.parametrize("number", [-1, 1 << 20, 2**31 - 1])
 def test_what_points_out_of_the_content_is_refused(name: str, number: int) -> None:
-    """Offsets, sizes and indices, which Arrow would follow: one of them at a time."""
+    """Arrow would follow such offsets, sizes and indices. Each of them is changed by itself."""
     column = pa.array([["a"], ["b"]]) if name == "lists" else COLUMNS[name]
     batch = pa.record_batch([column], ["a"])
     content = content_of_batch(batch)
@@ -356,7 +361,7 @@ def test_what_points_out_of_the_content_is_refused(name: str, number: int) -> No
 
 @every_kind
 def test_a_content_that_ends_early_is_refused(name: str) -> None:
-    """At any byte before the last message is whole."""
+    """It may end at any byte before the last message is whole."""
     content = content_of_batch(batch_of(name))
     for size in range(0, len(content) - 8, 4):
         with pytest.raises(ValueError, match="cannot be read as an Arrow record batch: "):
@@ -364,7 +369,7 @@ def test_a_content_that_ends_early_is_refused(name: str) -> None:
 
 
 def test_anything_else_is_a_batch_or_refused() -> None:
-    """Contents changed at random: nothing comes out but a batch that can be used, or ValueError."""
+    """Contents are changed at random. Each gives a usable batch or a ValueError."""
     random = Random(17)
     contents = [content_of_batch(batch_of(name)) for name in COLUMNS]
     numbers = [0, 1, -1, 3, 8, 100, 2**31 - 1, -(2**31), 2**62]
@@ -397,7 +402,7 @@ def long_batch(rows: int) -> pa.RecordBatch:
 
 
 def test_a_batch_is_an_extension_of_type_127() -> None:
-    """Whether it goes through the packer or past it; of any length."""
+    """This holds through the packer and past it, for any length."""
     for batch in (batch_of("unsigned"), batch_of(), long_batch(10_000)):
         packed = RecordPacker().pack(batch)
         value = msgpack.unpackb(packed)
@@ -418,7 +423,7 @@ def test_a_batch_may_stand_inside_a_record() -> None:
 
 
 def read_one(data: bytes, segment_bytes: int) -> Any:
-    """Read one record, cut into buffers of a size."""
+    """Read one record, cut into buffers of a given size."""
     (record,) = read_all(make_deserializer(), cut_packed([data], segment_bytes))
     return record
 
@@ -426,7 +431,7 @@ def read_one(data: bytes, segment_bytes: int) -> Any:
 @pytest.mark.parametrize("rows", [0, 1, 100, 2_000, 30_000])
 @pytest.mark.parametrize("record_spill_bytes", [500, 1 << 20], ids=["on disk", "in memory"])
 def test_batches_among_other_records(rows: int, record_spill_bytes: int) -> None:
-    """However they are cut, and wherever they are put together."""
+    """They may be cut anywhere, and reassembled in memory or on disk."""
     batch = long_batch(rows)
     records = [1, batch, "between", b"y" * 20_000, batch, batch, (2, 3)]
     for segment_bytes in (97, 4_000, 60_000, 1 << 20):
@@ -442,7 +447,7 @@ def test_batches_among_other_records(rows: int, record_spill_bytes: int) -> None
 @pytest.mark.parametrize("rows", [0, 10, 5_000])
 @pytest.mark.parametrize("segment_bytes", [90, 5_000, 1 << 20])
 def test_a_refused_batch_is_one_of_the_unpacker_s_errors(rows: int, segment_bytes: int) -> None:
-    """So that the reader says which channel it came from; the text says what was wrong."""
+    """The reader's error then names the channel, and its text gives the fault."""
     content = compressed(long_batch(rows), "lz4")
     broken = msgpack.packb(msgpack.ExtType(127, content[:-8]))
     deserializer = make_deserializer()
@@ -473,7 +478,10 @@ def test_a_batch_is_under_the_limit_of_bytes() -> None:
 
 
 def test_a_batch_has_no_elements() -> None:
-    """Its rows are not made, so they are not counted; those of the record around it are."""
+    """Its rows are not made into objects, so they do not count.
+
+    The elements of the record around it do.
+    """
     batch = long_batch(5_000)
     unpacker = make_unpacker(record_elements_max=10)
     for record in (batch, (1, batch), [batch] * 10):
@@ -486,7 +494,7 @@ def test_a_batch_has_no_elements() -> None:
 
 
 def test_a_batch_that_arrow_cannot_write_is_explained() -> None:
-    """Deeper than Arrow goes, with and without a dictionary."""
+    """It is nested deeper than Arrow supports, with and without a dictionary."""
     for column in (COLUMNS["integers"], COLUMNS["dictionary"]):
         for _ in range(70):
             column = pa.StructArray.from_arrays([column], ["a"])
@@ -541,7 +549,7 @@ except ImportError as error:
 
 
 def test_without_pyarrow_a_batch_that_arrives_is_explained() -> None:
-    """Everything else works, and the keyed exchange of columns cannot be imported."""
+    """Everything else works, but the keyed exchange of columns cannot be imported."""
     run = subprocess.run(
         [sys.executable, "-c", WITHOUT_ARROW], capture_output=True, text=True, check=False
     )
@@ -553,6 +561,6 @@ def test_without_pyarrow_a_batch_that_arrives_is_explained() -> None:
 
 
 def test_flinknet_does_not_import_pyarrow() -> None:
-    """It takes long, and most programs do not need it."""
+    """The import takes long, and most programs do not need it."""
     program = "import sys, flinknet; sys.exit('pyarrow' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -30,7 +30,7 @@ BORDERS = sorted(
         for beside in (-2, -1, 0, 1, 2)
     }
 )
-"""Where msgpack writes an integer in another form, and what is beside them."""
+"""The integers at which msgpack's form changes, and their neighbours."""
 
 FLOATS = [
     0.0, -0.0, 1.5, -1.5, inf, -inf, nan, -nan, 5e-324, 1e300, -1e300, 0.1, *map(float, BORDERS),
@@ -43,7 +43,7 @@ INTEGER_TYPES = [
 
 
 def key_groups(columns: Sequence[pa.Array], max_parallelism: int) -> npt.NDArray[Any]:
-    """The key group of each row: its channel, where each group has one."""
+    """Return the key group of each row, from its channel with one channel per group."""
     groups = np.arange(max_parallelism, dtype=np.uint32)
     return row_channels(columns, groups, partial(key_group, max_parallelism=max_parallelism))
 
@@ -59,14 +59,14 @@ def assert_groups_are_those_of_the_values(
 
 
 def limits_of(integer: pa.DataType) -> range:
-    """All the values that an integer type has."""
+    """Return all values of an integer type."""
     limits = np.iinfo(integer.to_pandas_dtype())
     return range(int(limits.min), int(limits.max) + 1)
 
 
 @pytest.mark.parametrize("integer", INTEGER_TYPES, ids=str)
 def test_integers(integer: pa.DataType) -> None:
-    """Of every size, in each of the forms in which msgpack writes them, in any order."""
+    """All sizes are covered, in each of msgpack's forms and in any order."""
     values = [value for value in BORDERS if value in limits_of(integer)]
     column = pa.array(values, integer)
     assert_groups_are_those_of_the_values(column, max_parallelisms=(1, 2, 7, 128, GROUPS))
@@ -86,7 +86,10 @@ def test_any_integers(integer: pa.DataType, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("bits", [16, 32, 64])
 def test_floats(bits: int) -> None:
-    """A whole one is the integer that it equals; neither zero, nor what is no number, differs."""
+    """A whole float hashes as the equal integer.
+
+    The two zeros do not differ, and all NaNs are one key.
+    """
     kind = np.dtype(f"float{bits}")
     with np.errstate(over="ignore"):
         values = np.array(FLOATS, kind)
@@ -103,7 +106,7 @@ def test_any_floats(values: list[float]) -> None:
 
 @pytest.mark.parametrize("bits", [16, 32, 64])
 def test_floats_that_are_no_number_are_one_key(bits: int) -> None:
-    """Whatever their bits, as for a value in a row."""
+    """Their bits do not matter, as for a value in a row."""
     quiet = {16: 0x7E00, 32: 0x7FC0_0000, 64: 0x7FF8_0000_0000_0000}[bits]
     patterns = [quiet, quiet | 1, quiet | 1 << bits - 1]
     column = pa.array(np.array(patterns, f"uint{bits}").view(f"float{bits}"))
@@ -146,7 +149,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("column", OTHERS.values(), ids=OTHERS)
 def test_other_values(column: pa.Array) -> None:
-    """Also a part of a column, which begins in the middle of its memory."""
+    """This includes a part of a column that begins in the middle of its memory."""
     assert_groups_are_those_of_the_values(column, max_parallelisms=(1, 128, GROUPS))
     for part in (column[1:], column[1:2], column[:0]):
         assert_groups_are_those_of_the_values(part)
@@ -162,7 +165,7 @@ def test_parts_of_numbers(kind: pa.DataType) -> None:
 
 
 def test_several_columns_are_a_tuple() -> None:
-    """Of all kinds; the order of the columns matters."""
+    """They may be of any kind, and their order matters."""
     random = Random(3)
     rows = 500
     columns = [
@@ -182,14 +185,14 @@ def test_several_columns_are_a_tuple() -> None:
 
 
 def test_several_columns_of_many_values() -> None:
-    """So many that the places of all combinations would not fit 64 bits."""
+    """There are so many that numbers for all combinations would not fit 64 bits."""
     random = Random(4)
     columns = [pa.array([random.getrandbits(60) for _ in range(600)]) for _ in range(8)]
     assert_groups_are_those_of_the_values(*columns)
 
 
 def nanoseconds(kind: pa.DataType) -> pa.Array:
-    """Times that Python has, and the epoch."""
+    """Return times that Python can represent, and the epoch."""
     return pa.array([1_700_000_000_123_456_000, 0, -86_400_000_001_000, 7_000], kind)
 
 
@@ -258,8 +261,10 @@ NULLABLE: dict[str, pa.Array] = {
 def test_a_row_hashes_as_the_record_of_its_key_whatever_the_column(
     columns: dict[str, pa.Array],
 ) -> None:
-    """Dates, times, Decimals, UUIDs and nulls, alone and as a part of a key; also where a column
-    begins in the middle of its memory."""
+    """Dates, times, Decimals, UUIDs and nulls are covered, alone and as a part of a key.
+
+    A column may begin in the middle of its memory.
+    """
     for column in columns.values():
         assert_groups_are_those_of_the_values(column, max_parallelisms=(1, 128, GROUPS))
         assert_groups_are_those_of_the_values(column[1:])
@@ -270,7 +275,7 @@ def test_a_row_hashes_as_the_record_of_its_key_whatever_the_column(
 
 
 def test_times_beyond_pythons_have_a_group_to_the_microsecond() -> None:
-    """No value of a column is refused because Python could not hold it."""
+    """No value of a column is refused because Python could not represent it."""
     fine = pa.array([1_999, 1_000, -1, -1_000], pa.timestamp("ns"))
     coarse = pa.array([1, 1, -1, -1], pa.timestamp("us"))
     assert key_groups([fine], GROUPS).tolist() == key_groups([coarse], GROUPS).tolist()
@@ -281,7 +286,7 @@ def test_times_beyond_pythons_have_a_group_to_the_microsecond() -> None:
 
 
 def test_nanoseconds_of_rows_and_columns_meet() -> None:
-    """Also before the epoch."""
+    """This includes times before the epoch."""
     nanoseconds = [1_500, 999, -1, -1_500, 1_700_000_000_123_456_789]
     groups = key_groups([pa.array(nanoseconds, pa.timestamp("ns"))], 32_768).tolist()
     for make in (pd.Timestamp, lambda value: np.datetime64(value, "ns")):
@@ -297,7 +302,7 @@ def test_a_zone_is_only_another_way_to_write_an_instant() -> None:
 
 
 def test_only_what_occurs_counts() -> None:
-    """Not what else is in a dictionary, or in the memory of a part of a column."""
+    """Other values in a dictionary, or in the memory around a part of a column, do not count."""
     dictionary = pa.DictionaryArray.from_arrays(pa.array([0, 2, 0]), pa.array(["a", None, "b"]))
     assert_groups_are_those_of_the_values(dictionary)
     assert_groups_are_those_of_the_values(dictionary, dictionary)

@@ -1,4 +1,4 @@
-"""Small records as most are, and some that are none of these."""
+"""Small flat records, as most records are, and some records of other kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One value of every kind that a record may be, or have in it, and the classes registered for them.
+"""One value of every kind that a record may be or contain, and the classes registered for them.
 
 The table in README.md has a row for each kind here.
 """
@@ -39,7 +39,7 @@ class Point(NamedTuple):
 
 
 class Nothing(NamedTuple):
-    """Has no fields."""
+    """A class without fields."""
 
 
 @dataclass
@@ -161,7 +161,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def arrives(value: Any) -> Any:
-    """What a value arrives as: itself, but for lists, which are tuples then."""
+    """Return the value that arrives for a value: lists become tuples, others stay the same."""
     if type(value) is list or type(value) is tuple:
         return tuple(map(arrives, value))
     if type(value) is dict:
@@ -170,7 +170,7 @@ def arrives(value: Any) -> Any:
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two values are equal, of the same types, and say the same of themselves."""
+    """Return whether two values are equal, have the same types and have the same repr."""
     if type(first) is not type(second) or first != second:
         return False
     if type(first) in (set, frozenset):
@@ -196,5 +196,5 @@ def _described(value: Any) -> str:
 
 
 def name_of(value: Any) -> str:
-    """An id for a parametrised test."""
+    """Return an id for a parametrized test."""
     return type(value).__name__

@@ -1,4 +1,4 @@
-"""Values with nothing in them, for tests that pack and unpack any record."""
+"""Scalar values, for tests that pack and unpack any record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 
 def scalars(text_max: int, bytes_max: int) -> st.SearchStrategy[Any]:
-    """Return what makes those that arrive as they were written."""
+    """Return a strategy of the scalars that arrive unchanged."""
     return (
         st.none()
         | st.booleans()

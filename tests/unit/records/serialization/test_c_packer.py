@@ -1,4 +1,5 @@
-"""Packing with libraries in C and Rust: the fast one, and the one for what that refuses."""
+"""Packing with libraries in C and Rust: the fast one, and the other one for values that it
+refuses."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def unpacked(data: bytes) -> Any:
 
 
 def tuples(value: Any) -> Any:
-    """Arrays as an unpacker makes them."""
+    """Return a value with its arrays as tuples, as an unpacker makes them."""
     if isinstance(value, list | tuple):
         return tuple(map(tuples, value))
     if isinstance(value, dict):
@@ -50,7 +51,7 @@ def test_most_values_are_packed_by_encode_alone(packer: CPacker, value: Any) -> 
 
 @pytest.mark.parametrize("value", OTHERWISE, ids=["int keys", "tuple keys", "deep", "in keys"])
 def test_what_encode_refuses_is_packed_otherwise(packer: CPacker, value: Any) -> None:
-    """Keys that are no text, and more levels than ormsgpack has."""
+    """It refuses keys that are not text, and more levels than ormsgpack supports."""
     with pytest.raises(TypeError):
         packer.encode(value, packer.form, packer.options)
     data = packer.pack_otherwise(value)
@@ -60,19 +61,19 @@ def test_what_encode_refuses_is_packed_otherwise(packer: CPacker, value: Any) ->
 
 @pytest.mark.parametrize("wrap", [lambda value: value, lambda value: {1: value}])
 def test_extensions_are_the_same_either_way(packer: CPacker, wrap: Any) -> None:
-    """msgpack's own timestamp too."""
+    """This includes msgpack's own timestamp."""
     for value in (Frozen(7), Point(1, 2), datetime(2026, 1, 1, tzinfo=UTC), {1}):
         alone = packer.pack(value)
         assert packer.pack(wrap(value)).endswith(alone)
 
 
 class Unknown:
-    """A class that nobody registered."""
+    """A class that is not registered."""
 
 
 @pytest.mark.parametrize("value", [Unknown(), [Unknown()], {1: Unknown()}, {Unknown()}])
 def test_what_has_no_form_is_refused_with_the_reason(packer: CPacker, value: Any) -> None:
-    """ormsgpack keeps no error of its own hook: the reason comes all the same."""
+    """ormsgpack drops the error of its own hook, but the reason is reported all the same."""
     with pytest.raises(TypeError, match="Unknown has no form on the wire"):
         packer.pack(value)
     assert packer.pack(1) == b"\x01", "what was refused leaves nothing behind"

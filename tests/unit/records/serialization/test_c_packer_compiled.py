@@ -1,4 +1,4 @@
-"""The compiled packer makes the bytes of the plain one, whatever a record does meanwhile."""
+"""The compiled packer makes the same bytes as the plain one, even if a record changes meanwhile."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pack_in_plain_python = PlainPacker(KNOWN).pack
 
 VALUES: st.SearchStrategy[Any] = (
     scalars(300, 300)
-    | st.floats()  # also what is not a number
+    | st.floats()  # NaN and infinities, too
     | st.binary(max_size=300).map(bytearray)
     | st.binary(max_size=300).map(lambda content: memoryview(content)[:])
     | st.dates()
@@ -76,7 +76,7 @@ def test_every_form_of_a_number(base: int) -> None:
 
 @pytest.mark.parametrize("length", [*range(34), 255, 256, 65_535, 65_536, 1 << 21])
 def test_lengths(length: int) -> None:
-    """Also of texts of which nothing is read but what they have."""
+    """This includes texts beyond which the packer must not read."""
     for record in ("a" * length, "ä" * length, b"a" * length, [None] * length, (1,) * length):
         assert pack(record) == pack_in_plain_python(record)
     numbers = dict.fromkeys(range(length))
@@ -106,7 +106,7 @@ def test_a_view_of_any_items_is_its_bytes(items: Any) -> None:
 
 @dataclass
 class Meddling:
-    """Does something when it is packed."""
+    """Runs an action when it is packed."""
 
     @property
     def more(self) -> Any:
@@ -114,7 +114,7 @@ class Meddling:
 
 
 def meddling(action: Callable[[], Any]) -> tuple[Meddling, Any]:
-    """Return one, and a packer that knows it."""
+    """Return such an object, and a packer that knows its class."""
     one = Meddling()
     one.__dict__["action"] = action
     Meddling.__dataclass_fields__ = {"more": Slotted.__dataclass_fields__["more"]}
@@ -140,7 +140,7 @@ CHANGES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize(("make", "change"), CHANGES.values(), ids=CHANGES)
 def test_what_changes_while_it_is_packed_is_refused(make: Any, change: Any) -> None:
-    """Because its length is written already."""
+    """Its length has been written already."""
     one, packer = meddling(lambda: change(record))
     record = make(one)
     with pytest.raises(RuntimeError, match="changed"):
@@ -149,7 +149,7 @@ def test_what_changes_while_it_is_packed_is_refused(make: Any, change: Any) -> N
 
 
 def test_what_takes_the_place_of_something_is_packed() -> None:
-    """Also if nobody else has it."""
+    """This holds even if nothing else refers to the replaced elements."""
 
     def replace() -> None:
         record[:] = ["x" * 50 for _ in range(3)]
@@ -162,7 +162,7 @@ def test_what_takes_the_place_of_something_is_packed() -> None:
 
 @pytest.mark.parametrize("size", [10, 5_000, 2 << 20])
 def test_packing_with_the_packer_that_is_at_work(size: int) -> None:
-    """It is longer than the memory is that the packer has; and it may be refused."""
+    """The second record may exceed the packer's memory, and may be refused."""
     packed: list[bytes] = []
 
     def pack_another() -> None:
@@ -216,7 +216,7 @@ def test_a_packer_that_was_not_made_packs_nothing_of_others() -> None:
 
 
 def test_the_deepest_record_needs_no_more_stack_than_there_is() -> None:
-    """Objects in one another, each as deep inside as may be."""
+    """Objects are nested in one another, each with the largest depth inside."""
     record: Any = None
     for level in range(EXTENSIONS_NESTED_MAX):
         for depth in range(NESTING_MAX - 1):

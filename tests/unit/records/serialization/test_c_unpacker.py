@@ -1,4 +1,4 @@
-"""Unpacking with msgpack's library, and that its compiled form is asked in the same way."""
+"""Unpacking with msgpack's library, and that the compiled form is called in the same way."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The compiled unpacker makes what msgpack's makes, and refuses what that refuses.
+"""The compiled unpacker makes the same values as msgpack's, and refuses the same contents.
 
-Which of several faults is named may differ: it finds first that an array or a map cannot be there.
+It may report another one of several faults: it finds first that an array or a map has no room.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_any_bytes(content: bytes) -> None:
 
 @pytest.mark.parametrize("head", range(256))
 def test_every_first_byte(head: int) -> None:
-    """With anything behind it, and nothing."""
+    """It may be followed by any bytes, or by none."""
     random = Random(head)
     for size in (*range(20), 300):
         for _ in range(5):
@@ -97,7 +97,7 @@ def test_every_kind_of_record_with_any_byte_missing_or_changed(value: Any) -> No
 
 @pytest.mark.parametrize("value", VALUES, ids=name_of)
 def test_every_kind_of_record_with_the_types_that_are_known(value: Any) -> None:
-    """A changed byte is another record or one of the errors of unpacking, whatever it meets."""
+    """A changed byte gives another record or one of the errors of unpacking, at any place."""
     known = RecordUnpacker(record_bytes_max=1 << 16, record_elements_max=1 << 10, types=TYPES)
     content = pack((value, {"key": value}))
     random = Random(len(content))
@@ -152,7 +152,7 @@ def test_times(seconds: int, nanoseconds: int) -> None:
     ids=["str", "key", "bin", "ext", "array", "map"],
 )
 def test_what_is_over_a_limit_is_refused(record: Any, kind: str) -> None:
-    """Also a key that is known from others' records, and far inside."""
+    """This includes keys that are known from other records, and values far inside."""
     unpack(msgpack.packb({"a" * 11: 1}))
     limited = CompiledUnpacker(10, 10, read_extension, 7)
     for levels in (0, 5, 500):
@@ -167,7 +167,7 @@ def test_what_is_over_a_limit_is_refused(record: Any, kind: str) -> None:
 
 @pytest.mark.parametrize("head", [b"\xdd\x00\x0f\xff\xff", b"\xdf\x00\x07\xff\xff"])
 def test_claims_get_no_more_room_than_the_content_could_fill(head: bytes) -> None:
-    """However many there are in one another."""
+    """This holds for any number of nested claims."""
     generous = CompiledUnpacker(1 << 30, 1 << 30, read_extension)
     content = head * 1_000 + bytes(1 << 20)
     with traced_memory() as traced:
@@ -179,7 +179,7 @@ def test_claims_get_no_more_room_than_the_content_could_fill(head: bytes) -> Non
 @pytest.mark.parametrize(("before", "behind"), HEADS.values(), ids=HEADS)
 @pytest.mark.parametrize("levels", [98, 99, 100, 101, 102, 600, 1_022, 1_023])
 def test_what_is_far_inside(levels: int, before: bytes, behind: bytes) -> None:
-    """Also if bytes are missing there, or one stands there that nothing begins with."""
+    """Missing bytes, or an invalid first byte there, are refused."""
     content = before * levels + b"\x05" + behind * levels
     assert flat(unpack(content)) == flat(unpack_in_c(content))
     for at in (len(before) * levels, len(content) - 1, min(len(content) - 1, len(before) * 99 + 1)):
@@ -192,7 +192,7 @@ def test_what_is_far_inside(levels: int, before: bytes, behind: bytes) -> None:
 
 @pytest.mark.parametrize(("before", "behind"), HEADS.values(), ids=HEADS)
 def test_a_level_too_many_is_refused(before: bytes, behind: bytes) -> None:
-    """As many as msgpack refuses; the array that records stand in is one."""
+    """The limit is msgpack's. The array around the records of a buffer counts as one level."""
     for innermost in (b"\x05", b"\x90", b"\x80"):
         for levels in (1_022, 1_023, 1_024, 1_025):
             content = before * levels + innermost + behind * levels
@@ -205,12 +205,12 @@ def test_a_level_too_many_is_refused(before: bytes, behind: bytes) -> None:
 
 
 def records_behind_room(data: bytes) -> Any:
-    """Unpack one record, as one that is all there is in a buffer."""
+    """Unpack one record, as the only one in a buffer."""
     return unpacker.records(data, 5, len(data), 1)
 
 
 def outcome_of_depth(unpack_value: Any, content: bytes) -> bool:
-    """Whether a value is not too deep."""
+    """Return whether a value is not too deep."""
     try:
         unpack_value(content)
     except StackError:
@@ -248,7 +248,7 @@ def test_any_memory_is_unpacked_and_let_go() -> None:
             unpack(memory)
         with pytest.raises(UNPACK_ERRORS):
             unpacker.records(memory, 0, 8, 3)
-    memory.clear()  # a BufferError if anybody still looks at it
+    memory.clear()  # a BufferError if the memory is still referenced
 
 
 def test_memory_is_not_looked_at_later() -> None:
@@ -316,8 +316,10 @@ def test_more_keys_than_are_known() -> None:
 
 
 def test_a_short_text_that_comes_again_is_one_object() -> None:
-    """As a key and as a value, in all records: it is made, and hashed, once. Python remembers none
-    that a peer chooses."""
+    """This holds for keys and values in all records: it is made and hashed once.
+
+    Python does not intern a text that a peer chooses.
+    """
     content = msgpack.packb({"short_text_of_a_peer": ["short_text_of_a_peer"]})
     texts: list[str] = []
     for _ in range(3):
@@ -330,7 +332,7 @@ def test_a_short_text_that_comes_again_is_one_object() -> None:
 def test_texts_of_flat_records_that_come_again_are_one_object() -> None:
     content = b"".join(msgpack.packb((number, "a code of a peer")) for number in range(300, 400))
     records = unpacker.records(content, 0, len(content), 100)
-    assert len({id(text) for _, text in records}) <= 2  # that which came first is not known yet
+    assert len({id(text) for _, text in records}) <= 2  # the first one is not known yet
 
 
 def test_texts_that_come_once_are_not_kept() -> None:
@@ -341,7 +343,7 @@ def test_texts_that_come_once_are_not_kept() -> None:
 
 @pytest.mark.parametrize("alphabet", ["ab", "aé", "\x7f\x80", "\u07ff\u0800"])
 def test_texts_that_share_a_place_are_told_apart(alphabet: str) -> None:
-    """More of them than there are places, of each length, one after the other and again."""
+    """There are more texts than slots, of each length, one after the other and again."""
     texts = [
         "".join(letters)
         for size in range(33)
@@ -380,14 +382,14 @@ SHAPED = st.recursive(
 
 @given(st.lists(SHAPED, max_size=6).map(lambda maps: [each for each in maps for _ in range(3)]))
 def test_maps_with_the_keys_of_those_before(maps: list[Any]) -> None:
-    """In their order."""
+    """They keep their order."""
     content = msgpack.packb(maps)
     assert repr(unpack(content)) == repr(unpack_in_c(content))
 
 
 @pytest.mark.parametrize("keys", SHAPES, ids=lambda keys: f"{len(keys)} of {keys[-1]!s:.9}")
 def test_a_map_with_almost_the_keys_of_those_before(keys: tuple[Any, ...]) -> None:
-    """Any byte of it is missing or another one."""
+    """Any one of its bytes is missing or changed."""
     content = msgpack.packb(dict.fromkeys(keys, 300))
     for place in range(len(content)):
         for _ in range(3):
@@ -416,7 +418,7 @@ def test_keys_that_are_known_are_held_against_the_limits() -> None:
 
 
 def test_keys_that_others_take_the_place_of_while_a_map_is_made() -> None:
-    """What stands in an object is unpacked by the same unpacker in the middle of the map."""
+    """An object's content is unpacked by the same unpacker in the middle of the map."""
     keys = [f"{number:02}" for number in range(4)]
     others = [msgpack.packb({"00": 1, "01": 2, "02": 3, str(number): 4}) for number in range(300)]
 
@@ -430,7 +432,7 @@ def test_keys_that_others_take_the_place_of_while_a_map_is_made() -> None:
 
 
 def test_nothing_is_lost_and_nothing_is_freed_twice() -> None:
-    """Whatever is refused, wherever."""
+    """This holds for any refused content, at any place."""
     shared = object()
     unpacker = CompiledUnpacker(1 << 20, 1 << 20, lambda code, content: shared)
     values = [ExtType(1, b""), 1.5, 2**40, "text", b"b", None]

@@ -28,7 +28,7 @@ def is_within(record: Any, elements_max: int) -> bool:
 
 
 def elements(record: Any) -> int:
-    """What a record has, counted in what it is."""
+    """Count the elements of a record in its objects."""
     if isinstance(record, dict):
         return len(record) + sum(map(elements, record)) + sum(map(elements, record.values()))
     if isinstance(record, list | tuple) and not isinstance(record, msgpack.ExtType):
@@ -37,7 +37,7 @@ def elements(record: Any) -> int:
 
 
 def test_every_form_of_a_value_is_passed_over() -> None:
-    """One too many or too few bytes would make nonsense of what follows."""
+    """Skipping one byte too many or too few would misread the bytes behind."""
     record = [[scalar, [1, 2]] for scalar in SCALARS] + [["the", {"end": [3]}]]
     assert elements(record) == 5 * len(SCALARS) + 5
     assert is_within(record, elements(record))
@@ -77,14 +77,17 @@ def test_a_record_is_counted_where_it_lies() -> None:
 
 @given(st.binary(max_size=100))
 def test_any_bytes_end(data: bytes) -> None:
-    """Whatever they are; the unpacker will say what is wrong with them."""
+    """This holds for any bytes; the unpacker reports their error."""
     with suppress(ValueError):
         check_elements(data, 1_000)
 
 
 @pytest.mark.parametrize("code", [1, 7, 10])
 def test_what_is_in_an_extension_counts(code: int) -> None:
-    """In each of its forms; a set of empty maps takes as much as an array of them."""
+    """This holds in each of its forms.
+
+    A set of empty maps takes as much memory as an array of them.
+    """
     for length in (0, 1, 3, 7, 15, 14, 200, 70_000):
         content = msgpack.packb([{}] * length)
         record = [msgpack.ExtType(code, content), [1, 2], {"the": [msgpack.ExtType(code, content)]}]

@@ -1,4 +1,4 @@
-"""Extensions as values: whose they are, how deep they go and how large they may be."""
+"""Extensions as values: their types, their depth and their size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DECIMAL, SET, FROZENSET = 5, 7, 8
 
 
 def reader_of(set_items_max: int = 100) -> ExtensionReader:
-    """A reader that unpacks contents with a stock unpacker."""
+    """Return a reader that unpacks contents with a stock unpacker."""
 
     def unpack(content: bytes) -> Any:
         return msgpack.unpackb(content, use_list=False, ext_hook=reader.read)
@@ -50,7 +50,7 @@ def test_a_content_that_cannot_be_read_says_which_and_why() -> None:
 
 
 def test_the_elements_of_sets_are_limited() -> None:
-    """They are hashed one by one, which is work that a record's length does not show."""
+    """They are hashed one by one, and a record's length does not show this work."""
     reader = reader_of(set_items_max=3)
     assert len(reader.read(SET, msgpack.packb([1, 2, 3]))) == 3
     for code in (SET, FROZENSET):
@@ -59,7 +59,7 @@ def test_the_elements_of_sets_are_limited() -> None:
 
 
 def nested(levels: int) -> bytes:
-    """The content of a set in a set ..., that many in one another."""
+    """Return the content of a set in a set, and so on, with this many levels."""
     content: bytes = msgpack.packb([])
     for _ in range(levels - 1):
         content = msgpack.packb([msgpack.ExtType(FROZENSET, content)])

@@ -1,4 +1,4 @@
-"""What stands on the wire for Python's own types, and what is refused there."""
+"""The wire form of Python's own types, and refused contents."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NO_DECIMALS = (
         "1\uff11",
     ),
 )
-"""Python takes most of them."""
+"""Python accepts most of them."""
 
 DECIMALS = (
     *("0", "-0", "007", "1.50", "-1.50E+7", "1e5", "2E-7", "0E-20", "Infinity", "-Infinity"),
@@ -107,7 +107,7 @@ def test_a_decimal_is_read_as_it_is_written(text: str) -> None:
 
 
 class Nowhere(tzinfo):
-    """A zone that does not know where it is."""
+    """A zone without an offset."""
 
     def utcoffset(self, moment: datetime | None) -> timedelta | None:
         return None
@@ -119,7 +119,7 @@ class Nowhere(tzinfo):
 
 
 class Summer(Nowhere):
-    """A zone of the user's own."""
+    """A zone of the user's own class."""
 
     def utcoffset(self, moment: datetime | None) -> timedelta | None:
         return timedelta(hours=2)
@@ -159,7 +159,7 @@ def test_another_zone_is_its_offset_and_one_without_offset_is_refused() -> None:
     ],
 )
 def test_what_no_writer_would_have_written_is_refused(code: int, content: Any) -> None:
-    """With the errors that a reader of records expects, and nothing is run."""
+    """The errors are those that a reader of records expects, and no code of the content is run."""
     with pytest.raises((ValueError, TypeError, LookupError, ArithmeticError)):
         READERS[code](content)
 

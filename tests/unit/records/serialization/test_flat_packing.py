@@ -1,4 +1,4 @@
-"""Small records that are packed where they stand: the same bytes, wherever a buffer ends."""
+"""Small records that are packed in place: the same bytes, wherever a buffer ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LENGTHS = [0, 1, 2, 3, 7, 8, 9, 15, 16, 30, 31, 32, 33, 255, 256]
 
 
 def written(records: list[Any], segment_bytes: int, *, together: bool) -> list[tuple[bytes, int]]:
-    """Write records; return the content of each buffer, and how many whole records it has."""
+    """Write records; return the content of each buffer and the number of its whole records."""
     made = Arranged(segment_bytes=segment_bytes, segments=4_096)
     if together:
         run(made.writer.emit_many(records))
@@ -56,7 +56,8 @@ def test_any_records(records: list[Any], segment_bytes: int) -> None:
 
 @pytest.mark.parametrize("bits", range(65))
 def test_numbers(bits: int) -> None:
-    """Around every power of two: where the form changes, and the digits of an int."""
+    """This covers the numbers around every power of two, where the form or the number of digits
+    changes."""
     numbers = {2**bits + more for more in (-2, -1, 0, 1)} | {
         -(2**bits) + more for more in (-1, 0, 1)
     }
@@ -77,7 +78,7 @@ def test_wherever_a_buffer_ends(segment_bytes: int) -> None:
 
 
 class Number(int):
-    """Would arrive as what it is derived from."""
+    """An int subclass, which would arrive as its base class."""
 
 
 def test_what_the_packer_refuses_is_refused() -> None:

@@ -1,7 +1,7 @@
 """The whole way of a record, in any history: writer, subpartition, reader's poll, deserializer.
 
 The machine plays two tasks that share a writer, the consumers and the clock. It knows nothing of
-buffers: it checks that what was emitted comes out of each channel once, whole and in order.
+buffers. It checks that each channel delivers its emitted records once, whole and in order.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from tests.unit.records.columns.cutting import make_memory, make_unpacker, recor
 EVERYONE = -1
 TASKS = (0, 1)
 PATIENCE = 2_000
-"""Turns after which somebody who waits, while everybody else does what he can, waits for ever."""
+"""A task that still waits after this many turns of all others waits forever."""
 
 
 class Record(NamedTuple):
-    """What is emitted; ``filling`` makes it as long as it has to be."""
+    """An emitted record; ``filling`` gives it its length."""
 
     channel: int
     task: int
@@ -110,7 +110,7 @@ class RecordHistories(RuleBasedStateMachine):
         return made
 
     def advance(self, task: int, *, start: bool = False) -> None:
-        """Let a task go on; a torn record of the other one stops it."""
+        """Let a task go on; a torn record of the other task stops it."""
         running = self.running.pop(task)
         before = self.writer.records_out
         try:
@@ -214,7 +214,7 @@ class RecordHistories(RuleBasedStateMachine):
             self.readers.remove(channel)
             self.views[channel].release()
 
-    # -- what must hold ----------------------------------------------------------------------------
+    # -- invariants --------------------------------------------------------------------------------
 
     @invariant()
     def no_memory_is_lost(self) -> None:
@@ -244,7 +244,7 @@ class RecordHistories(RuleBasedStateMachine):
                 assert numbers == sorted(set(numbers)), "twice, or out of order"
 
     def consume_what_is_offered(self) -> None:
-        """As a reader does: poll only what is announced."""
+        """Poll all announced buffers, as a reader does, and recycle all held ones."""
         for channel in self.readers:
             while self.views[channel].next_data_type() is not DataType.NONE:
                 self.poll(channel, keep=False)

@@ -1,4 +1,5 @@
-"""Keys that could collide: only so many in a record, at the reader and at the writer alike."""
+"""Keys that could collide: their number in a record is limited, for the reader and the writer
+alike."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ pack = RecordPacker().pack
 
 
 def numbers(count: int) -> dict[int, None]:
-    """Keys with a hash that says nothing: Python's of an integer is its residue."""
+    """Return keys with colliding hashes, as Python's hash of an integer is its residue."""
     return {PRIME * (number % 8) + number // 8: None for number in range(count)}
 
 
@@ -71,7 +72,7 @@ LONG: dict[str, tuple[Any, bool]] = {
 
 @pytest.mark.parametrize(("record", "refused"), LONG.values(), ids=LONG)
 def test_keys_that_could_collide_are_counted_over_a_long_record(record: Any, refused: bool) -> None:
-    """What the reader refuses the writer refuses, too, and nothing else."""
+    """The reader and the writer refuse the same records."""
     packed = pack(record)
     assert len(packed) > COUNTED_FROM_BYTES
     assert (refused_by_reader(packed), refused_by_writer(packed)) == (refused, refused)
@@ -80,7 +81,7 @@ def test_keys_that_could_collide_are_counted_over_a_long_record(record: Any, ref
 
 
 def test_a_short_record_is_not_counted() -> None:
-    """It has not room for enough of them."""
+    """It has no room for enough of them."""
     packed = pack(numbers(6_000))
     short = pack(dict.fromkeys(range(6_000)))
     assert len(short) <= COUNTED_FROM_BYTES < len(packed)
@@ -97,7 +98,7 @@ def test_the_limit_can_be_raised() -> None:
 
 
 def test_each_record_of_a_large_buffer_is_counted_alone() -> None:
-    """With segments longer than what is not counted."""
+    """The segments are longer than the records that are not counted."""
     for counted, refused in (([numbers(3_000)] * 20, False), ([[numbers(5_000), PADDING]], True)):
         records = ["first", *counted, "last"]
         data = bytearray(5) + b"".join(map(pack, records))
@@ -113,7 +114,7 @@ def test_each_record_of_a_large_buffer_is_counted_alone() -> None:
 @pytest.mark.parametrize("segment_bytes", [1 << 10, 1 << 20])
 @pytest.mark.parametrize("way", ["emit", "emit_many", "broadcast_emit"])
 def test_a_record_with_too_many_such_keys_is_not_written(way: str, segment_bytes: int) -> None:
-    """Whether it fits a buffer or not; what stands beside it is."""
+    """This holds for records that fit a buffer and others. Other records beside it are written."""
     partition: ResultPartition = make_partition(1, segment_bytes=segment_bytes, segments=8)[0]
     writer = RecordWriter(
         partition,
@@ -138,6 +139,6 @@ def test_a_record_with_too_many_such_keys_is_not_written(way: str, segment_bytes
 
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_record_do_no_harm(data: bytes) -> None:
-    """Whoever unpacks them says what is wrong."""
+    """The unpacker reports the error."""
     check_keys(data + msgpack.packb(PADDING) + b"\xde", 10)
     check_keys(msgpack.packb(PADDING) + b"\xde" + data, 10, records=True)

@@ -1,4 +1,4 @@
-"""The content of a large record, both of its forms."""
+"""The content of a large record, in both of its forms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Make = Callable[[int], LargeContent]
 
 @pytest.fixture(params=["plain"] + ["compiled"] * COMPILED)
 def make(request: pytest.FixtureRequest) -> Make:
-    """Return what makes one of either kind."""
+    """Return the constructor of one of the forms."""
     if request.param == "compiled":
         return LargeContent
     made: Make = plain_module("flinknet.records.serialization.large_content").LargeContent
@@ -24,7 +24,7 @@ def make(request: pytest.FixtureRequest) -> Make:
 
 
 def test_pieces_become_the_content(make: Make) -> None:
-    """Whatever they lie in, and not if that is changed afterwards."""
+    """They may lie in any memory, which may change afterwards."""
     wanted = Random(1).randbytes(100_000)
     content = make(len(wanted))
     start = 0
@@ -44,7 +44,7 @@ def test_pieces_become_the_content(make: Make) -> None:
 
 
 def test_what_is_taken_is_given_away(make: Make) -> None:
-    """Whoever has it may keep it: it is not written to again."""
+    """The caller may keep it, as it is not written again."""
     content = make(3)
     content.append(memoryview(b"abc"), 0, 3)
     taken = content.take()
@@ -65,7 +65,10 @@ def test_what_is_not_all_there_is_not_given_away(make: Make) -> None:
 
 @pytest.mark.parametrize("bounds", [(0, 4), (-1, 1), (2, 1), (3, 6), (5, 6)])
 def test_what_does_not_belong_there_is_refused(make: Make, bounds: tuple[int, int]) -> None:
-    """More than is missing, or what is not in the piece; nothing has changed then."""
+    """A piece may exceed the missing bytes, or its bounds may lie outside of it.
+
+    The content does not change then.
+    """
     content = make(5)
     content.append(memoryview(b"ab"), 0, 2)
     with pytest.raises(ValueError, match="of 5, of which 2 are there"):

@@ -1,4 +1,4 @@
-"""Large records: their forms, and what is read off the first bytes of one."""
+"""Large records: their forms, and how their first bytes are read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_large_bytes_are_what_the_packer_makes_of_them(
 
 @pytest.mark.parametrize("items", ["B", "b", "i", "d"])
 def test_a_large_view_of_any_items_is_its_bytes(items: Literal["B", "b", "i", "d"]) -> None:
-    """Also one of several dimensions; its length is that of its bytes, not of its items."""
+    """This includes views of several dimensions. Its length counts bytes, not items."""
     view = memoryview(Random(items).randbytes(40_000)).cast(items)
     shaped = view.cast("B").cast(items, [len(view) // 4, 4])
     for record in (view, shaped):
@@ -49,7 +49,10 @@ def test_nothing_else_has_a_large_form(record: object) -> None:
 
 
 def test_an_arrow_batch_has_a_large_form_however_short_it_is() -> None:
-    """Arrow has its bytes already; the packer's are the same, but for the shortest head."""
+    """Arrow has its bytes already.
+
+    The packer makes the same bytes, except for the shortest head.
+    """
     pyarrow = pytest.importorskip("pyarrow")
     for rows in (1, 10_000):
         batch = pyarrow.record_batch({"a": list(range(rows))})
@@ -88,6 +91,6 @@ def test_the_first_bytes_say_how_long_it_is(size: int) -> None:
     ids=bytes.hex,
 )  # fmt: skip
 def test_nothing_else_is_taken_for_a_large_record(head: bytes) -> None:
-    """What is shorter, and other extensions and text, whose content is looked into."""
+    """This covers shorter records, and other extensions and text, which need further checks."""
     data = head + bytes(20)
     assert large_parts(data, 0, len(data)) is None

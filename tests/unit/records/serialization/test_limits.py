@@ -30,7 +30,10 @@ def test_a_record_over_the_limit_is_not_written(way: str) -> None:
 
 @pytest.mark.parametrize("way", ["emit", "emit_many", "broadcast_emit"])
 def test_a_record_of_too_many_elements_is_not_written(way: str) -> None:
-    """What the reader would refuse; all arrays and maps together, and only in long records."""
+    """The reader would refuse it.
+
+    The elements of all arrays and maps count together, and only in long records.
+    """
     arranged = Arranged(record_elements_max=100)
     call = {
         "emit": arranged.writer.emit,
@@ -49,7 +52,7 @@ def test_a_record_of_too_many_elements_is_not_written(way: str) -> None:
 
 
 def test_what_is_no_longer_than_that_needs_no_check() -> None:
-    """Of the three limits the smallest says it; keys count in long records only."""
+    """The smallest of the three limits decides; keys count in long records only."""
     assert RecordLimits(1_000, 100).unchecked_bytes == 100
     assert RecordLimits(50, 100).unchecked_bytes == 50
     assert RecordLimits(1 << 30, 1 << 30).unchecked_bytes == COUNTED_FROM_BYTES
@@ -64,7 +67,7 @@ def test_a_large_record_is_held_against_its_bytes_alone() -> None:
 
 
 def test_what_fits_a_buffer_is_checked_if_it_is_long() -> None:
-    """There may be buffers longer than a record whose keys nobody counts."""
+    """A buffer may be longer than a record in which keys are not counted."""
     limits = RecordLimits(1 << 20, 10)
     limits.check_long(b"\xc0" * COUNTED_FROM_BYTES)
     with pytest.raises(SerializationError, match="record_elements_max"):
@@ -72,7 +75,7 @@ def test_what_fits_a_buffer_is_checked_if_it_is_long() -> None:
 
 
 def test_what_is_no_batch_may_be_cut_whatever_its_size() -> None:
-    """Who cuts it says what it thinks of it."""
+    """The component that cuts it reports its error."""
     RecordLimits(1, 1).check_uncut(b"long")
 
 

@@ -1,4 +1,4 @@
-"""What a record may be, and that it arrives as what was sent."""
+"""Every value that a record may be arrives as the value that was sent."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ unpacker = RecordUnpacker(record_bytes_max=1 << 20, record_elements_max=1 << 16,
 @pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
 @pytest.mark.parametrize("value", VALUES, ids=name_of)
 def test_a_value_arrives_as_what_was_sent(value: Any, pack: Any) -> None:
-    """Alone, and in everything that can have something in it."""
+    """This holds alone, and inside every kind of container."""
     for record in (value, (value, 1), [value], {"a": value}, {1: value}, Slotted(1, (value,))):
         data = pack(record)
         assert same(unpacker.record(data), arrives(record))
@@ -60,7 +60,7 @@ def test_a_value_arrives_as_what_was_sent(value: Any, pack: Any) -> None:
 
 
 def test_objects_are_made_without_their_own_methods() -> None:
-    """As pickle does: what was checked when it was made has not changed since."""
+    """As with pickle, an object that was checked when it was made is not checked again."""
     sent = Checked(1)
     sent.hidden = 8
     calls = Checked.calls
@@ -69,7 +69,7 @@ def test_objects_are_made_without_their_own_methods() -> None:
 
 
 def plain(value: Any) -> Any:
-    """What a reader makes of it that knows none of the types."""
+    """Return the value that a reader without any of the types gets."""
     if isinstance(value, msgpack.ExtType):
         return value.code, plain(msgpack.unpackb(value.data, strict_map_key=False))
     return list(map(plain, value)) if isinstance(value, list) else value
@@ -116,11 +116,11 @@ GOLDEN = {
 
 @pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
 def test_golden_bytes_of_every_extension(pack: Any) -> None:
-    """They are part of the protocol: SPEC.md has the same."""
+    """The bytes are part of the protocol; SPEC.md shows the same."""
     assert {pack(value).hex(): value for value in GOLDEN.values()} == GOLDEN
 
 
-# -- what is refused -------------------------------------------------------------------------------
+# -- refused values --------------------------------------------------------------------------------
 
 
 class Text(str):
@@ -141,7 +141,7 @@ class Unnamed(tzinfo):
 
 
 class Half(Unnamed):
-    """A zone of somebody's own."""
+    """A zone of the user's own class."""
 
     def utcoffset(self, moment: datetime | None) -> timedelta | None:
         return timedelta(minutes=30)
@@ -224,7 +224,7 @@ REFUSED = [
 def test_everything_else_is_refused_with_its_type_and_what_to_do(
     value: Any, reason: str, way: str
 ) -> None:
-    """However deep it is, and the packer goes on with the next record."""
+    """This holds at any depth, and the packer goes on with the next record."""
     pack = PACKERS[way]
     for record in (value, [(1, value)], {"a": {1: [value]}}, Slotted(1, {2: Slotted(3, [value])})):
         if way != "the writer's":
@@ -244,7 +244,7 @@ def test_a_key_that_is_refused_is_explained_too() -> None:
 
 
 def test_a_refused_record_deep_in_objects_is_refused_at_once() -> None:
-    """Not tried again at each level, which would take two to the power of the levels."""
+    """It is not tried again at each level, which would take two to the power of the levels."""
     asked = 0
 
     @dataclass
@@ -289,7 +289,7 @@ WRAPS = {
 @pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
 @pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
 def test_the_writer_refuses_the_nesting_that_the_reader_refuses(wrap: Any, pack: Any) -> None:
-    """At the same depth, whatever is on the stack."""
+    """The limit does not depend on the stack."""
     data = pack(nested(NESTING_MAX, wrap))
     value, depth = unpacker.record(data), 0
     while value is not None:
@@ -306,7 +306,7 @@ def test_the_writer_refuses_the_nesting_that_the_reader_refuses(wrap: Any, pack:
 
 
 def unpacked_as_block(data: bytes) -> str:
-    """Whether a buffer with one such record is read; the array around it is one level."""
+    """Return whether a buffer with one such record is read; the array around it is one level."""
     memory = memoryview(bytearray(5) + data)
     try:
         unpacker.whole_records(memory, 5, len(memory), 1)
@@ -347,7 +347,7 @@ def test_a_record_that_contains_itself_is_refused(pack: Any) -> None:
 
 
 def test_an_interruption_is_not_taken_for_a_refusal() -> None:
-    """Though the library that packs keeps no errors."""
+    """The packing library drops the errors of its hook."""
 
     @dataclass
     class Interrupting:
@@ -363,7 +363,7 @@ def test_an_interruption_is_not_taken_for_a_refusal() -> None:
 
 
 def test_a_registered_object_is_what_it_was_registered_as() -> None:
-    """Numbers are the receiver's; the class that has one there is what is made."""
+    """The numbers are the receiver's: it makes an object of its own class with this number."""
     data = RecordPacker({5: FrozenAndSlotted}).pack(FrozenAndSlotted(1, date.max))
     there = RecordUnpacker(record_bytes_max=99, record_elements_max=99, types={5: Point})
     assert same(there.record(data), Point(1, date.max))  # type: ignore[arg-type]
@@ -373,7 +373,7 @@ def test_a_registered_object_is_what_it_was_registered_as() -> None:
 
 
 def packed_as_writers_do(packer: RecordPacker, record: Any) -> bytes:
-    """Without a call of Python's for most records."""
+    """Pack a record as a writer does, without a Python call for most records."""
     try:
         return packer.encode(record, packer.form, packer.options)
     except TypeError:
@@ -393,7 +393,7 @@ def test_a_writer_is_told_why_a_record_is_refused() -> None:
 
 @pytest.mark.parametrize("key", ["text", 5], ids=["by the one packer", "by the other"])
 def test_what_fits_a_long_buffer_is_checked_when_it_is_packed(key: Any) -> None:
-    """Only if it is so long that the number of its keys matters."""
+    """Only a record that is long enough for the number of its keys to matter is checked."""
     packer = CheckedRecordPacker(KNOWN, RecordLimits(1 << 20, 1_000))
     short, long = {key: [0] * 2_000}, {key: [0] * COUNTED_FROM_BYTES}
     assert packed_as_writers_do(packer, short) == packer.pack(short) == RecordPacker().pack(short)

@@ -198,7 +198,7 @@ CONTENTS: list[tuple[int, Any]] = [
 
 @pytest.mark.parametrize(("code", "content"), CONTENTS, ids=repr)
 def test_no_content_of_an_extension_does_harm(code: int, content: Any) -> None:
-    """What no writer would have written is refused, and the unpacker goes on."""
+    """Contents that no writer makes are refused, and the unpacker goes on."""
     unpacker = RecordUnpacker(record_bytes_max=1 << 16, record_elements_max=1 << 16, types=TYPES)
     extension = msgpack.ExtType(code, msgpack.packb(content))
     try:
@@ -227,7 +227,7 @@ def test_the_content_of_an_extension_is_one_value(code: int, content: bytes) -> 
     ids=["set", "key", "key in an object"],
 )
 def test_a_hash_that_fails_is_an_error_of_the_record(wrap: Callable[[Any], Any]) -> None:
-    """It is the only code of a class that reading an object may run."""
+    """Its hash method is the only code of a class that reading an object may run."""
     hostile = msgpack.ExtType(9, msgpack.packb([3, 5]))
     with pytest.raises(ValueError, match="'int' object has no attribute 'upper'"):
         unpack(TYPES, msgpack.packb(wrap(hostile)))

@@ -1,4 +1,4 @@
-"""Records that nobody has any more are filled again; what somebody has stays what it was."""
+"""Dropped records are filled again, and kept records do not change."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def in_turn(batch: tuple[Any, ...]) -> list[Any]:
 
 
 def inner(batch: tuple[Any, ...]) -> list[Any]:
-    """A value out of each record."""
+    """Return a value out of each record."""
     return [record[-1] if isinstance(record, tuple) and record else record for record in batch]
 
 
@@ -56,7 +56,7 @@ KEPT: list[Callable[[tuple[Any, ...]], Any]] = [drop, tuple, in_turn, inner]
 
 @given(batches=BATCHES, data=st.data())
 def test_what_is_kept_stays_what_it_was(batches: list[list[Any]], data: st.DataObject) -> None:
-    """A batch, some records of one, values out of them, for as long as anybody likes."""
+    """Batches, some of their records or values out of them may be kept, for any time."""
     kept: list[tuple[Any, str]] = []
     for records in batches:
         batch = batch_of(records)
@@ -82,7 +82,7 @@ reused = pytest.mark.skipif(
 
 @reused
 def test_a_batch_that_was_dropped_is_filled_again() -> None:
-    """The records, and the numbers in them."""
+    """Its records and the numbers in them are filled again."""
     places = {id(part) for record in batch_of(rows(1)) for part in (record, *record)}
     again = batch_of(rows(2))
     assert again == tuple(rows(2))
@@ -91,7 +91,7 @@ def test_a_batch_that_was_dropped_is_filled_again() -> None:
 
 @reused
 def test_a_reader_that_holds_the_last_batch_fills_the_one_before() -> None:
-    """As ``async for batch in reader.batches()`` does."""
+    """The loop ``async for batch in reader.batches()`` does so."""
     batch = batch_of(rows(1))
     first = {id(record) for record in batch}
     batch = batch_of(rows(2))
@@ -102,7 +102,7 @@ def test_a_reader_that_holds_the_last_batch_fills_the_one_before() -> None:
 
 @reused
 def test_batches_of_records_of_another_length_do_not_drive_each_other_out() -> None:
-    """Two gates of a worker, whose records differ."""
+    """Two gates of a worker may have different records."""
     pairs = [(number, 1.5) for number in range(1_000, 1_100)]
     ids = {id(record) for record in batch_of(rows(1))}
     batch_of(pairs)
@@ -120,7 +120,7 @@ def test_small_numbers_and_short_text_are_the_ones_that_all_have() -> None:
 @pytest.mark.parametrize("bits", range(1, 65))
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_number_takes_the_place_of_any_other(bits: int, sign: int) -> None:
-    """Of fewer digits, of more, of another sign; and is as good as one that is new."""
+    """It may have fewer or more digits or another sign, and it works like a new number."""
     new = sign * (2**bits - 1) if sign > 0 or bits < 64 else -(2**63)
     for old_bits in range(1, 65):
         for old in (2**old_bits - 1, -(2 ** (old_bits - 1)), 0.5, None, "text"):
@@ -154,7 +154,7 @@ def test_no_more_is_kept_than_two_batches_of_each_length() -> None:
 
 
 def unpack_two(record: bytes, size: int) -> None:
-    """Two batches of that record, with ``size`` bytes each, side by side."""
+    """Unpack two batches of that record, with ``size`` bytes each, held at the same time."""
     number = size // len(record)
     any_size = Unpacker(1 << 20, 1 << 20, read_extension)
     both = [any_size.records(record * number, 0, len(record) * number, number) for _ in range(2)]
@@ -162,11 +162,12 @@ def unpack_two(record: bytes, size: int) -> None:
 
 
 LARGEST = [b"\x91\x91\x91\x91\x05", b"\x91\xa2ab", b"\x91\xcd\x10\x00", b"\xcd\x10\x00"]
-"""The records that take most for their bytes."""
+"""The records that take the most memory for their bytes."""
 
 
 def kept_after(lengths: Iterable[int], size: int) -> list[int]:
-    """What is kept after batches of records of all these lengths, and of each of the largest."""
+    """Return the memory kept after batches of records of these lengths, and after each of the
+    largest."""
     kept = []
     with traced_memory() as traced:
         for length in lengths:
@@ -180,7 +181,7 @@ def kept_after(lengths: Iterable[int], size: int) -> list[int]:
 
 @pytest.mark.parametrize("size", [20_000, 100_000, REUSED_RECORDS_BYTES // 2])
 def test_what_is_kept_of_all_lengths_takes_what_the_bound_says(size: int) -> None:
-    """However many lengths have come."""
+    """This holds for any number of lengths."""
     bound = memory_bound(
         NetworkConfig(), ExchangeShape(0, 0, 0, 1, 0, 0, readers=1, keyed_partitions=0)
     ).records_reused
@@ -197,7 +198,7 @@ def test_nothing_is_kept_of_a_batch_that_is_larger_than_all_that_may_be() -> Non
     "content", [b"\x93\x01\x02", b"\x92\x01\xc1", b"\xce\x00", b"\x93\xcb\x00"]
 )
 def test_what_is_no_record_leaves_nothing_behind(content: bytes) -> None:
-    """In the middle of a batch, too: the next one is as good as any."""
+    """This also holds in the middle of a batch. The next batch is read correctly."""
     good = b"".join(map(msgpack.packb, rows(1)))
     for _ in range(3):
         with pytest.raises((ValueError, msgpack.UnpackException)):

@@ -59,7 +59,7 @@ class Shouting:
         return hash(self.text.upper())
 
 
-# -- what a record can be --------------------------------------------------------------------------
+# -- kinds of records ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_refused_record_leaves_nothing_in_the_packer() -> None:
 
 
 def test_the_packer_copies() -> None:
-    """The caller may go on with its record."""
+    """The caller may change its record afterwards."""
     record = [1, 2]
     data = RecordPacker().pack(record)
     record[0] = 99
@@ -140,7 +140,7 @@ def test_any_msgpack_library_reads_the_stream() -> None:
 
 @pytest.mark.parametrize("segment_bytes", [5, 16, 32, 33, 64, 1000])
 def test_integers_over_many_buffers(segment_bytes: int) -> None:
-    """A1: buffer sizes that are and are not a multiple of the record's."""
+    """A1: buffer sizes that are a multiple of the record's, and others."""
     numbers = list(range(2**16, 2**16 + 1_000))
     assert {len(RecordPacker().pack(number)) for number in numbers} == {5}
     completed = read_each(make_deserializer(), cut(numbers, segment_bytes))
@@ -170,8 +170,10 @@ def test_records_of_any_shape_over_buffers_of_any_size(
 @pytest.mark.parametrize("size", [100, 5_000, 300_000])
 @pytest.mark.parametrize("record_spill_bytes", [50, 1 << 20], ids=["on disk", "in memory"])
 def test_small_records_among_huge_ones(size: int, record_spill_bytes: int) -> None:
-    """A2, A5, A6: far over the segment's size, with other records in their first and last buffer;
-    none is lost or torn."""
+    """A2, A5, A6: they far exceed a segment, with other records in their first and last buffers.
+
+    No record is lost or torn.
+    """
     random = Random(size)
     records = [
         random.randbytes(random.randrange(size, size * 2)) if number % 5 == 2 else number
@@ -186,7 +188,7 @@ def test_small_records_among_huge_ones(size: int, record_spill_bytes: int) -> No
 @pytest.mark.parametrize("record", ["x" * 300, (1, "two", {"three": (4.0, None)}), b"y" * 70_000])
 @pytest.mark.parametrize("record_spill_bytes", [2, 1 << 20], ids=["on disk", "in memory"])
 def test_a_record_cut_at_every_byte(record: object, record_spill_bytes: int) -> None:
-    """A3, A4: also inside its length; it comes once, with its last byte."""
+    """A3, A4: the cut may be inside its length. The record comes once, with its last byte."""
     data = RecordPacker().pack(record)
     memory = make_memory(record_spill_bytes=record_spill_bytes)
     deserializer = make_deserializer(memory)
@@ -201,7 +203,7 @@ def test_a_record_cut_at_every_byte(record: object, record_spill_bytes: int) -> 
 
 @pytest.mark.parametrize("record_spill_bytes", [40, 1 << 20], ids=["on disk", "in memory"])
 def test_a_record_fed_byte_by_byte(record_spill_bytes: int) -> None:
-    """A4: at every byte, everything that came is held, once, in memory or on disk."""
+    """A4: after each byte all received bytes are held once, in memory or on disk."""
     record = (1, "two", b"three" * 50)
     memory = make_memory(record_spill_bytes=record_spill_bytes)
     deserializer = make_deserializer(memory)
@@ -218,7 +220,7 @@ def test_a_record_fed_byte_by_byte(record_spill_bytes: int) -> None:
 
 
 def test_a_buffer_ends_a_record_holds_others_and_begins_one() -> None:
-    """A13: by what the buffer says, with and without each of the three parts."""
+    """A13: the marks of the buffer tell, with and without each of the three parts."""
     deserializer = make_deserializer()
     assert read(deserializer, Cut(b"\x01\xa4ab", 0, 3, clear_end=False)) == [1]
     assert read(deserializer, Cut(b"cd\x02\x03\xa2e", 2, 2, clear_end=False)) == ["abcd", 2, 3]
@@ -240,7 +242,10 @@ def test_a_buffer_ends_a_record_holds_others_and_begins_one() -> None:
 def test_channels_that_share_an_unpacker_do_not_mix(
     writes: list[tuple[int, Any]], segment_bytes: int, record_spill_bytes: int
 ) -> None:
-    """A2: one deserializer per channel, buffers of the channels in turn; some spill, some not."""
+    """A2: each channel has its own deserializer, and buffers come from the channels in turn.
+
+    Some records spill, others do not.
+    """
     memory = make_memory(
         reassembly_memory_bytes=2 * record_spill_bytes, record_spill_bytes=record_spill_bytes
     )
@@ -259,7 +264,7 @@ def test_channels_that_share_an_unpacker_do_not_mix(
 
 
 def test_what_was_refused_leaves_nothing_in_the_unpacker() -> None:
-    """Neither of the records before it, nor of itself; another channel goes on."""
+    """Neither it nor the records before it are left; another channel goes on."""
     unpacker, memory = make_unpacker(), make_memory()
     for refused in (b"\x01\x92\x02", b"\x01\xc1", b"\xa1\xff", b"\x01\xdd\xff\xff\xff\xff"):
         with pytest.raises((RemoteProtocolError, *UNPACK_ERRORS)):
@@ -289,7 +294,7 @@ CUT_OFF = [
 
 @pytest.mark.parametrize("cut_off", CUT_OFF, ids=bytes.hex)
 def test_a_cut_record_announced_as_whole_is_found(cut_off: bytes) -> None:
-    """An unpacker left inside it would spoil the next channel's data."""
+    """An unpacker left inside it would corrupt the next channel's data."""
     unpacker, memory = make_unpacker(), make_memory()
     with pytest.raises(RemoteProtocolError, match="cut a record"):
         read(RecordDeserializer(unpacker, memory), Cut(b"\x01" + cut_off))
@@ -299,7 +304,7 @@ def test_a_cut_record_announced_as_whole_is_found(cut_off: bytes) -> None:
 @pytest.mark.parametrize("continued", [b"", b"\xa1"], ids=["at the start", "behind another's end"])
 @pytest.mark.parametrize("number", [0, 1, 3, 4, 1_000])
 def test_a_wrong_number_of_records_is_found(number: int, continued: bytes) -> None:
-    """Whether there are more or fewer."""
+    """There may be more or fewer."""
     content = Cut(b"x" * len(continued) + b"\x01\xa1b", len(continued)).room_and_content
     deserializer = make_deserializer()
     if continued:
@@ -325,19 +330,19 @@ NO_BATCH = b"\xc9" + (20_000).to_bytes(4, "big") + b"\x7f" + bytes(20_000)
     ids=["whole", "behind another's end", "put together", "large", "large, put together"],
 )
 def test_a_refused_buffer_can_be_reused_at_once(buffers: list[Cut]) -> None:
-    """Though somebody keeps the error, and with it whatever was at work."""
+    """This holds although the error is kept, with the frames of all the code at work."""
     *before, last = buffers
     deserializer = make_deserializer()
     assert read_all(deserializer, before) == []
     memory = bytearray(last.room_and_content)
     with memoryview(memory) as view, pytest.raises(UNPACK_ERRORS) as refused:
         records_of(deserializer, view, last.continued, 0, last.records, clear_end=True)
-    memory.clear()  # a BufferError if anybody still looks at it
+    memory.clear()  # a BufferError if the memory is still referenced
     assert refused.tb is not None
 
 
 def test_more_records_than_a_record_may_have_elements_are_refused() -> None:
-    """Before room is made for them; a writer's buffers never have so many."""
+    """This comes before room is made for them. A writer's buffers never have so many."""
     deserializer = RecordDeserializer(make_unpacker(record_elements_max=8), make_memory())
     assert read(deserializer, Cut(bytes(8))) == [0] * 8
     with pytest.raises(UNPACK_ERRORS, match="max_array_len"):
@@ -351,7 +356,7 @@ def test_more_records_than_a_record_may_have_elements_are_refused() -> None:
 )
 @pytest.mark.parametrize("record_spill_bytes", [0, 1 << 20], ids=["on disk", "in memory"])
 def test_a_record_put_together_wrongly_is_found(content: bytes, record_spill_bytes: int) -> None:
-    """With bytes missing, and with bytes left over; nothing of it is kept."""
+    """Bytes are missing or left over. None of them is kept."""
     memory = make_memory(record_spill_bytes=record_spill_bytes)
     deserializer = make_deserializer(memory)
     assert read(deserializer, Cut(content[:1], 0, 1, clear_end=False)) == []
@@ -402,7 +407,7 @@ def test_a_continuation_of_nothing_is_an_error(buffer: Cut) -> None:
 def test_a_record_that_is_not_complete_goes_on_in_another_deserializer(
     record_spill_bytes: int,
 ) -> None:
-    """From the bytes that are there, which stay where they are, too."""
+    """It goes on from a copy of the existing bytes, which stay where they are, too."""
     memory = make_memory(record_spill_bytes=record_spill_bytes)
     deserializers = [make_deserializer(memory) for _ in range(2)]
     assert list(deserializers[0].unconsumed()) == []
@@ -443,7 +448,7 @@ def test_dropping_a_record_that_is_not_complete() -> None:
     ids=["array", "map", "ext", "str", "bin"],
 )
 def test_a_claim_of_what_is_not_there_is_refused(claim: bytes, refused: str) -> None:
-    """A claim of 4 G elements or bytes allocates nothing, whether in a buffer or over two."""
+    """A claim of 4 G elements or bytes allocates nothing, in one buffer or over two."""
     with pytest.raises((ValueError, RemoteProtocolError), match=refused):
         read(make_deserializer(), Cut(claim))
     deserializer = make_deserializer()
@@ -454,7 +459,7 @@ def test_a_claim_of_what_is_not_there_is_refused(claim: bytes, refused: str) -> 
 
 @pytest.mark.parametrize("record_spill_bytes", [100, 1 << 20], ids=["on disk", "in memory"])
 def test_a_record_that_never_ends_is_refused_at_the_limit(record_spill_bytes: int) -> None:
-    """What is held of it never exceeds record_bytes_max, wherever it lies."""
+    """The held bytes never exceed record_bytes_max, in memory or on disk."""
     memory = make_memory(record_bytes_max=1_000, record_spill_bytes=record_spill_bytes)
     deserializer = make_deserializer(memory)
     read(deserializer, Cut(b"\xdb\xff\xff\xff\xff", 0, 5, clear_end=False))
@@ -476,7 +481,8 @@ def test_a_record_at_the_limit_passes_and_one_over_it_does_not() -> None:
 
 
 def nested(elements: int, size: int) -> tuple[Any, ...]:
-    """A record of so many elements, in arrays and maps of at most nine, and of ``size`` bytes."""
+    """Return a record with this many elements, in arrays and maps of at most nine, and of ``size``
+    bytes."""
     arrays = [({"key": None}, (), *range(5)) for _ in range(elements // 9)]
     record = (*arrays, *[0] * (elements - 1 - 9 * len(arrays)))
     missing = size - len(RecordPacker().pack((*record, b""))) - 1
@@ -485,8 +491,11 @@ def nested(elements: int, size: int) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("segment_bytes", [300, 5_000])
 def test_the_elements_of_a_record_are_limited_together(segment_bytes: int) -> None:
-    """64 MiB of empty maps would take 4 GiB; in long records all elements count, not each array's.
-    What has no more bytes than elements may be is never counted: it cannot have more."""
+    """64 MiB of empty maps would take 4 GiB.
+
+    All elements of a long record count together, not each array's. A record with no more bytes than
+    allowed elements is never counted.
+    """
     unpacker, memory = make_unpacker(record_elements_max=200), make_memory()
     for elements in (99, 200):
         record = nested(elements, 4_000)
@@ -497,7 +506,7 @@ def test_the_elements_of_a_record_are_limited_together(segment_bytes: int) -> No
 
 
 def test_a_bomb_of_empty_maps_is_refused_before_it_is_made() -> None:
-    """Also on disk, and when each of its arrays is within the limit."""
+    """This also holds on disk, and when each of its arrays is within the limit."""
     row = b"\xdc\x00\x40" + b"\x80" * 64
     bomb = b"\xdc\x40\x00" + row * 0x4000
     memory = make_memory(record_bytes_max=1 << 21, record_spill_bytes=100 * KIB)
@@ -515,7 +524,7 @@ def test_a_bomb_of_empty_maps_is_refused_before_it_is_made() -> None:
 @settings(max_examples=300)
 @given(st.binary(max_size=80), st.data())
 def test_any_bytes_are_records_or_an_error(content: bytes, data: st.DataObject) -> None:
-    """Invariant I10: nothing else comes out of a deserializer than what its reader expects."""
+    """Invariant I10: a deserializer returns records or raises one of the expected errors."""
     unfinished = data.draw(st.integers(0, len(content)))
     with suppress(RemoteProtocolError, *UNPACK_ERRORS):
         read(make_deserializer(), Cut(content, 0, unfinished, clear_end=not unfinished))
@@ -530,7 +539,7 @@ LARGE_SIZES = [16_383, 16_384, 65_535, 65_536, 200_000]
 def test_a_large_view_of_any_items_arrives_as_its_bytes(
     items: Literal["B", "b", "i", "d"],
 ) -> None:
-    """Also one of several dimensions."""
+    """This includes views of several dimensions."""
     view = memoryview(Random(items).randbytes(40_000)).cast(items)
     shaped = view.cast("B").cast(items, [len(view) // 4, 4])
     for record in (view, shaped):
@@ -551,7 +560,8 @@ def test_an_arrow_batch_arrives_however_short_it_is() -> None:
 @pytest.mark.parametrize("segment_bytes", [3, 4, 6, 4_000, 16_384, 17_000, 70_000, 300_000])
 @pytest.mark.parametrize("size", LARGE_SIZES)
 def test_large_bytes_arrive_however_they_are_cut(size: int, segment_bytes: int) -> None:
-    """A3, A4: also in the middle of what stands before them, alone in a buffer or not."""
+    """A3, A4: a cut may be in the middle of their head, and they may be alone in a buffer or
+    not."""
     record = Random(size).randbytes(size)
     for records in ([record], ["before", record], [record, record, "behind"], [[record]]):
         arrived = read_all(make_deserializer(), cut(records, segment_bytes))
@@ -560,7 +570,7 @@ def test_large_bytes_arrive_however_they_are_cut(size: int, segment_bytes: int) 
 
 
 def test_what_only_looks_like_large_bytes_is_read_as_it_is() -> None:
-    """Many bytes behind a small record that begins like a large one."""
+    """Many bytes follow a small record that begins like a large one."""
     records: list[object] = [b"y" * 300, "x" * 20_000, b"z" * 16_000]
     for segment_bytes in (1_000, 16_400, 50_000):
         assert read_all(make_deserializer(), cut(records, segment_bytes)) == records
@@ -581,8 +591,10 @@ def test_large_bytes_over_the_limit_are_refused(segment_bytes: int) -> None:
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16, 17, 300, 20_000, 70_000])
 @pytest.mark.parametrize("code", [-128, -2, 0, 11, 126])
 def test_other_extension_types_are_refused(code: int, size: int) -> None:
-    """Of every length, alone or inside a record, in one buffer or over several; nothing of one is
-    left in the unpacker."""
+    """This holds for every length, alone or inside a record, in one buffer or over several.
+
+    The unpacker keeps no part of it.
+    """
     extension = msgpack.ExtType(code, bytes(size)) if code >= 0 else None
     packed = msgpack.packb(extension) if extension else negative_extension(code, size)
     for data in (packed, b"\x92\x01" + packed):
@@ -600,12 +612,12 @@ def test_other_extension_types_are_refused(code: int, size: int) -> None:
 
 
 def negative_extension(code: int, size: int) -> bytes:
-    """An extension of a type that belongs to msgpack itself, which its packer does not write."""
+    """Return an extension of a type that belongs to msgpack, which its packer does not write."""
     return struct.pack(">BIb", 0xC9, size, code) + bytes(size)
 
 
 def test_a_date_is_still_a_date() -> None:
-    """In each of its three lengths; msgpack's own extension type needs nobody's help."""
+    """This covers its three lengths. msgpack handles its own extension type by itself."""
     dates = [
         datetime(2026, 11, 21, tzinfo=UTC),
         datetime(2026, 11, 21, 0, 0, 0, 5, tzinfo=UTC),

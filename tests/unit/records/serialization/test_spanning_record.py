@@ -14,7 +14,7 @@ from tests.unit.records.columns.cutting import KIB, Content, make_memory
 
 
 def append(record: SpanningRecord, piece: bytes) -> None:
-    """Add a piece out of the middle of a buffer."""
+    """Append a piece from the middle of a buffer."""
     record.append(memoryview(b"before" + piece + b"behind"), 6, 6 + len(piece))
 
 
@@ -42,7 +42,7 @@ def test_pieces_come_together_in_memory() -> None:
 
 
 def test_a_record_over_the_threshold_goes_to_disk_and_back() -> None:
-    """A5, A6: with everything it has; the next one begins in memory again."""
+    """A5, A6: all its bytes go there, and the next record begins in memory again."""
     memory = make_memory(record_spill_bytes=10)
     record = SpanningRecord(memory)
     append(record, b"0123456789")
@@ -58,7 +58,7 @@ def test_a_record_over_the_threshold_goes_to_disk_and_back() -> None:
 
 
 def test_many_records_take_no_more_than_the_bound() -> None:
-    """A channel whose next piece would exceed it goes to disk, whatever its size."""
+    """A record goes to disk, at any size, if its next piece would exceed the bound."""
     memory = make_memory(reassembly_memory_bytes=1_000, record_spill_bytes=500)
     records = [SpanningRecord(memory) for _ in range(200)]
     for turn in range(3):
@@ -77,7 +77,7 @@ def test_many_records_take_no_more_than_the_bound() -> None:
 
 @pytest.mark.parametrize("spill", [5, 1_000], ids=["on disk", "in memory"])
 def test_a_record_over_the_limit_is_refused(spill: int) -> None:
-    """With the piece that exceeds it, last or not; what is there is dropped by who owns it."""
+    """The piece that exceeds it may be the last one or not. The owner drops the existing bytes."""
     memory = make_memory(record_bytes_max=20, record_spill_bytes=spill)
     record = SpanningRecord(memory)
     append(record, b"x" * 20)
@@ -100,7 +100,7 @@ def test_what_cannot_be_unpacked_is_dropped(spill: int) -> None:
 
 
 def test_closing_drops_everything() -> None:
-    """Also of a reader that nobody closed."""
+    """This includes the records of a reader that was not closed."""
     memory = make_memory(record_spill_bytes=10)
     records = [SpanningRecord(memory) for _ in range(4)]
     for number, record in enumerate(records):
@@ -113,7 +113,7 @@ def test_closing_drops_everything() -> None:
 
 
 def test_a_disk_that_refuses_leaves_the_others_alone(tmp_path: Path) -> None:
-    """What is in memory stays there, and the account with it."""
+    """Records in memory stay there, and the account is right."""
     memory = make_memory(record_spill_bytes=10, spill_directory=tmp_path / "missing")
     short, long = SpanningRecord(memory), SpanningRecord(memory)
     append(short, b"short ")
@@ -144,7 +144,10 @@ def test_the_account_has_the_configured_limits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spill", [10, 40_000, 1 << 20], ids=["on disk", "in turn", "in memory"])
 def test_what_is_there_can_be_handed_out_at_any_time_and_taken_back(spill: int) -> None:
-    """A3, A4, A5, A6: byte by byte at the beginning, wherever it is kept; it stays where it is."""
+    """A3, A4, A5, A6: this is tested byte by byte at the beginning, in memory and on disk.
+
+    The bytes stay where they are.
+    """
     memory, other = make_memory(record_spill_bytes=spill), make_memory(record_spill_bytes=spill)
     record = SpanningRecord(memory)
     assert list(record.unconsumed()) == []
@@ -176,7 +179,7 @@ def test_a_record_is_not_restored_into_another() -> None:
 
 
 def test_a_disk_that_is_full_gives_the_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is in memory stays there."""
+    """The bytes in memory stay there."""
 
     def refuse(*arguments: object) -> int:
         raise OSError(28, "No space left on device")
@@ -217,7 +220,7 @@ def test_all_of_a_large_record_is_reserved_from_its_first_piece_on() -> None:
 
 
 def test_a_large_record_may_end_with_any_piece() -> None:
-    """With all but its last byte there, or no more than its first six."""
+    """All but its last byte may be there before, or only its first six."""
     for first in (6, 7, WHOLE - 1):
         record = SpanningRecord(make_memory())
         append_all(record, PACKED, [first])
@@ -226,7 +229,7 @@ def test_a_large_record_may_end_with_any_piece() -> None:
 
 @pytest.mark.parametrize("first", [1, 5])
 def test_a_large_record_that_does_not_say_so_at_once_is_gathered(first: int) -> None:
-    """Its first piece is too short to say how long it will be."""
+    """Its first piece is too short to contain its length."""
     memory = make_memory()
     record = SpanningRecord(memory)
     append_all(record, PACKED, [first, 50_000])
@@ -240,7 +243,7 @@ def test_a_large_record_that_does_not_say_so_at_once_is_gathered(first: int) -> 
     ids=["longer than what stays in memory", "more than there is memory for"],
 )
 def test_a_large_record_for_which_there_is_no_memory_is_gathered(limits: dict[str, int]) -> None:
-    """As long as its pieces fit; then it goes to disk."""
+    """This holds as long as its pieces fit in memory; then it goes to disk."""
     memory = make_memory(**limits)
     record = SpanningRecord(memory)
     append_all(record, PACKED, [30_000, 30_000])
@@ -267,7 +270,7 @@ def test_large_records_leave_what_they_have_reserved_to_no_other() -> None:
 
 @pytest.mark.parametrize("first", [6, 40_000, WHOLE - 1])
 def test_a_large_record_that_is_longer_than_it_says_is_gathered(first: int) -> None:
-    """Whoever unpacks it finds out; only what is there is reserved then."""
+    """The unpacker finds the error. Only the existing bytes are reserved then."""
     memory = make_memory()
     record = SpanningRecord(memory)
     append_all(record, PACKED, [first])
@@ -296,7 +299,7 @@ def test_a_large_record_that_ends_elsewhere_is_unpacked_as_any_other(last: bytes
 
 
 def test_a_large_record_that_outgrows_the_limit_is_refused() -> None:
-    """It had said that it would not."""
+    """Its head claimed a length within the limit."""
     memory = make_memory(record_bytes_max=WHOLE)
     record = SpanningRecord(memory)
     append_all(record, PACKED, [50_000])
@@ -308,7 +311,8 @@ def test_a_large_record_that_outgrows_the_limit_is_refused() -> None:
 
 
 def test_a_large_record_can_be_handed_out_at_any_time_and_taken_back() -> None:
-    """A3, A4, A5, A6: in pieces as long as any others, and it stays where it is."""
+    """A3, A4, A5, A6: its pieces are no longer than those of other records, and it stays where it
+    is."""
     memory, other = make_memory(), make_memory()
     record = SpanningRecord(memory)
     for size in (6, 7, 32_768, 32_769, 65_536, WHOLE - 1, WHOLE):

@@ -1,4 +1,4 @@
-"""What SPEC.md says of records is what happens."""
+"""SPEC.md's text about records agrees with the code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Message(NamedTuple):
 
 
 def messages() -> list[Message]:
-    """The record over three buffers that SPEC.md shows."""
+    """Return the messages of the record over three buffers that SPEC.md shows."""
     (block,) = re.findall(r"```buffers\n(.*?)```", SPECIFICATION, re.DOTALL)
     unpacker = msgpack.Unpacker()
     unpacker.feed(bytes.fromhex("".join(line[:48].strip() for line in block.splitlines())))
@@ -105,7 +105,8 @@ def test_the_limits_of_records_are_specified() -> None:
 
 
 def test_a_reader_takes_every_form_of_a_value() -> None:
-    """Integers of any width, floats of 32 bits, any key: not only what flinknet writes."""
+    """This includes integers of any width, floats of 32 bits and any key, even if flinknet does not
+    write them."""
     unpack = RecordUnpacker.of(NetworkConfig()).record
     for number in (5, 200, 70_000):
         for width in (1, 2, 4, 8):

@@ -35,7 +35,7 @@ def release_all(spill_file: SpillFile, extents: list[int]) -> None:
 
 
 def test_extents_do_not_touch(tmp_path: Path) -> None:
-    """Each takes its full size, and what one holds is in one piece."""
+    """Each has its full size, and its content is contiguous."""
     spill_file = SpillFile(str(tmp_path), 10_000)
     extents = [spill_file.acquire() for _ in range(5)]
     assert extents == [0, 1, 2, 3, 4]
@@ -60,7 +60,7 @@ def test_a_thousand_extents_take_one_descriptor(tmp_path: Path) -> None:
 
 
 def test_the_lowest_free_extent_is_taken_again(tmp_path: Path) -> None:
-    """So the file stays as short as it can be; stale content shows nowhere."""
+    """The file thus stays as short as possible, and no stale content appears."""
     spill_file = SpillFile(str(tmp_path), 100)
     for _ in range(4):
         spill_file.acquire()
@@ -108,8 +108,8 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path, directory: str
 
 @contextmanager
 def full_device_instead_of(spill_file: SpillFile) -> Iterator[None]:
-    """/dev/full has no place for a file, but it refuses a write as a full disk does, and it cannot
-    be mapped."""
+    """Use /dev/full for the file: it refuses a write as a full disk does, but it cannot be
+    mapped."""
     descriptor = spill_file._descriptor
     kept, full = os.dup(descriptor), os.open("/dev/full", os.O_RDWR)
     try:

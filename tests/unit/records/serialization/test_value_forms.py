@@ -120,7 +120,7 @@ def test_a_struct_arrives_as_what_was_sent(value: Any) -> None:
 
 
 def test_a_struct_is_made_by_its_class() -> None:
-    """As msgspec has it copied and pickled."""
+    """msgspec's copying and pickling do the same."""
     sent = FrozenOrder(number=1)
     made = FrozenOrder.made
     assert unpack(pack(sent)) == sent
@@ -138,7 +138,7 @@ def test_a_struct_that_is_not_registered_is_refused() -> None:
 
 
 class Amount(Decimal):
-    """A number that would arrive as another one."""
+    """A number that would arrive as another type."""
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_an_arrow_batch_is_its_content_under_its_own_code(forms: ValueForms) -> 
 
 
 def test_sets_in_one_another_are_limited() -> None:
-    """The depth is counted over all of them, and begins anew with the next value."""
+    """The depth counts over all of them, and starts again with the next value."""
 
     def pack(value: Any) -> bytes:
         data: bytes = msgpack.packb(value, default=form)

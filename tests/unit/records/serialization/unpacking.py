@@ -1,4 +1,4 @@
-"""What the unpackers are compared with, and what they are given."""
+"""The reference for the unpackers, and their inputs."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def changed(content: bytes, cut: int, more: bytes) -> bytes:
 
 
 CHANGED = st.builds(changed, PACKED, st.integers(0, 1000), st.binary(max_size=3))
-"""Packed, and then cut anywhere, or going on, or both."""
+"""Packed records that are then cut anywhere, or continued, or both."""
 
 
 def given_any_bytes(test: Callable[[bytes], None]) -> Callable[[bytes], None]:
-    """Give a test any few bytes, and some with a fault of every kind."""
+    """Give a test any few bytes, and some with each kind of fault."""
     for content in (
         b"",
         b"\xc1",
@@ -74,7 +74,7 @@ def given_any_bytes(test: Callable[[bytes], None]) -> Callable[[bytes], None]:
 
 
 def outcome(unpack_value: Any, content: bytes) -> Any:
-    """Return the value, its type with it, or that there is none, and whether bytes are missing."""
+    """Return the value with its type, or that there is none, and whether bytes are missing."""
     try:
         value = unpack_value(content)
     except ExtraData as error:
@@ -85,7 +85,7 @@ def outcome(unpack_value: Any, content: bytes) -> Any:
 
 
 def assert_same_but_for_the_fault(unpack_value: Any, content: bytes) -> None:
-    """That a value comes of it, or none; which of several faults is found first may differ."""
+    """Check that both give the value or both refuse; they may report different faults."""
     got, expected = outcome(unpack_value, content), outcome(unpack_in_c, content)
     assert got[0] == expected[0] == "refused" or got == expected
 
@@ -101,11 +101,12 @@ HEADS = {
     "map with two bytes of length": (b"\xde\x00\x02\x01", b"\x02\x80"),
     "map with four bytes of length": (b"\xdf\x00\x00\x00\x01\xc3", b""),
 }
-"""What stands before and behind an element."""
+"""The bytes before and behind an element."""
 
 
 def flat(value: Any) -> list[Any]:
-    """What is in a value, one after the other; to compare what is too deep to be compared."""
+    """Return all parts of a value, one after the other, to compare values that are too deep for
+    ``==``."""
     found, ahead = [], [value]
     while ahead:
         value = ahead.pop()
