@@ -1,5 +1,8 @@
-"""Where the tests of keyed state keep it: on the heap, and in RocksDB with next to nothing in
-memory, so that entries come and go all the time."""
+"""The backends of the tests of keyed state.
+
+State is on the heap, or in RocksDB with hardly anything in memory, so that entries are loaded and
+evicted all the time.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class Backends:
         self._made: list[KeyedStateBackend] = []
 
     def backend(self) -> KeyedStateBackend:
-        """Return a new one."""
+        """Return a new backend."""
         if self.kind == "heap":
             return HeapKeyedStateBackend()
         from flinknet.state.rocksdb.backend import RocksDBKeyedStateBackend
@@ -51,11 +54,11 @@ class Backends:
         return KeyedState(now_ms, self.backend())
 
     def table(self) -> StateTable:
-        """Return a table alone."""
+        """Return a table of its own."""
         return self.backend().table("count")
 
     def close(self) -> None:
-        """Let go of all that was made."""
+        """Close all backends that were made."""
         for made in self._made:
             made.close()
 

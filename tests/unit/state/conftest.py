@@ -1,5 +1,3 @@
-"""State on each backend."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -12,6 +10,6 @@ from tests.unit.state.backends import BACKENDS, Backends, made_backends
 
 @pytest.fixture(params=BACKENDS)
 def backends(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backends]:
-    """Each kind of backend in turn."""
+    """Yield a maker of each kind of backend."""
     with made_backends(request.param, tmp_path / "state") as made:
         yield made

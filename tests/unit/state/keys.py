@@ -1,4 +1,4 @@
-"""A key in progress."""
+"""A stand-in for the key in progress."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.unit.state.backends import Backends
 
 
 class Key:
-    """Whoever knows the current key."""
+    """An object with a current key."""
 
     def __init__(self, current_key: Any = None) -> None:
         self.current_key = current_key
 
 
 def expiring(backends: Backends, kind: str) -> Any:
-    """Return state of that kind, of the key "a", that lives for an hour."""
+    """Return state of this kind for the key "a", with a lifetime of an hour."""
     config = StateTtlConfig.new_builder(timedelta(hours=1)).build()
     return expiring_state(backends.table(), Key("a"), StateKind(kind), config, lambda: 0)

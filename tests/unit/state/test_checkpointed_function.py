@@ -1,4 +1,4 @@
-"""What a function with state of its own is given."""
+"""The contexts of a function with state of its own."""
 
 from __future__ import annotations
 

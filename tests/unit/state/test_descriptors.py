@@ -1,4 +1,4 @@
-"""What a function asks for."""
+"""Descriptors of state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Entries by key group, a bit at a time; what a whole snapshot is made of is in its own test."""
+"""Writing entries by key group, a few at a time.
+
+The tests of snapshots cover a whole snapshot.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ MANY = 1_000_000
 
 
 class Value:
-    """One that can be looked for when it should be gone."""
+    """A value that supports weak references, to test when it is released."""
 
 
 def writer() -> EntryWriter:
@@ -131,7 +134,7 @@ def test_values_that_could_be_changed_are_noticed_when_they_are_taken() -> None:
 
 
 def test_what_was_detached_is_let_go_of() -> None:
-    """When it has been written, and when it is given up; by then the dict has others."""
+    """This happens when it has been written or aborted. The dict has other values by then."""
     entries: dict[Any, Any] = {f"key {number}": (Value(), number) for number in range(3)}
     seen = [ref(value[0]) for value in entries.values()]
     taken = DetachedEntries(entries)

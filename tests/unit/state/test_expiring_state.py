@@ -1,4 +1,4 @@
-"""State that is forgotten when it was not used for a while."""
+"""State that expires when it was not used for a while."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.state.keys import Key
 
 
 def config() -> StateTtlConfig.Builder:
-    """Ten milliseconds, cleaned up by whoever reads it alone."""
+    """Return a lifetime of ten milliseconds, with cleanup only on reading."""
     ttl = timedelta(milliseconds=10)
     return StateTtlConfig.new_builder(ttl).disable_cleanup_in_background()
 

@@ -1,4 +1,4 @@
-"""What all values of a key have become."""
+"""State that folds all values of a key into one."""
 
 from __future__ import annotations
 

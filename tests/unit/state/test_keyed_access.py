@@ -1,4 +1,4 @@
-"""The entry of the key in progress, found again whatever the key is equal to."""
+"""The entry of the key in progress, found by any equal key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keyed state goes to bytes and comes back, at any parallelism."""
+"""Keyed state is written to bytes and read again, at any parallelism."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def written(state: KeyedState, where: KeyedPlace = PLACE, now_ms: int = 0) -> by
 
 
 def whole(snapshot: KeyedSnapshot) -> bytes:
-    """What was written; it can be asked for once."""
+    """Return the written bytes, and close the snapshot."""
     part = b"".join(snapshot.pieces())
     snapshot.close()
     return part
@@ -113,7 +113,10 @@ def test_state_on_disk_is_whole_at_any_parallelism(
 def check_that_state_is_whole(
     backends: Backends, entries: dict[Any, Any], before: int, after: int
 ) -> None:
-    """Written by any number of subtasks, read by any other: each key once, where its records go."""
+    """Check that state written by any number of subtasks is read by any other number.
+
+    Each key is there once, in the subtask of its records.
+    """
     entries = {nan if key != key else key: value for key, value in entries.items()}
     parts = []
     for index in range(before):
@@ -131,7 +134,7 @@ def check_that_state_is_whole(
 
 
 def test_several_states_and_large_groups(backends: Backends) -> None:
-    """Runs of one state in several pieces, and another state behind them."""
+    """The entries of one state come in several pieces, and another state follows them."""
     numbers = dict.fromkeys(range(5000), "x" * 500)
     state = state_with(backends, "text", numbers)
     state.table("list", StateKind.LIST).live.update({"a": [1, (2, [3])]})
@@ -167,7 +170,7 @@ def test_a_step_is_small_and_records_go_on_between(backends: Backends) -> None:
 
 
 def test_records_go_on_after_it_was_detached(backends: Backends) -> None:
-    """What can be changed in place stays where it is."""
+    """Values that can change in place stay in the table."""
     numbers = {number: number for number in range(2 * SLICE_ENTRIES)}
     state = state_with(backends, "count", numbers)
     state.table("list", StateKind.LIST).live["a"] = [1]
@@ -256,7 +259,7 @@ class Reversed:
 
 
 def test_values_with_a_serializer_of_their_own(backends: Backends) -> None:
-    """They stay bytes until somebody asks for them, also in the next checkpoint."""
+    """They stay bytes until they are used, even in the next checkpoint."""
     state, key = backends.state(), Key("a")
     descriptor = ListStateDescriptor("text", serializer=Reversed())
     state.state(descriptor, key).add("abc")
@@ -267,7 +270,7 @@ def test_values_with_a_serializer_of_their_own(backends: Backends) -> None:
 
 
 def test_state_that_is_asked_for_while_it_is_written(backends: Backends) -> None:
-    """What a checkpoint says of it is how it was when it was captured."""
+    """The checkpoint has the state at the time of its capture."""
     first, key = backends.state(), Key("a")
     descriptor = ListStateDescriptor("text", serializer=Reversed())
     first.state(descriptor, key).add("abc")

@@ -94,7 +94,7 @@ def test_a_name_is_kept_in_one_way(backends: Backends) -> None:
 
 
 def restored(backends: Backends, **fields: Any) -> KeyedState:
-    """State that was read from a checkpoint, and that nobody has asked for."""
+    """Return state from a checkpoint that no function has asked for yet."""
     state = backends.state(lambda: 500)
     entry = state.add("count", StateKind.VALUE, **fields)
     written: dict[str, Any] = {"written_by": b"ff", "timed": (1, 255), "": 255}
@@ -143,7 +143,7 @@ def test_a_serializer_that_fails(backends: Backends) -> None:
 
 def test_what_only_the_serializer_knows_is_copied_by_it(backends: Backends) -> None:
     class Pickled:
-        """A value that cannot be copied otherwise."""
+        """A value that can only be copied by pickling."""
 
         def __init__(self, number: int) -> None:
             self.number = number

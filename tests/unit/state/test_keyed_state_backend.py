@@ -1,4 +1,4 @@
-"""The heap has everything in memory; what backends have in common is in the tests of state."""
+"""The heap backend keeps everything in memory; the tests of state cover all backends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function asks each of its stores for state in the same way."""
+"""A function gets state from each of its stores in the same way."""
 
 from __future__ import annotations
 

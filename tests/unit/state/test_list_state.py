@@ -59,7 +59,8 @@ def operator_list(backends: Backends) -> Any:
 def test_elements_may_be_made_of_the_list_itself(
     backends: Backends, make: Callable[[Backends], Any], method: str
 ) -> None:
-    """While they are taken, the list is what it was: it neither shrinks nor grows for ever."""
+    """The list does not change while its elements are taken: it neither shrinks nor grows without
+    end."""
     state = make(backends)
 
     def odd(elements: Iterable[int]) -> Iterator[int]:

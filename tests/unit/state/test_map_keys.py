@@ -1,4 +1,4 @@
-"""Which key of a map a key is."""
+"""Equality of map keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flinknet.state.map_keys import place_of
 
 
 def other_nan() -> float:
-    """A NaN that is not the one of ``math``, as those are that come out of a checkpoint."""
+    """Return a NaN other than the one of ``math``, as one from a checkpoint is."""
     return float("nan")
 
 

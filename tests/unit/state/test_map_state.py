@@ -58,7 +58,7 @@ MAPS = [plain_map, expiring_map, broadcast_map]
 
 
 class Doubled(Mapping[int, int]):
-    """The entries of a state with other keys, made while they are asked for."""
+    """The entries of a state with other keys, made while they are iterated."""
 
     def __init__(self, state: Any, *, fails: bool = False) -> None:
         self._state = state

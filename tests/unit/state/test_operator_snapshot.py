@@ -1,4 +1,4 @@
-"""Operator state goes to bytes, and is dealt out again as Flink does."""
+"""Operator state is written to bytes, and redistributed as Flink does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State of an operator's own: lists and broadcast state."""
+"""Operator state: lists and broadcast state."""
 
 from __future__ import annotations
 

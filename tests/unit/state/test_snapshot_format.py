@@ -1,4 +1,4 @@
-"""The bytes of keyed state: what stands where, and what is refused."""
+"""The bytes of keyed state: their layout, and refused contents."""
 
 from __future__ import annotations
 

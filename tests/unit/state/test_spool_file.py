@@ -1,4 +1,4 @@
-"""A file of its own for what is larger than memory, and what is said when there is no room."""
+"""A private file for data larger than memory, and the error when the disk is full."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flinknet.state.spool_file import SpoolFile
 
 @contextmanager
 def limited(bytes_max: int) -> Iterator[None]:
-    """No file grows beyond this."""
+    """Limit the size of files to this."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_max, hard))
     try:
@@ -42,7 +42,7 @@ def test_it_can_be_looked_at_as_one() -> None:
     file.add(b"abc" * 5000)
     with memoryview(file.view()) as view:
         assert bytes(view[3000:3006]) == b"abcabc"
-        file.close()  # whoever has it in his hands keeps it
+        file.close()  # a reader that holds a view keeps its bytes
         assert bytes(view[:3]) == b"abc"
     file.close()
 

@@ -22,7 +22,7 @@ COUNT = ValueStateDescriptor("count")
 
 
 class Positions(CheckpointedFunction):
-    """Remembers how far it has come, as a source does."""
+    """Remembers its position, as a source does."""
 
     def __init__(self) -> None:
         self.position = 0

@@ -1,4 +1,4 @@
-"""A table is written as it was, whatever is done to it meanwhile, and loses nothing by it."""
+"""A capture keeps a table's entries as they were, and later changes to the table are not lost."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_key_that_cannot_be_looked_up_is_a_type_error() -> None:
 
 
 class Written:
-    """A capture, with what was written of it and what is to be."""
+    """A capture, with its written entries and the expected ones."""
 
     def __init__(self, capture: TableCapture, plain: dict[Any, Any]) -> None:
         self.capture = capture

@@ -1,4 +1,4 @@
-"""How long state lives."""
+"""The lifetime of state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECOND = timedelta(seconds=1)
 
 
 class Millis:
-    """A span as PyFlink's Duration has it, or its Time."""
+    """A time span with the methods of PyFlink's Duration and Time."""
 
     def __init__(self, name: str, milliseconds: int) -> None:
         setattr(self, name, lambda: milliseconds)

@@ -69,7 +69,7 @@ def test_keys_that_cannot_be_compared_have_timers_at_one_time() -> None:
 
 
 def test_deleted_timers_do_not_pile_up() -> None:
-    """As with a session that every record makes longer."""
+    """A session that every record extends deletes many timers."""
     table = StateTable()
     queue = TimerQueue(table)
     for timestamp_ms in range(100_000):
@@ -98,7 +98,7 @@ def test_timers_are_restored_with_their_table() -> None:
 
 
 class TimerMachine(RuleBasedStateMachine):
-    """Any order of calls and captures, beside a plain set."""
+    """Any order of calls and captures, compared with a plain set."""
 
     @initialize()
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""What a keyed function asks for timers, and what the clock is asked for."""
+"""A keyed function's requests for timers, and their use of the clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flinknet.wire.events import MAX_WATERMARK, MIN_WATERMARK
 
 
 class World:
-    """Timers with a clock that stands where it is told, whose calls are kept."""
+    """Timers with a clock that the test sets, and a record of their calls."""
 
     def __init__(self) -> None:
         self.now_ms = 1000
@@ -31,7 +31,7 @@ class World:
         self.service = TimerService(self.timers, self.context)
 
     async def pass_until(self, now_ms: int) -> None:
-        """Let the time come, and what is due with it."""
+        """Set the clock and run the calls that are due."""
         self.now_ms = now_ms
         while not self.posted:
             await asyncio.sleep(0)
@@ -109,7 +109,8 @@ async def test_nothing_fires_after_the_end() -> None:
 def test_a_time_that_is_none_is_refused(
     method: str, domain: str, time: Any, error: type[Exception]
 ) -> None:
-    """At once, and without a trace: it would fail, or wait for ever, outside of any call."""
+    """It is refused at once, and leaves nothing: it would fail or wait forever outside of any
+    call."""
     world = World()
     with pytest.raises(error, match=re.escape(repr(time))):
         getattr(world.service, f"{method}_{domain}_timer")(time)

@@ -1,4 +1,4 @@
-"""States of triggers, over what is remembered of a window."""
+"""States of triggers, stored with the state of a window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept comes back as what it was, lists as lists."""
+"""Values are restored as they were, lists as lists."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_what_records_are_made_of_is_kept(value: Any) -> None:
 
 @given(st.text() | st.integers(-(2**63), 2**64 - 1))
 def test_text_and_whole_numbers_are_their_own_form(key: Any) -> None:
-    """Their key group is made of the bytes that are written."""
+    """Their key group is computed from the written bytes."""
     from zlib import crc32
 
     assert mixed(crc32(SERIALIZER.pack(key))) == key_hash(key)

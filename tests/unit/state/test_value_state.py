@@ -13,7 +13,7 @@ from tests.unit.state.keys import Key
 
 @pytest.mark.parametrize("key", [1, "a", ("a", 1), None, ["a", 1]], ids=repr)
 def test_a_value_is_kept_until_it_is_cleared(backends: Backends, key: Any) -> None:
-    """Also for a key that Python cannot hash."""
+    """This includes a key that Python cannot hash."""
     value = ValueState(backends.table(), Key(key))
     assert value.value() is None
     value.update(7)

@@ -1,4 +1,4 @@
-"""State of a key in one window, and in all of them."""
+"""State of a key in one window, and in all its windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of an operator in one database, in the order of a checkpoint."""
+"""The tables of an operator in one database, and their order for a checkpoint."""
 
 from __future__ import annotations
 

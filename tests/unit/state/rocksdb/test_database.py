@@ -1,4 +1,4 @@
-"""A database of an operator, and what is said when it fails."""
+"""The database of an operator, and the errors of its failures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_what_is_stored_is_found_until_it_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_shows_what_was_stored_when_it_was_made(tmp_path: Path) -> None:
-    """Also when it is only iterated after the files were rewritten."""
+    """This also holds if it is iterated only after the files were rewritten."""
     database = Database(tmp_path / "one", WHOSE, SMALL)
     stored = StateRows(database, "count")
     rows = [(number.to_bytes(4, "big"), bytes(100)) for number in range(5000)]
@@ -73,8 +73,10 @@ def test_a_place_that_is_none_is_named(tmp_path: Path) -> None:
 
 
 def test_a_disk_without_room_is_said_by_a_later_write(tmp_path: Path) -> None:
-    """What is written goes to a file in the background; when that cannot be written, the next
-    writes say so."""
+    """Data is written to a file in the background.
+
+    If that fails, the next writes raise the error.
+    """
     database = Database(tmp_path / "one", WHOSE, SMALL)
     stored = StateRows(database, "count")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

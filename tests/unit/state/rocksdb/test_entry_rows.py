@@ -1,4 +1,4 @@
-"""An entry is found under every key that is equal to its own, and is there once."""
+"""An entry is found under every key that equals its own, and is stored once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def entry_rows(rows: StateRows) -> EntryRows:
 
 
 def stored(rows: StateRows) -> list[Any]:
-    """The keys of all entries."""
+    """Return the keys of all entries."""
     return [
         SERIALIZER.unpack(key)
         for row, value in rows.iterate(rows.snapshot())

@@ -1,4 +1,4 @@
-"""Rows are in the order of their key groups, and equal keys have one form."""
+"""Rows are ordered by key group, and equal keys have one form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table on disk is a table: nothing is lost or mixed up, whatever leaves memory when."""
+"""A table on disk acts like one in memory: no entry is lost or mixed up, whenever it is evicted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ KEYS: list[Any] = [
     *(0, 1, 1.0, True, Color.RED, 2.5, nan, None),
     *("a", b"a", (1, "b"), (1.0, "b"), (True, "b"), Point(1, "b"), ()),
 ]
-"""Equal ones, and different ones with one form."""
+"""Equal keys, and different keys with one form."""
 
 SERIALIZER = ValueSerializer(RecordTypes((Color, Point)))
 
@@ -102,7 +102,7 @@ def test_what_was_not_changed_is_not_written_again(database: Database) -> None:
 
 
 def test_keys_keep_their_types(database: Database) -> None:
-    """What is equal is one key, and stays the one that came first."""
+    """Equal keys are one key, and keep the form of the first."""
     one = table(database, 0)
     for key in KEYS:
         if one.live.get(key) is None:
@@ -149,7 +149,7 @@ def test_what_cannot_be_written_is_said_when_it_leaves_memory(database: Database
 
 
 def test_a_capture_of_what_was_converted_since(database: Database) -> None:
-    """It shows values as they were, with the serializer of then."""
+    """It shows the values as they were, with the serializer of that time."""
     one = table(database, 0)
     one.live.update({"a": b"a", "b": b"b"})
     one.trim()
@@ -167,7 +167,7 @@ def test_a_capture_of_what_was_converted_since(database: Database) -> None:
 
 
 def test_what_has_expired_is_swept_away_where_it_is(database: Database) -> None:
-    """Entries of other tables, and what is in memory, are left alone; keys may share a row."""
+    """Entries of other tables and entries in memory are left alone. Keys may share a row."""
     one, other = table(database, 0), table(database, 0, number=2)
     for key in [*range(100), True, 2.0, Color.RED, "live"]:
         one.live.get(key)
