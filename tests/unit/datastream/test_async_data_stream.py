@@ -32,7 +32,7 @@ MINUTE = Time.minutes(1)
 
 
 class Doubled(AsyncFunction):
-    """Odd numbers take a turn of the loop longer."""
+    """Odd numbers take one more turn of the loop."""
 
     async def async_invoke(self, value: int) -> list[int]:
         for _ in range(value % 2):
@@ -127,8 +127,11 @@ def held(*, unaligned: bool, chained: bool) -> JobGraph:
 async def test_a_checkpoint_waits_for_no_request_and_has_them_all(
     tmp_path: Path, unaligned: bool, chained: bool
 ) -> None:
-    """Each number is in the result once, though some are asked for again; barriers come while no
-    request is answered. (An aligned one from the network stays behind what has no room.)"""
+    """Each number is in the result once, although some are requested again.
+
+    Barriers come while no request is answered. (An aligned barrier from the network stays behind
+    records without room.)
+    """
     Held.answers, Held.asked = asyncio.Event(), []
     graph = held(unaligned=unaligned, chained=chained)
     alignment = Alignment.UNALIGNED if unaligned else Alignment.ALIGNED

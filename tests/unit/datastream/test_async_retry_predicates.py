@@ -1,4 +1,4 @@
-"""After what a request is made again."""
+"""The results and errors after which a request is repeated."""
 
 from __future__ import annotations
 

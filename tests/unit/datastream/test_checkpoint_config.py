@@ -1,4 +1,4 @@
-"""How a job takes checkpoints, in PyFlink's names."""
+"""The checkpoint settings of a job, by PyFlink's names."""
 
 from __future__ import annotations
 

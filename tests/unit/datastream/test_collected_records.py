@@ -1,4 +1,4 @@
-"""What the program sees of a stream while its job runs, and what of it after a failure."""
+"""The records that a program sees of a stream while its job runs, and after a failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESULT = JobResult("id", "job", "FINISHED", 1.0, (), (), {})
 
 
 class Job:
-    """A job that ends when the test says so, and whose subtasks are the test's."""
+    """A job whose end and subtasks are controlled by the test."""
 
     def __init__(self) -> None:
         self.attempts = -1
@@ -40,7 +40,7 @@ class Job:
     def subtask(
         self, index: int, restored: int | None, *, checkpointed: bool, attempt: int | None = None
     ) -> socket.socket:
-        """A subtask begins, each time under the next number, unless one is given."""
+        """Connect a subtask, under the next attempt number unless one is given."""
         self.attempts += 1
         number = self.attempts if attempt is None else attempt
         connection = socket.socket(socket.AF_UNIX)
@@ -65,7 +65,7 @@ def job() -> Iterator[Job]:
 
 
 def say(subtask: socket.socket, *messages: tuple[Any, ...]) -> None:
-    """Send messages, and wait until they have been taken: the program goes on listening."""
+    """Send messages and wait until they were handled; the program continues to listen."""
     for message in messages:
         subtask.sendall(frame(*message))
         if message[0] == "mark":
@@ -75,7 +75,7 @@ def say(subtask: socket.socket, *messages: tuple[Any, ...]) -> None:
 
 
 def is_hung_up(subtask: socket.socket, sent: bytes) -> bool:
-    """Whether the program hangs up in front of the bytes that are sent, between or behind them."""
+    """Return whether the program hangs up before, within or after these bytes."""
     try:
         subtask.sendall(sent)
         return subtask.recv(1) == b""
@@ -84,7 +84,7 @@ def is_hung_up(subtask: socket.socket, sent: bytes) -> bool:
 
 
 def mark(subtask: socket.socket, records: list[Any], checkpoint: int) -> None:
-    """Send records of a checkpoint, and wait until they have been taken."""
+    """Send records of a checkpoint, and wait until they were handled."""
     subtask.sendall(frame("records", records) + frame("mark", checkpoint))
     assert subtask.recv(1) == b"\0"
 
@@ -122,7 +122,7 @@ def test_a_checkpoint_that_nobody_knows_shows_nothing(job: Job) -> None:
 def test_a_job_that_begins_again_gives_nothing_out_twice(job: Job) -> None:
     with job.subtask(0, None, checkpointed=False) as subtask:
         say(subtask, ("records", [1, 2]))
-    with job.subtask(0, None, checkpointed=False) as subtask:  # nobody has seen 1 and 2
+    with job.subtask(0, None, checkpointed=False) as subtask:  # the program has not read 1 and 2
         say(subtask, ("records", [1, 2]))
     assert next(job.records) == 1
     with job.subtask(0, None, checkpointed=False) as subtask:
@@ -154,7 +154,7 @@ def test_closing_cancels_the_job_and_leaves_nothing(job: Job) -> None:
 
 
 def test_what_comes_behind_the_end_is_taken(job: Job) -> None:
-    """The last checkpoint is taken there. Nothing is shown twice, whatever comes when."""
+    """The last checkpoint is taken there. No record is shown twice, in any order of events."""
     with job.subtask(0, None, checkpointed=True) as subtask:
         say(subtask, ("records", [1, 2]))
         say(subtask, ("mark", 7), ("complete", 7))
@@ -166,7 +166,7 @@ def test_what_comes_behind_the_end_is_taken(job: Job) -> None:
 
 
 def test_what_a_slow_program_has_not_read_of_a_lost_subtask_does_not_come_twice(job: Job) -> None:
-    """It lies in the connection of then, behind what the program has no room for."""
+    """These records are in the old connection, behind those for which the program has no room."""
     with (
         job.subtask(0, None, checkpointed=True) as lost,
         job.subtask(1, None, checkpointed=True) as other,
@@ -195,7 +195,7 @@ def test_a_worker_that_was_given_up_and_still_lives_is_not_listened_to(job: Job)
 
 
 def test_one_part_that_begins_again_takes_nothing_from_the_others(job: Job) -> None:
-    """Without checkpoints, with nothing given out yet of what begins again."""
+    """The job has no checkpoints, and the program has not read any record of the restarted part."""
     with job.subtask(0, None, checkpointed=False) as left:
         say(left, ("records", ["left"]))
         with job.subtask(1, None, checkpointed=False) as right:

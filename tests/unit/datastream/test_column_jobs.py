@@ -1,4 +1,4 @@
-"""Jobs whose records are Arrow record batches, over real network environments."""
+"""Jobs with Arrow record batches as records, over real network environments."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def flights(rows: int) -> pa.Table:
 
 @pytest.fixture
 def table(tmp_path: Path) -> pa.Table:
-    """Twenty thousand rows, in the file "in.parquet" with row groups of a thousand."""
+    """Write twenty thousand rows to the file "in.parquet", with row groups of a thousand."""
     made = flights(20_000)
     pq.write_table(made, tmp_path / "in.parquet", row_group_size=1000)
     return made
@@ -82,7 +82,7 @@ def sorted_rows(table: pa.Table, *keys: str) -> list[dict[str, Any]]:
 async def test_aggregation_of_columns(
     tmp_path: Path, table: pa.Table, keys: tuple[str, ...], workers: int
 ) -> None:
-    """From a Parquet file to others, and no row is a Python object on the way."""
+    """It goes from a Parquet file to others, and no row becomes a Python object."""
     environment = StreamExecutionEnvironment().set_parallelism(3)
     source = FileSource(tmp_path / "in.parquet", records="batch")
     rows = environment.from_source(source).set_parallelism(2)
@@ -112,7 +112,8 @@ def collect(stream: DataStream) -> None:
 async def test_every_row_arrives_once_at_the_subtask_of_its_key(
     tmp_path: Path, table: pa.Table
 ) -> None:
-    """The rows of a key in order, and a batch of the source is one record everywhere."""
+    """The rows of a key stay in order, and a batch of the source counts as one record
+    everywhere."""
 
     class Placed(MapBatchFunction):
         def open(self, runtime_context: RuntimeContext) -> None:
@@ -148,7 +149,7 @@ async def test_every_row_arrives_once_at_the_subtask_of_its_key(
 
 
 async def test_rows_and_records_of_a_key_meet() -> None:
-    """A union of a stream keyed by a column and one keyed by a function."""
+    """This is a union of a stream keyed by a column and one keyed by a function."""
     environment = StreamExecutionEnvironment().set_parallelism(4)
     columns = environment.from_collection([pa.record_batch({"n": range(100)})])
     records = environment.from_collection(range(100)).name("numbers")
@@ -166,7 +167,7 @@ async def test_rows_and_records_of_a_key_meet() -> None:
 
 
 class WithSubtask(MapBatchFunction):
-    """Every number, in a batch or alone, with the subtask that it came to."""
+    """Returns every number, in a batch or alone, with its subtask."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.index = runtime_context.index
@@ -179,7 +180,7 @@ class WithSubtask(MapBatchFunction):
 
 
 async def test_collection_of_record_batches() -> None:
-    """They are records as all others: through map, filter, and any exchange."""
+    """They are records like others: through map, filter, and any exchange."""
     batches = [pa.record_batch({"n": [number] * number}) for number in range(1, 300)]
     environment = StreamExecutionEnvironment().set_parallelism(2)
     stream = environment.from_collection(batches).rebalance()
@@ -194,7 +195,7 @@ async def test_collection_of_record_batches() -> None:
 
 
 async def test_keyed_batches_of_records() -> None:
-    """However the records fell into buffers, each key has all of its own."""
+    """Each key has all of its records, for any division into buffers."""
 
     class Totals(ProcessBatchFunction):
         def open(self, runtime_context: RuntimeContext) -> None:
@@ -217,7 +218,7 @@ async def test_keyed_batches_of_records() -> None:
     assert len(outcome.collected["out"]) < 10_000
 
 
-# -- what cannot work ----------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

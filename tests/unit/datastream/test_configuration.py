@@ -1,4 +1,4 @@
-"""Flink's options: set, taken with a warning that says why they do nothing, or refused."""
+"""Flink's options: set, accepted with a warning that says why they have no effect, or refused."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_the_buffer_timeout_is_the_configurations_if_the_program_sets_none(
 
 
 def test_options_of_the_cluster_are_those_of_the_job_that_starts_one() -> None:
-    """They replace what is configured elsewhere, and the program's own slots are no default."""
+    """They replace values configured elsewhere, and the program's own slots are no default."""
     environment = configured(
         taskmanager_memory_segment__size="64kb",
         taskmanager_network_credit__model="false",

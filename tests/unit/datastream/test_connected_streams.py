@@ -1,4 +1,4 @@
-"""Connected streams in whole jobs, and what a program may not ask of them."""
+"""Connected streams in whole jobs, and forbidden uses."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ async def test_every_subtask_has_what_was_broadcast(
 async def test_a_stream_without_timestamps_does_not_hold_event_time_back(
     environment: StreamExecutionEnvironment,
 ) -> None:
-    """Windows behind both speak; what has no timestamp was dropped before them."""
+    """Windows behind both fire. Records without timestamps were dropped before them."""
     stamped = numbers(environment, 40).assign_timestamps_and_watermarks(BY_VALUE)
     both = stamped.connect(numbers(environment, 5)).map(Signed()).filter(lambda value: value > 0)
     windows = both.window_all(TumblingEventTimeWindows.of(Time.milliseconds(10)))
@@ -169,7 +169,7 @@ async def behind_its_end(value: int) -> int:
 
 
 class CountedUntilTheEnd(KeyedCoProcessFunction):
-    """Says in a timer of event time how many records there were."""
+    """Emits the number of records in a timer of event time."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count"))
@@ -187,7 +187,7 @@ class CountedUntilTheEnd(KeyedCoProcessFunction):
 async def test_event_time_ends_behind_the_records_that_have_no_timestamps(
     environment: StreamExecutionEnvironment,
 ) -> None:
-    """A timer that no watermark fires has seen all records of both streams, as in Flink."""
+    """As in Flink, a timer that no watermark fires has seen all records of both streams."""
     timed_has_ended.clear()
     timed = numbers(environment, 4).assign_timestamps_and_watermarks(BY_VALUE).map(Ending())
     silent = numbers(environment, 100).map(behind_its_end)

@@ -1,4 +1,4 @@
-"""The execution environment: defaults and where streams begin."""
+"""The execution environment: its defaults and its sources."""
 
 from __future__ import annotations
 

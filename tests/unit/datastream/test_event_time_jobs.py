@@ -46,7 +46,7 @@ def numbers(environment: StreamExecutionEnvironment, end: int = 100) -> DataStre
 
 
 class Said(ProcessFunction):
-    """Says what it knows of event time with each record, and at its end."""
+    """Emits the event time of each record, and at its end."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.context = runtime_context.process_context
@@ -59,8 +59,10 @@ class Said(ProcessFunction):
 
 
 class Stepwise(Source):
-    """One record after the other in subtask 0, each when the watermark of the one before it has
-    come to subtask 0 of ``Heard``; the other subtasks have ``others``, and then wait for the end.
+    """A source with one record after the other in subtask 0, and ``others`` in the other subtasks.
+
+    Each record waits until the watermark of the one before it has come to subtask 0 of ``Heard``.
+    The other subtasks then wait for the end.
     """
 
     heard: asyncio.Event
@@ -84,14 +86,14 @@ class Stepwise(Source):
 
 
 class Heard(ProcessFunction):
-    """Tells the source that event time has come to a record."""
+    """Emits each record with the current watermark."""
 
     def process_element(self, value: Any, ctx: ProcessContext) -> Iterator[Any]:
         yield value, ctx.current_watermark
 
 
 def hear(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Let the source know when a ``Heard`` operator has got a watermark; return them as they come.
+    """Tell the source when a ``Heard`` operator has got a watermark; return them as they come.
 
     Everything runs in this process, with plain Python operators.
     """
@@ -115,10 +117,12 @@ def hear(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 async def test_watermarks_come_through_chains_and_exchanges_while_a_job_runs(
     environment: StreamExecutionEnvironment, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    """Each record waits until event time has come to the one before it: two subtasks, one of them
-    idle; two exchanges, local or not; a union of a stream with itself. A source that waits for
-    longer than a millisecond is idle, too: then the other way through the union says what time it
-    is, and a record that is still under way may be late."""
+    """Each record waits until event time has come to the one before it.
+
+    There are two subtasks, one of them idle; two exchanges, local or not; and a union of a stream
+    with itself. A source that waits longer than a millisecond is idle, too. Then the other branch
+    of the union sets event time, and a record on its way may be late.
+    """
     watermarks = hear(monkeypatch)
     strategy = BY_VALUE.with_idleness(Duration.of_millis(1))
     stream = environment.from_source(Stepwise([10, 20, 30, 40], others=[]))
@@ -200,7 +204,7 @@ class Summed(AggregateFunction):
 async def test_what_a_fold_emits_at_the_end_is_not_late(
     environment: StreamExecutionEnvironment, fold: str
 ) -> None:
-    """It comes in front of the end of event time: windows behind it have all of it, once."""
+    """They come before the end of event time, so windows behind have all of them, once."""
     keyed = (
         numbers(environment)
         .assign_timestamps_and_watermarks(BY_VALUE)
@@ -234,7 +238,10 @@ def sort_out(value: int, ctx: ProcessContext) -> Iterator[Any]:
 async def test_side_outputs_go_their_own_ways(
     environment: StreamExecutionEnvironment, stamped: bool
 ) -> None:
-    """One in the same task, one over the network; another process function may have none."""
+    """One goes to the same task, another over the network.
+
+    Another process function may have none.
+    """
     stream = numbers(environment, 12)
     if stamped:
         stream = stream.assign_timestamps_and_watermarks(BY_VALUE)
@@ -266,7 +273,7 @@ def test_a_union_has_timestamps_or_has_none(environment: StreamExecutionEnvironm
 
 
 def test_no_source_has_timestamps_of_its_own(environment: StreamExecutionEnvironment) -> None:
-    """Which PyFlink's example of counting words relies on."""
+    """PyFlink's word count example relies on this."""
     source = CollectionSource([1])
     environment.from_source(source, MONOTONOUS, "numbers").print()
     assert not environment.job_graph().vertices[-1].operators[-1].stamped

@@ -80,7 +80,10 @@ async def test_execute_inside_an_event_loop() -> None:
 def test_embedded_cluster_is_configured_as_flinknet_run_would_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the file that FLINKNET_CONFIG names and the environment; slots that are given stay."""
+    """The settings come from the file that FLINKNET_CONFIG names and from the environment.
+
+    Given slots stay.
+    """
     (tmp_path / "cluster.toml").write_text("[cluster]\nslots_per_worker = 1\nworkers = 3\n")
     monkeypatch.setenv("FLINKNET_CONFIG", str(tmp_path / "cluster.toml"))
     monkeypatch.setenv("FLINKNET_CLUSTER_WORKERS", "1")

@@ -1,4 +1,4 @@
-"""A job in a thread: what its client says of it, in an event loop and without."""
+"""A job in a thread: its client's answers, with and without an event loop."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def is_cancelled_elsewhere() -> JobResult:
 def test_status_is_that_of_the_end_when_the_job_has_ended(
     run: Callable[[], JobResult], status: str
 ) -> None:
-    """Whatever it was at the last report."""
+    """The state in the last report does not matter."""
     control = JobControl()
     client = JobClient(run, control)
     control.progress = JobProgress("id", "job", 0, "RUNNING", 0.1, (), (), None)

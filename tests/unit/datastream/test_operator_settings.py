@@ -1,4 +1,4 @@
-"""Settings of operators: names, descriptions, and what cannot be parallel."""
+"""Settings of operators: names, descriptions, and operators that cannot be parallel."""
 
 from __future__ import annotations
 

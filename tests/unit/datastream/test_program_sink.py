@@ -1,4 +1,4 @@
-"""What the sink of ``execute_and_collect`` sends, as a subtask runs it."""
+"""The messages of the sink of ``execute_and_collect``, as a subtask runs it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.operators.harness import context
 
 
 class Program:
-    """The other end of the socket: takes what comes, and answers when the test says so."""
+    """The other end of the socket: it reads messages, and answers when the test says so."""
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
@@ -50,7 +50,7 @@ class Program:
         (await self._writer).close()
 
     async def messages(self) -> list[tuple[Any, ...]]:
-        """All that came, once the sink has hung up."""
+        """Return all messages, once the sink has hung up."""
         file = io.BytesIO(await self._came)
         return list(iter(lambda: read_frame(file), None))
 
@@ -84,7 +84,7 @@ async def test_what_a_subtask_sends(tmp_path: Path) -> None:
 
 
 async def test_a_mark_is_confirmed_when_the_program_has_answered_it(tmp_path: Path) -> None:
-    """Also if the checkpoint before it was aborted while its answer was awaited."""
+    """This holds even if the checkpoint before it was aborted while its answer was awaited."""
     async with Program(tmp_path / "socket") as program:
         sink = ProgramSink(program.path)
         await sink.open(context(checkpointed=True))
@@ -103,7 +103,7 @@ async def test_a_mark_is_confirmed_when_the_program_has_answered_it(tmp_path: Pa
 
 
 async def test_a_sink_that_ends_leaves_no_checkpoint_unconfirmed(tmp_path: Path) -> None:
-    """One may be under way behind that with which its subtask ends: it must not fail."""
+    """Another checkpoint may follow the one with which its subtask ends, and it must not fail."""
     async with Program(tmp_path / "socket") as program:
         sink = ProgramSink(program.path)
         await sink.open(context(checkpointed=True))
@@ -119,7 +119,7 @@ async def test_a_sink_that_ends_leaves_no_checkpoint_unconfirmed(tmp_path: Path)
 
 
 async def test_a_sink_that_fails_gives_up_what_is_not_confirmed(tmp_path: Path) -> None:
-    """A checkpoint that is declined then would hide why it has failed."""
+    """A declined checkpoint would hide the reason of the failure."""
     async with Program(tmp_path / "socket") as program:
         sink = ProgramSink(program.path)
         await sink.open(context(checkpointed=True))
@@ -132,7 +132,7 @@ async def test_a_sink_that_fails_gives_up_what_is_not_confirmed(tmp_path: Path) 
 
 
 async def test_a_program_that_is_gone_fails_the_sink(tmp_path: Path) -> None:
-    """On every loop: what is sent into a closed connection is not lost without a word."""
+    """This holds on every loop: writes into a closed connection must not be lost silently."""
     async with Program(tmp_path / "socket") as program:
         sink = ProgramSink(program.path)
         await sink.open(context(checkpointed=True))

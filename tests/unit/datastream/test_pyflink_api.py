@@ -1,4 +1,4 @@
-"""PyFlink's names and parameters, as its distribution has them, beside flinknet's."""
+"""PyFlink's names and parameters, as in its distribution, compared with flinknet's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLASSES: dict[str, Methods] = {
 
 
 def own(name: str) -> Any:
-    """What flinknet has by this name; None if nothing."""
+    """Return flinknet's object of this name, or None."""
     first, *others = name.split(".")
     found = getattr(datastream, first, None) or getattr(common, first, None)
     for other in others:
@@ -44,7 +44,7 @@ def test_a_class_has_pyflinks_methods_or_a_reason(name: str) -> None:
 
 
 def takes(call: Any, parameters: list[Parameter]) -> bool:
-    """Whether it can be called as PyFlink's is, by position and by name."""
+    """Return whether it accepts the arguments of PyFlink's, by position and by name."""
     if not callable(call) or isinstance(call, property):
         return False
     signature = inspect.signature(call)
@@ -84,7 +84,7 @@ def test_what_differs_is_something_that_pyflink_has() -> None:
 
 
 def test_the_documentation_says_what_is_so() -> None:
-    """Otherwise: ``python -m tests.pyflink.table``."""
+    """Otherwise run ``python -m tests.pyflink.table``."""
     assert PAGE.read_text(encoding="utf-8") == page(read_api())
 
 

@@ -1,4 +1,4 @@
-"""Restart strategies in PyFlink's names."""
+"""Restart strategies by PyFlink's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sinks that collect and print: what they keep, show and refuse."""
+"""The sinks that collect and print: kept, printed and refused records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_collect(limit: int | None, expected: list[int]) -> None:
 
 
 async def test_collect_refuses_more_records_than_it_may_keep() -> None:
-    """A limit leaves records out, because that is asked for; this does not."""
+    """With ``limit`` the program asks to drop further records. Without it, none may be dropped."""
     async with Harness(SinkOperator(CollectSink()), context(collect_records_max=3)) as harness:
         await harness.process(1, 2)
         await harness.process(3)
@@ -52,7 +52,7 @@ async def test_collect_with_a_limit_is_refused_only_what_the_limit_lets_through(
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 async def test_collect_with_a_limit_goes_on_at_another_parallelism(parallelism: int) -> None:
-    """A subtask gets what several had kept, and keeps as many as it may."""
+    """A subtask gets the kept records of several, and keeps as many as it may."""
     parts = []
     for index in range(3):
         place = context(index=index, parallelism=3, state=StateHandler(uid="tested"))
@@ -81,7 +81,7 @@ def test_collect_limit_below_zero() -> None:
 async def test_printed_records_do_not_rule_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Nor do they fail the job because no encoder takes them."""
+    """Escape sequences are quoted, and characters that cannot be encoded do not fail the job."""
     async with Harness(SinkOperator(PrintSink()), context()) as harness:
         await harness.process("\x1b[2J", "half \ud83d", "two\nlines")
 
@@ -100,7 +100,7 @@ async def test_printed_records_do_not_rule_the_terminal(
 async def test_print(
     capsys: pytest.CaptureFixture[str], identifier: str, parallelism: int, expected: str
 ) -> None:
-    """PyFlink's prefixes: the identifier, and the subtask from 1 if there are several."""
+    """The prefixes are PyFlink's: the identifier, and the subtask from 1 if there are several."""
     place = context(index=parallelism - 1, parallelism=parallelism)
     async with Harness(SinkOperator(PrintSink(identifier)), place) as harness:
         await harness.process(7, "x")

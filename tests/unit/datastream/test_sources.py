@@ -53,7 +53,7 @@ async def test_endless_generator_makes_records_as_they_are_taken() -> None:
 
 @pytest.mark.parametrize("precise", [False, True])
 async def test_intended_times_follow_the_schedule(precise: bool) -> None:
-    """Record i is intended at start + i / rate, in whole nanoseconds, whenever it leaves."""
+    """Record i is intended at start + i / rate, in whole nanoseconds, whenever it is emitted."""
     source = GeneratorSource(lambda number: (number,), 500)
     limited = RateLimitedSource(source, 30_000, stamp=append_time, precise=precise)
 
@@ -93,7 +93,7 @@ async def test_subtasks_share_the_schedule() -> None:
 
 
 async def test_a_late_source_sends_everything_that_is_due() -> None:
-    """The schedule does not slow down: what was held back keeps the times it was intended for."""
+    """The schedule does not slow down: delayed records keep their intended times."""
     source = GeneratorSource(lambda number: (number,), 400)
     batches = RateLimitedSource(source, 100_000, stamp=append_time).batches(context())
     first = await anext(batches)
@@ -143,7 +143,7 @@ def test_wrong_generators() -> None:
 
 @pytest.mark.parametrize("limited", [False, True])
 async def test_what_is_left_can_be_read_by_several(limited: bool) -> None:
-    """Each part is a share of its own, as the source deals out records one by one."""
+    """Each part is a share of its own, as the source distributes records one by one."""
     generated = GeneratorSource(int, 100)
     source = RateLimitedSource(generated, 1e9) if limited else generated
     assert source.deals_out_records

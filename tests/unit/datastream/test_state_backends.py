@@ -1,4 +1,4 @@
-"""Where a job keeps its state, in PyFlink's names."""
+"""A job's state backend, by PyFlink's names."""
 
 from __future__ import annotations
 

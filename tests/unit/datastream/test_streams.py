@@ -1,4 +1,4 @@
-"""The DataStream API refuses what cannot work where it is written."""
+"""The DataStream API raises an error in the call that cannot work."""
 
 from __future__ import annotations
 
@@ -173,7 +173,8 @@ def test_union_of_two_programs(stream: DataStream) -> None:
 def test_columns_without_their_extra(
     stream: DataStream, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Said where the program asks for them, and by whoever else would have to cut batches."""
+    """The error comes from the call in the program, and from any module that would have to cut
+    batches."""
     for module in ("columns.partitioner", "columns.row_channels"):
         monkeypatch.delitem(sys.modules, f"flinknet.records.{module}", raising=False)
     monkeypatch.setitem(sys.modules, missing, None)
@@ -183,5 +184,5 @@ def test_columns_without_their_extra(
 
 
 def test_process_function_on_a_keyed_stream(stream: DataStream) -> None:
-    """A plain process function is welcome there: it needs no state."""
+    """A plain process function is allowed there, as it needs no state."""
     assert type(stream.key_by(Parity()).process(Copy())) is DataStream

@@ -1,4 +1,4 @@
-"""Programs that declare types, rows, and what PyFlink calls its other methods, as whole jobs."""
+"""Programs with declared types, rows, and PyFlink's other names of methods, as whole jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main stream of whatever may yield tags is the same whether or not a tag is read."""
+"""The main stream of an operator that may yield tags is the same whether or not a tag is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows in whole jobs, and what a program may not ask of them."""
+"""Windows in whole jobs, and forbidden uses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BOUND_MS = 40
 READINGS = [
     (RANDOM.randrange(5), stamp + RANDOM.randrange(BOUND_MS)) for stamp in range(0, 3000, 3)
 ]
-"""Pairs of a key and a time, out of order, but none later than the bound."""
+"""Pairs of a key and a time, out of order, but never later than the bound."""
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ class Sized(WindowFunction):
 
 
 def counts(size: int, slide: int) -> list[Any]:
-    """The number of readings in each window of each key, as a batch computation has it."""
+    """Return the number of readings in each window of each key, computed in a batch."""
     found: dict[Any, int] = {}
     for key, stamp in READINGS:
         for start in range(stamp // slide * slide, stamp - size, -slide):
@@ -101,7 +101,7 @@ def counts(size: int, slide: int) -> list[Any]:
 async def test_windows_of_a_job_are_those_of_a_batch(
     environment: StreamExecutionEnvironment, parallelism: int
 ) -> None:
-    """Every kind of function, over an exchange by key between two workers."""
+    """This is tested for every kind of function, over an exchange by key between two workers."""
     keyed = readings(environment).rebalance().map(lambda value: value).key_by(key_of)
     tumbling = keyed.window(TumblingEventTimeWindows.of(TEN))
     sliding = keyed.window(SlidingEventTimeWindows.of(TEN, Time.milliseconds(5)))
@@ -125,7 +125,7 @@ async def test_windows_of_a_job_are_those_of_a_batch(
 
 
 async def test_windows_that_speak_now_and_then(environment: StreamExecutionEnvironment) -> None:
-    """Each time of what has come by then, and at their end of everything."""
+    """Each firing covers the records so far, and the last one all records."""
     keyed = readings(environment).key_by(key_of)
     trigger = ContinuousEventTimeTrigger.of(TEN)
     tumbling = keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(100))).trigger(trigger)
@@ -164,7 +164,7 @@ async def test_sessions_of_a_job(environment: StreamExecutionEnvironment) -> Non
 
 
 async def test_windows_of_windows(environment: StreamExecutionEnvironment) -> None:
-    """Results have the time of their window's end, so they can be in windows again."""
+    """Results have the time of their window's end, so they can be put into windows again."""
     keyed = readings(environment).key_by(key_of)
     tens = keyed.window(TumblingEventTimeWindows.of(TEN)).aggregate(Count())
     hundreds = tens.window_all(TumblingEventTimeWindows.of(Time.milliseconds(100)))
@@ -199,7 +199,10 @@ async def test_all_windows_have_no_key(environment: StreamExecutionEnvironment) 
 
 
 async def test_late_data_is_a_side_output(environment: StreamExecutionEnvironment) -> None:
-    """Everything is counted once: in its window, or as late. Without a reader it is dropped."""
+    """Each record counts once: in its window, or as late.
+
+    Without a reader late records are dropped.
+    """
     late = OutputTag("late")
     strategy = WatermarkStrategy.for_monotonous_timestamps()
     stamped = readings(environment).assign_timestamps_and_watermarks(strategy)
@@ -227,7 +230,7 @@ async def test_windows_by_count_need_no_time(environment: StreamExecutionEnviron
 async def test_functions_are_told_which_count_window_it_is(
     environment: StreamExecutionEnvironment, slide: int, expected: list[Any]
 ) -> None:
-    """Numbered within the key, and the same to both kinds of function."""
+    """Windows are numbered per key, and both kinds of function get the same number."""
 
     def apply(key: int, window: CountWindow, elements: list[int]) -> list[Any]:
         assert window.max_timestamp() > 0

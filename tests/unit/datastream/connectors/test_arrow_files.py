@@ -35,7 +35,7 @@ def table(start: int, rows: int) -> pa.Table:
 
 @pytest.fixture
 def parquet(tmp_path: Path) -> Path:
-    """Two files with 30 and 20 rows in row groups of 10."""
+    """Write two files with 30 and 20 rows in row groups of 10."""
     directory = tmp_path / "in"
     (directory / "day=2").mkdir(parents=True)
     pq.write_table(table(0, 30), directory / "a.parquet", row_group_size=10)
@@ -47,7 +47,7 @@ def parquet(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def arrow(tmp_path: Path) -> Path:
-    """One Arrow IPC file of 30 rows in record batches of 10."""
+    """Write one Arrow IPC file of 30 rows in record batches of 10."""
     file = tmp_path / "in.arrow"
     with pa.OSFile(str(file), "wb") as out, pa.ipc.new_file(out, table(0, 1).schema) as writer:
         writer.write_table(table(0, 30), max_chunksize=10)
@@ -62,7 +62,8 @@ async def share(source: FileSource, index: int = 0, parallelism: int = 1) -> lis
 
 
 async def test_records_of_parquet_files(parquet: Path) -> None:
-    """All files below a directory, without those that Spark and Hadoop keep for themselves."""
+    """All files below a directory are read, except those that Spark and Hadoop keep for
+    themselves."""
     records = await share(FileSource(parquet))
 
     assert len(records) == 50
@@ -163,7 +164,7 @@ async def test_record_batches_as_records(parquet: Path, arrow: Path) -> None:
 
 
 async def test_record_batches_have_an_end(tmp_path: Path) -> None:
-    """However large the row groups of a file are, and without those that have no row."""
+    """Their size is bounded for any row groups of a file, and no batch is empty."""
     rows = 2 * SOURCE_RECORD_BATCH_ROWS + 1
     numbers = pa.table({"id": pa.array(range(rows), pa.int32())})
     pq.write_table(numbers, tmp_path / "a.parquet")
@@ -223,7 +224,7 @@ def write(file: Path, columns: dict[str, Any]) -> Path:
 
 
 async def test_columns_are_found_by_name_in_all_files(tmp_path: Path) -> None:
-    """Also by a subtask that does not read the first one, and stored in another way."""
+    """This includes a subtask that does not read the first file, and files with another storage."""
     write(tmp_path / "a.parquet", {"id": pa.array([1], pa.int32()), "name": ["a"]})
     write(tmp_path / "b.PARQUET", {"name": pa.array(["b"]).dictionary_encode(), "id": [2]})
     with pa.OSFile(str(tmp_path / "c.arrow"), "wb") as out:
@@ -296,7 +297,10 @@ async def test_two_columns_of_one_name(tmp_path: Path) -> None:
 async def test_a_value_that_python_has_not(
     tmp_path: Path, kind: pa.DataType, good: int, bad: int, shown: str
 ) -> None:
-    """The same type of values with pandas and without it, and the row of a value without one."""
+    """The values have the same type with and without pandas.
+
+    The error names the row of a value without such a type.
+    """
     rows = SOURCE_BATCH_ROWS + BATCH_RECORDS + 2
     file = write(tmp_path / "a.parquet", {"value": pa.array([good] * rows + [bad], kind)})
     records = FileSource(file).read_share(context())
@@ -317,8 +321,8 @@ async def test_a_value_that_python_has_not(
 async def test_a_damaged_file_is_named(
     tmp_path: Path, parquet: Path, arrow: Path, suffix: str, split: Literal["file", "part"]
 ) -> None:
-    """Empty, cut off at the begin and at the end, or of another kind; also where it is not the
-    first one."""
+    """It may be empty, cut off at the start or the end, or of another kind, and need not be the
+    first file."""
     whole = (parquet / "a.parquet" if suffix == "parquet" else arrow).read_bytes()
     directory = tmp_path / "damaged"
     directory.mkdir()

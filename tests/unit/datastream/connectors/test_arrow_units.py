@@ -1,5 +1,7 @@
-"""Parts of Arrow and Parquet files, and that files have the same columns: ``test_arrow_files.py``
-has how a source reads them."""
+"""Parts of Arrow and Parquet files, and the check that files have the same columns.
+
+``test_arrow_files.py`` tests how a source reads them.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ def test_parts_are_read_one_by_one_and_all_together(tmp_path: Path, suffix: str)
 def test_no_row_of_a_damaged_footer_is_left_out_in_silence(
     tmp_path: Path, shares: bool, columns: dict[str, pa.Array]
 ) -> None:
-    """Whichever bit is flipped, the file is refused, or read as pyarrow reads all of it at once."""
+    """For any flipped bit the file is refused, or read exactly as pyarrow reads all of it at
+    once."""
     file = tmp_path / "a.parquet"
     pq.write_table(pa.table(columns), file, store_schema=False, write_page_checksum=True)
     whole = file.read_bytes()

@@ -1,4 +1,4 @@
-"""What a job may do with committed files, for every kind of job that wrote them."""
+"""When a job may add to committed files, for every kind of job that wrote them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FOUND = [
 def test_a_job_adds_to_what_it_continues_and_to_nothing_else(
     job_id: str, restored: RestoredCheckpoint | None, refusal: str | None, may_repeat: bool
 ) -> None:
-    """``may_repeat`` is about what comes a second time, and not about files of strangers."""
+    """``may_repeat`` allows repeated records, not files of other jobs."""
     arguments = "/out", [*FOUND, ".part-hidden"], NAMES, job_id, restored
     if refusal is None or (may_repeat and restored is not None):
         check_may_add(*arguments, may_repeat=may_repeat)

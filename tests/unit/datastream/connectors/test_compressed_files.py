@@ -1,4 +1,4 @@
-"""Compressed files: all of their members, or none."""
+"""Compressed files: all of their members are read, or none."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def test_all_members_are_read(
 def test_a_file_is_refused_by_name_if_it_is_damaged_anywhere(
     tmp_path: Path, name: str, compress: Callable[[bytes], bytes]
 ) -> None:
-    """In its first member or in the next one, cut off, changed, or with something behind it."""
+    """The damage may be in its first member or in the next one: cut off, changed, or followed by
+    other bytes."""
     file = tmp_path / name
     member = compress(b"".join(b"%d\n" % number for number in range(1_000)))
     changed = bytearray(member)

@@ -55,7 +55,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("records", ["tuple", "dict"])
 def test_columns_are_found_by_name_in_all_files(tmp_path: Path, records: Any) -> None:
-    """Also by a subtask that does not read the first one."""
+    """This includes a subtask that does not read the first file."""
     (tmp_path / "0.csv").write_text("")
     (tmp_path / "1.csv").write_text("id,city\n1,a\n")
     (tmp_path / "2.csv").write_text("city,id\nb,2\n")
@@ -120,7 +120,7 @@ def test_a_long_field(tmp_path: Path) -> None:
 def test_a_value_without_an_exact_conversion_is_named(
     tmp_path: Path, make: Any, text: str, problem: str
 ) -> None:
-    """Behind values with line breaks and empty lines, in the second batch that is read."""
+    """It comes behind values with line breaks and empty lines, in the second batch."""
     file = tmp_path / "a.csv"
     good = {int: "1", float: "inf", Decimal: "1.50", bool: "True"}.get(make, "a")
     with file.open("w", newline="", encoding="utf-8") as out:

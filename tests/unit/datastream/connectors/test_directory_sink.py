@@ -1,4 +1,4 @@
-"""A sink of files in a subtask: what it writes, when it is seen, here and in a store."""
+"""A file sink in a subtask: its files, and when they become visible, locally and in a store."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_a_subtask_that_fails_leaves_nothing(place: str) -> None:
 
 
 async def test_with_checkpoints_each_is_seen_when_it_is_complete(place: str) -> None:
-    """And what was written behind the last one is gone with the attempt."""
+    """Records behind the last complete checkpoint are lost with the attempt."""
     async with checkpointed(place) as harness:
         await harness.process("a", "b")
         taken(harness, 1)
@@ -135,7 +135,10 @@ async def test_with_checkpoints_each_is_seen_when_it_is_complete(place: str) -> 
 
 
 async def test_what_was_seen_with_a_later_checkpoint_is_taken_back(place: str) -> None:
-    """The job goes on from an older one: its records come again, and are seen once."""
+    """The job goes back to an older checkpoint.
+
+    Its records are written again, and are visible once.
+    """
     states = {}
     async with checkpointed(place) as harness:
         for number, record in enumerate("abc", 1):

@@ -1,4 +1,4 @@
-"""What records become in files of lines."""
+"""Encoding of records in files of lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow arrays that hold exactly the values they are made of."""
+"""Arrow arrays with exactly the values they are made of."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flinknet.datastream.connectors.exact_arrays import (
 
 @pytest.mark.parametrize("bad", range(9))
 def test_the_first_value_that_a_cast_would_change_is_found(bad: int) -> None:
-    """Wherever it stands, and whatever stands behind it."""
+    """This holds for any position, and for any values behind it."""
     values: list[Any] = [None, 1.0, 2.0] * 3
     values[bad:] = [0.5] * (9 - bad)
     with pytest.raises(InexactError, match="0.5 is not exactly a value of the type int64") as error:
@@ -29,7 +29,7 @@ def test_the_first_value_that_a_cast_would_change_is_found(bad: int) -> None:
 
 
 def test_a_value_that_is_refused_beside_others_only_is_named() -> None:
-    """Alone, an empty text would be a struct of nothing."""
+    """An empty text alone would be taken for a struct without fields."""
     kind = pa.struct([("a", pa.int64())])
     with pytest.raises(InexactError, match="was expecting a dict") as refused:
         exact_array([{"a": 1}, {"a": 2}, "", {"a": 3}], kind)

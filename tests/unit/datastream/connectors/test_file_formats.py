@@ -1,4 +1,4 @@
-"""PyFlink's builder of sources of files."""
+"""PyFlink's builder of file sources."""
 
 from __future__ import annotations
 

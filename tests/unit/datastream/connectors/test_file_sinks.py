@@ -1,4 +1,4 @@
-"""Sinks of lines: what stands in their files, and that the sources read it back."""
+"""Sinks of lines: the content of their files, and that the sources read it back."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ TEXTS += ["\\", "\0", "\x1a", "\x0c", "\x85", "\u2028", "\ufeff", "\ufeffa", "é
 async def test_every_text_is_read_back_from_csv(
     tmp_path: Path, encoding: str, delimiter: str, header: bool
 ) -> None:
-    """As the first and the last value of a row, alone, and in a batch of its own."""
+    """It may be the first or the last value of a row, the only one, or in a batch of its own."""
     pairs = [(text, other) for text in TEXTS for other in ("", "z", text)]
     longest = ("x" * 200_000, "")
     alone = [(text,) for text in TEXTS]
@@ -98,7 +98,7 @@ async def test_a_missing_value_is_not_written_as_an_empty_text(tmp_path: Path) -
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
 async def test_a_byte_order_mark_stands_once_in_a_file(tmp_path: Path, encoding: str) -> None:
-    """However many batches there are."""
+    """This holds for any number of batches."""
     await written(TextFileSink(tmp_path / "text", encoding=encoding), ["é"], ["b"], ["\ufeff"])
     assert content_of(tmp_path / "text") == "é\nb\n\ufeff\n".encode(encoding)
     await written(CsvSink(tmp_path / "csv", ["a"], encoding=encoding), [("é",)], [("b",)])

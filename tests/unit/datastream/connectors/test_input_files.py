@@ -1,4 +1,4 @@
-"""Which files a source reads, on this machine and in a store."""
+"""The files that a source reads, on this machine and in a store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HIDDEN = ("_hidden.txt", ".hidden.txt", "_temporary/d.txt", ".out.staging/e.txt"
 
 @pytest.fixture(params=["path", "local://", "memory://"])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str, None, None]:
-    """A directory with these files, each with its name in it."""
+    """Make a directory with these files, each with its name as content."""
     place = str(tmp_path) if request.param == "path" else f"{request.param}{tmp_path}"
     filesystem, path = fsspec.core.url_to_fs(place)
     for name in NAMES + HIDDEN:
@@ -56,7 +56,7 @@ def test_where_there_is_nothing_to_read(root: str) -> None:
 
 
 def test_no_path_at_all() -> None:
-    """What glob.glob() returns where nothing matches."""
+    """This is the result of glob.glob() where nothing matches."""
     with pytest.raises(ConfigurationError, match="an empty list, so there is no file to read"):
         input_files([], (), "file")
 
@@ -75,7 +75,8 @@ def test_suffixes_in_capital_letters(tmp_path: Path) -> None:
 
 
 def test_links_are_followed_and_no_directory_is_read_twice(tmp_path: Path) -> None:
-    """To a file, to a directory elsewhere, to one that is read anyway, and in a circle."""
+    """A link may lead to a file, to a directory elsewhere, to a directory that is read anyway, or
+    in a circle."""
     elsewhere, root = tmp_path / "elsewhere", tmp_path / "root"
     (elsewhere / "below").mkdir(parents=True)
     (root / "own").mkdir(parents=True)
@@ -120,7 +121,7 @@ async def test_a_store_is_read_in_a_thread() -> None:
 
 
 async def test_who_ends_early_does_not_wait_for_the_store() -> None:
-    """The file is closed when the thread has come back from it."""
+    """The file is closed when the thread has returned from its call."""
     release = threading.Event()
     read = reading(release)
     batches = batches_of_files([RemoteLocation("memory://a")], read)

@@ -1,4 +1,4 @@
-"""Jobs that read from an embedded producer, and write for an embedded reader."""
+"""Jobs that read from an embedded producer, and jobs that write for an embedded reader."""
 
 from __future__ import annotations
 

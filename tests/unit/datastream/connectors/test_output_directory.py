@@ -1,4 +1,4 @@
-"""An output directory holds one result or the next, whole, wherever a commit is cut off."""
+"""An output directory holds one whole result or the next, wherever a commit is interrupted."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def staged(path: Path, transaction: str, files: int = 2) -> tuple[OutputDirector
 def test_readers_see_one_whole_result_wherever_a_commit_is_cut_off(
     tmp_path: Path, how: str
 ) -> None:
-    """At each of its steps the process ends; then the commit is done again, or given up."""
+    """The process ends at each of the steps. Then the commit is repeated or aborted."""
     ended = subprocess.run(
         [sys.executable, "-c", CUT_OFF, tmp_path, how],
         cwd=ROOT,
@@ -114,7 +114,7 @@ def test_readers_see_one_whole_result_wherever_a_commit_is_cut_off(
     assert trials[-1][:2] == [True, after]
     assert [trial[1] for trial in trials].count(before) > 3
     for was_complete, at_once, mode, at_last, beside in trials:
-        # Only two renames leave readers without any directory, for a moment.
+        # With two renames, readers see no directory for a moment.
         assert at_once in ([before, after] if how == "exchange" else [before, after, None])
         if mode:
             assert at_last == after, "the same commit, called again, goes on"
@@ -147,7 +147,7 @@ def test_committing_twice_is_committing_once(tmp_path: Path) -> None:
 
 
 def test_a_commit_that_is_called_while_it_runs_waits_for_itself(tmp_path: Path) -> None:
-    """Done twice at once, the second one would exchange the directories back."""
+    """A second commit at the same time would exchange the directories back."""
     for turn in range(30):
         path = tmp_path / str(turn) / "out"
         for transaction in ("before", "after"):

@@ -44,7 +44,7 @@ def sink(
 
 
 def files(path: Path) -> list[str]:
-    """Without what readers pass over."""
+    """Return the names of the files that readers do not skip."""
     return sorted(file.name for file in path.iterdir() if file.name[0] not in "._")
 
 
@@ -53,7 +53,7 @@ def staged_below(path: Path) -> list[str]:
 
 
 def commit(path: Path, *harnesses: Harness) -> None:
-    """Commit what the subtasks of a job have prepared, as a worker does in the end."""
+    """Commit the prepared files of a job's subtasks, as a worker does at the end."""
     committables = [one for harness in harnesses for one in harness.context.committables]
     committer_of(path, harnesses[0].context.job_id).commit(committables)
 
@@ -160,7 +160,7 @@ def batch(start: int, rows: int) -> pa.RecordBatch:
 
 
 async def test_record_batches_are_written_with_the_sinks_columns(tmp_path: Path) -> None:
-    """Chosen by name, in the sink's order, cast to the sink's types."""
+    """Columns are found by name, put into the sink's order, and cast to the sink's types."""
     columns = {"delay": "double", "id": "int16"}
     async with sink(tmp_path, columns) as harness:
         await harness.process(batch(0, 3), batch(3, 1).slice(1))
@@ -174,7 +174,7 @@ async def test_record_batches_are_written_with_the_sinks_columns(tmp_path: Path)
 
 
 async def test_types_of_the_first_record_batch(tmp_path: Path) -> None:
-    """As of the first rows: the types, and not what else a schema says."""
+    """Only the types of its schema are used, as with the first rows."""
     first = pa.record_batch(
         [pa.array([1], pa.int32()), pa.array(["a"]).dictionary_encode()],
         pa.schema(
@@ -330,7 +330,10 @@ MOMENT = datetime.datetime(2024, 1, 1, 23, 59, 0, 999)
 async def test_a_value_that_is_not_exactly_of_its_columns_type(
     tmp_path: Path, kind: Any, value: Any
 ) -> None:
-    """Is named with its column and record, as a row and, where it can be one, in a record batch."""
+    """The error names its column and its record.
+
+    This holds for rows, and where possible for record batches.
+    """
     async with sink(tmp_path, {"id": "int64", "k": kind}) as harness:
         await harness.process((1, None), (2, value))
         with pytest.raises(JobFailedError) as raised:
@@ -411,7 +414,7 @@ async def test_a_record_batch_with_a_value_that_its_type_cannot_hold(
 
 
 async def test_types_of_the_first_records_hold_for_the_file(tmp_path: Path) -> None:
-    """Prices that are whole in the first row group, and mixed kinds within it."""
+    """Prices may be whole in the first row group, and kinds may be mixed within it."""
     async with sink(tmp_path, ["price"]) as harness:
         await harness.process(*[(1,)] * ROW_GROUP_ROWS)
         await harness.process((9.99,))
@@ -438,7 +441,7 @@ async def test_types_of_the_first_records_hold_for_the_file(tmp_path: Path) -> N
 async def test_several_files_need_declared_types(
     tmp_path: Path, record: Any, fields: dict[str, Any]
 ) -> None:
-    """Else one could have other types than the next."""
+    """Otherwise the files could have different types."""
     harness = Harness(SinkOperator(ParquetSink(tmp_path, ["id", "name"])), context(**fields))
     async with harness:
         with pytest.raises(ConfigurationError, match=r"declare them, .*'id': 'int64', 'name': 'st"):

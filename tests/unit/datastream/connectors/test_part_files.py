@@ -1,4 +1,4 @@
-"""The files of a job with checkpoints: who sees what, and what is left over."""
+"""The files of a job with checkpoints: their visibility, and leftovers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_file_is_visible_when_it_is_committed_and_from_then_on(tmp_path: Path)
     assert visible(tmp_path) == []
     files.publish(7, [first])
     files.publish(7, [first])
-    files.publish(0, [first])  # By another job, which goes on from a checkpoint of this one.
+    files.publish(0, [first])  # By another job, which continues from a checkpoint of this one.
     files.persist([first])
     committed = "part-00000-of-00002-job1-0-0-7.parquet"
     assert (visible(tmp_path), hidden(tmp_path)) == ([committed], [second])
@@ -80,7 +80,10 @@ def test_the_last_commit_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_what_was_committed_with_later_checkpoints_is_withdrawn(tmp_path: Path) -> None:
-    """Of one subtask of one job; a worker that was taken for dead cannot commit any of it."""
+    """This concerns one subtask of one job.
+
+    A worker that was taken for dead can commit none of it.
+    """
     files = parts(tmp_path)
     for number in (1, 2, 9, 10):
         files.publish(number, [write(files, 0, number)])

@@ -1,4 +1,4 @@
-"""Whose a file is, by its name."""
+"""The owner of a file, by its name."""
 
 from __future__ import annotations
 

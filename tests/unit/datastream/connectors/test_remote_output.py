@@ -1,4 +1,4 @@
-"""Files of a sink in a store: who sees what, wherever a commit is cut off."""
+"""Files of a sink in a store: their visibility, wherever a commit is interrupted."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_what_was_committed_with_later_checkpoints_is_withdrawn(place: RemoteLoc
 def test_a_copy_that_was_cut_off_is_not_committed_again_by_the_next_job(
     place: RemoteLocation,
 ) -> None:
-    """Where a store cannot rename: the copy is there, and what it was made of."""
+    """The store cannot rename: both the copy and its original exist."""
     files = parts(place)
     name = write(files, 0)
     files.persist([name])
@@ -142,7 +142,7 @@ def test_a_copy_that_was_cut_off_is_not_committed_again_by_the_next_job(
     files.close()
 
 
-# -- without ---------------------------------------------------------------------------------------
+# -- without checkpoints ---------------------------------------------------------------------------
 
 
 def staged(place: RemoteLocation, transaction: str) -> tuple[RemoteDirectory, list[str]]:
@@ -184,11 +184,11 @@ def test_a_job_that_fails_changes_nothing(place: RemoteLocation) -> None:
 
 
 class CutOffError(Exception):
-    """The worker is gone."""
+    """The worker has died."""
 
 
 class CutOff(RemoteDirectory):
-    """Commits so many objects, and is gone."""
+    """Commits this many objects, and then dies."""
 
     steps = 1
 

@@ -1,4 +1,4 @@
-"""When a file is ended."""
+"""The end of a file."""
 
 from __future__ import annotations
 

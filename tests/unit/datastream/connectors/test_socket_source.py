@@ -17,7 +17,7 @@ from tests.unit.runtime.running import run_job
 
 @asynccontextmanager
 async def sending(content: bytes) -> AsyncIterator[int]:
-    """Somebody who sends this to who connects, and closes; at the port that is returned."""
+    """Serve this content to each client and close; yield the port."""
 
     async def send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(content)

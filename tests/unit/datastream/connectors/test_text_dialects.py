@@ -1,4 +1,4 @@
-"""What readers and writers of text files agree on."""
+"""The dialects that readers and writers of text files share."""
 
 from __future__ import annotations
 
