@@ -1,4 +1,4 @@
-"""Sums and extremes of a field, as PyFlink has them."""
+"""PyFlink's sums and extremes of a field."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_field_that_a_class_has_not_is_refused_by_name(
 
 
 def test_a_dataclass_has_no_positions() -> None:
-    """Only tuples do: 0 would be taken for all of it, and a number come out."""
+    """Only tuples have them. Position 0 would be taken for the whole object and give a number."""
     with pytest.raises(TypeError, match="a Frozen has no field 0"):
         Sum(0).reduce(Frozen("a", 1), Frozen("a", 1))
 

@@ -1,4 +1,4 @@
-"""What a function gets that asks for an archive."""
+"""The directory that a function gets for an archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a request is made again, and when."""
+"""Whether and when a request is repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the attributes of objects arrive: all of them, whatever the class, and to be found fast."""
+"""Attributes of objects arrive completely, for any class, and are fast to look up."""
 
 from __future__ import annotations
 
@@ -149,8 +149,11 @@ print(dumps_to_run(made).hex(), *(field.name for field in fields(copy)), copy.co
 
 
 def test_a_dataclass_that_travels_by_value_still_knows_its_fields() -> None:
-    """Their marks are compared by identity: in another process there were no fields any more, and a
-    record of the class was sent without them."""
+    """Their marks are compared by identity.
+
+    In another process they would not be found, and a record of the class would be sent without its
+    fields.
+    """
 
     def run(pickled: str) -> list[str]:
         program = BY_VALUE.format(pickled=pickled)
@@ -223,7 +226,10 @@ print(*found(pickle.loads({dumps}(Sum()))))
 
 
 def test_what_arrived_is_found_where_the_class_keeps_it() -> None:
-    """By an index, without a dictionary: in a process of its own, as no debugger may look on."""
+    """It is found by an index, without a dictionary.
+
+    The test has a process of its own, as no debugger may be attached.
+    """
 
     def ways(dumps: str) -> str:
         program = FIND_IT.replace("{dumps}", dumps)

@@ -1,4 +1,4 @@
-"""What a function sees of broadcast state."""
+"""A function's view of broadcast state."""
 
 from __future__ import annotations
 

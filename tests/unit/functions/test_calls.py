@@ -1,4 +1,4 @@
-"""Any kind of function may be called; its results come in pieces, detached."""
+"""Functions of any kind can be called; their results come in pieces, detached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a function runs, and what it may ask of its subtask."""
+"""The subtask of a function, and the requests that a function may make to it."""
 
 from __future__ import annotations
 

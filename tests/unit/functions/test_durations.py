@@ -1,4 +1,4 @@
-"""Spans of time."""
+"""Time spans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which records evictors take, and what a window makes of the others."""
+"""The records that evictors remove, and the result of a window from the rest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def distance(one: Any, other: Any) -> float:
 )
 @pytest.mark.parametrize("after", [False, True])
 def test_what_is_left(make: Any, left: list[int], after: bool) -> None:
-    """Each evicts at one of the two moments, and at the other does nothing."""
+    """Each evicts at one of the two moments, and does nothing at the other."""
     evictor: Evictor = make(after)
     elements = [TimestampedValue(value, value) for value in (1, 5, 9, 6)]
     calls = [evictor.evict_after, evictor.evict_before]
@@ -64,7 +64,7 @@ def test_nothing_differs_from_nothing() -> None:
 
 
 class Everything(Evictor):
-    """Takes every record, before or after."""
+    """Removes every record, before or after."""
 
     def __init__(self, after: bool) -> None:
         self._evicts_after = after
@@ -80,7 +80,8 @@ class Everything(Evictor):
 def test_what_a_window_makes_of_what_is_left(
     contents: WindowContents, said: Any, of_nothing: Any
 ) -> None:
-    """As in Flink a function gets no records at all if none is left; a fold then has no result."""
+    """As in Flink, a function may get no records at all if none is left; a fold then has no
+    result."""
     for after in (False, True):
         evicting = EvictingContents(contents, Everything(after))
         assert evicting.function is contents.function

@@ -73,7 +73,7 @@ def test_anything_else_is_left_alone() -> None:
 
 
 class NamesContexts(KeyedProcessFunction):
-    """Written as PyFlink's programs are; a type checker must know these names for types."""
+    """Written like PyFlink's programs; a type checker must know these names as types."""
 
     def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterable[int]:
         return [value]

@@ -1,4 +1,4 @@
-"""Triggers, asked by hand."""
+"""Triggers, called by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIRE_AND_PURGE = TriggerResult.FIRE_AND_PURGE
 
 
 class Context:
-    """What a trigger sees, with its timers."""
+    """A trigger's context, with its timers."""
 
     def __init__(self, watermark: int = 0) -> None:
         self.state: dict[str, Any] = {}
@@ -58,7 +58,7 @@ class Context:
         return state_in(self.state, state_descriptor)
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-        """There is one window."""
+        """Do nothing: there is only one window."""
 
 
 def test_event_time() -> None:

@@ -1,4 +1,4 @@
-"""The classes for two inputs: what has to be written, and what is kept for free."""
+"""The classes for two inputs: their abstract methods, and those with a default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declared types make values what they say, or refuse them."""
+"""Declared types convert values or refuse them."""
 
 from __future__ import annotations
 

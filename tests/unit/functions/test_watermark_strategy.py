@@ -1,4 +1,4 @@
-"""Strategies, and what one subtask makes of them."""
+"""Watermark strategies, and their state in one subtask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What windows keep, and what functions are told."""
+"""The contents of windows, and the arguments of window functions."""
 
 from __future__ import annotations
 

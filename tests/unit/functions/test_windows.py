@@ -1,4 +1,4 @@
-"""Which windows a record belongs to."""
+"""The windows to which a record is assigned."""
 
 from __future__ import annotations
 
