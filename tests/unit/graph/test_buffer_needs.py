@@ -1,4 +1,4 @@
-"""The network buffers of a job, computed from its graph: who, where, and at which level."""
+"""The network buffers of a job, computed from its graph: by owner, worker and level."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def test_a_partition_needs_one_buffer_more_than_it_has_subpartitions(
 def test_a_gate_needs_buffers_for_its_remote_channels(
     channels: int, config: NetworkConfig, need: BufferNeed
 ) -> None:
-    """Exclusive buffers beyond the limit are floating: still used, no longer reserved."""
+    """Exclusive buffers beyond the limit become floating: they are still used, but no longer
+    reserved."""
     assert gate_need(channels, config) == need
 
 
@@ -100,7 +101,7 @@ def test_the_verdict_is_the_highest_level_that_is_reached(buffers: int, verdict:
 
 
 def test_every_owner_is_known_with_its_channels() -> None:
-    """Source here; two sinks here and two there."""
+    """The source is here, and there are two sinks on each of two workers."""
     here, there = job_needs(keyed_graph(parallelism=4), offers())
 
     source = "Source: Collection -> Map"
@@ -130,12 +131,12 @@ def test_every_owner_is_known_with_its_channels() -> None:
 async def test_the_need_is_what_opening_the_subtasks_takes(
     parallelism: int, config: NetworkConfig
 ) -> None:
-    """With as many buffers as computed the subtasks of a worker open, with one less they do not."""
+    """A worker's subtasks open with as many buffers as computed, and fail with one fewer."""
     graph = keyed_graph(parallelism=parallelism)
     async with NetworkEnvironment() as neighbour:
         for worker, needs in enumerate(job_needs(graph, offers())):
             required = needs.need(config).required
-            if required > 1:  # no network memory holds less than one
+            if required > 1:  # no network memory holds fewer than one
                 await open_with(required, graph, neighbour.address, worker, config)
                 with pytest.raises(InsufficientNetworkBuffersError):
                     await open_with(required - 1, graph, neighbour.address, worker, config)
@@ -185,7 +186,8 @@ RECORDS = [(number, "x" * (number * 37 % 3000)) for number in range(200)]
 
 
 def program(exchange: str) -> StreamExecutionEnvironment:
-    """Records of up to three buffers, exchanged between three subtasks and three."""
+    """Return a program with records of up to three buffers, exchanged between three subtasks and
+    three."""
     environment = StreamExecutionEnvironment()
     source = (
         environment.from_collection(RECORDS).rebalance().map(identity).name("In").set_parallelism(3)
@@ -228,7 +230,7 @@ async def test_a_job_runs_with_the_minimum(exchange: str, copies: int, workers: 
     assert sorted(outcome.collected["out"]) == sorted(RECORDS * copies)
 
 
-# -- what fits
+# -- fitting
 
 
 def worker(*remote_channels: int, subpartitions: int = 0) -> WorkerNeeds:
@@ -258,7 +260,7 @@ def worker(*remote_channels: int, subpartitions: int = 0) -> WorkerNeeds:
 def test_the_limit_is_the_largest_that_fits(
     workers: list[WorkerNeeds], buffers: int, limit: int, exclusive: int, floating: int
 ) -> None:
-    """Or there is none, and then the minimum does not fit."""
+    """If there is none, the minimum does not fit."""
     assume(exclusive + floating)
     config = limited(
         limit,

@@ -111,7 +111,7 @@ def test_all_to_all_wiring() -> None:
     ],
 )
 def test_pointwise_wiring(sources: int, targets: int, expected: set[tuple[int, int]]) -> None:
-    """Q3: rescale connects as the ratio of the parallelisms says."""
+    """Q3: rescale connects subtasks by the ratio of the parallelisms."""
     assert connections(exchange(sources, targets, "rescale")) == expected
 
 
@@ -129,7 +129,8 @@ def test_pointwise_wiring_is_even_and_complete(sources: int, targets: int) -> No
 
 
 def connections(graph: JobGraph) -> set[tuple[int, int]]:
-    """The (source, target) pairs of the only edge; every subpartition must have one reader."""
+    """Return the (source, target) pairs of the only edge; every subpartition must have one
+    reader."""
     plan = by_name(plan_deployment(graph, "j", 0, workers(1, 64)))
     read = Counter(
         (location.partition_id, location.subpartition)
@@ -168,7 +169,7 @@ def test_forward_edges_stay_in_the_worker() -> None:
 
 @pytest.mark.parametrize("how", ["rebalance", "rescale", "forward"])
 def test_a_partition_names_the_worker_of_every_consumer(how: str) -> None:
-    """And of nobody else: of each location, the worker that has the gate."""
+    """It names no other worker: each location has the worker that has the gate."""
     sources, targets = (3, 3) if how == "forward" else (2, 3)
     plan = plan_deployment(exchange(sources, targets, how), "j", 0, workers(3, 1))
     results = {
@@ -212,7 +213,7 @@ def test_descriptors_survive_json() -> None:
 
 
 def test_what_all_have_in_common_is_there_and_travels_once() -> None:
-    """An exchange among thousands has millions of channels."""
+    """An exchange among thousands of subtasks has millions of channels."""
     (descriptors,) = plan_deployment(
         exchange(200, 300, "rebalance"), "j", 0, workers(1, 300)
     ).values()

@@ -1,4 +1,4 @@
-"""A job graph: what it needs, and how it travels."""
+"""A job graph: its requirements, and its serialization."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flinknet.operators.operators import Operator
 
 
 def graph_of(parallelism: int = 2) -> JobGraph:
-    """A source, a keyed map and a sink."""
+    """Return a graph of a source, a keyed map and a sink."""
     env = StreamExecutionEnvironment()
     env.set_parallelism(parallelism)
     numbers = env.from_collection(range(10))
@@ -48,7 +48,7 @@ def test_a_graph_travels_with_its_functions() -> None:
 
 
 def test_each_subtask_has_functions_of_its_own() -> None:
-    """What one keeps in an attribute, another one in the same worker must not see."""
+    """An attribute of one must not be visible to another one in the same worker."""
     (first, *_) = graph_of().vertices
     one, other = first.own_operators(), first.own_operators()
     assert [operator.name for operator in one] == [operator.name for operator in first.operators]

@@ -1,4 +1,4 @@
-"""From a program to a job graph: chains, names, partitionings, and what is refused."""
+"""From a program to a job graph: chains, names, partitionings, and refused programs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ def test_forwarded_operators_share_a_task(environment: StreamExecutionEnvironmen
 
 
 def test_a_chain_is_a_tree(environment: StreamExecutionEnvironment) -> None:
-    """Several operators behind one stay in its task; an edge says whose records it carries."""
+    """Several operators behind one stay in its task.
+
+    An edge names the operator that emits its records.
+    """
     mapped = numbers(environment).map(same)
     mapped.filter(bool).print().name("a")
     mapped.print().name("b")
@@ -112,7 +115,7 @@ def test_partitioned_streams_end_a_chain(
 
 @pytest.mark.parametrize("how", ["rebalance", "rescale"])
 def test_adaptive_partitioning(environment: StreamExecutionEnvironment, how: str) -> None:
-    """Row 55: either way of dealing records out can look at the load."""
+    """Row 55: each way of distributing records can take account of the load."""
     getattr(numbers(environment), how)(adaptive=True).map(same).print()
 
     (edge,) = environment.job_graph().edges
@@ -236,7 +239,10 @@ def test_max_parallelism_decides_the_key_groups(environment: StreamExecutionEnvi
 def test_max_parallelism_decides_the_key_groups_of_columns(
     environment: StreamExecutionEnvironment,
 ) -> None:
-    """So rows and records of one key meet: of every edge into an operator."""
+    """Rows and records of one key thus go to one subtask.
+
+    This holds for every edge into an operator.
+    """
     rows = numbers(environment).key_by(same)
     columns = numbers(environment).map(same).key_by_columns("n")
     rows.union(columns).map(same).set_max_parallelism(7).print()
@@ -313,14 +319,14 @@ def test_executed_program_is_forgotten(environment: StreamExecutionEnvironment) 
 def test_operators_that_nothing_reads_run_and_sources_do_not(
     environment: StreamExecutionEnvironment,
 ) -> None:
-    """As in Flink: a function may have done all that it is for when it returns."""
+    """As in Flink: a function may have done all its work when it returns."""
     numbers(environment).map(same).name("printing")
     environment.from_collection([1]).name("unread")
 
     assert names(environment.job_graph()) == ["Source: numbers -> printing"]
 
 
-# -- what is refused -----------------------------------------------------------------------------
+# -- refused programs ------------------------------------------------------------------------------
 
 
 def test_job_without_operator(environment: StreamExecutionEnvironment) -> None:
@@ -365,7 +371,8 @@ def test_same_uid_twice(environment: StreamExecutionEnvironment) -> None:
 
 
 def test_same_output_of_two_sinks(environment: StreamExecutionEnvironment, tmp_path: Path) -> None:
-    """Their subtasks would call their files the same, and the later ones replace the others."""
+    """Their subtasks would use the same names of files, and later files would replace the
+    others."""
     numbers(environment).sink_to(ParquetSink(tmp_path / "out", ["n"]))
     numbers(environment).sink_to(ParquetSink(tmp_path / "other" / ".." / "out", ["n"]))
 
@@ -382,7 +389,7 @@ def test_sinks_with_an_output_each(environment: StreamExecutionEnvironment, tmp_
 
 
 class Anywhere(TwoPhaseSink):
-    """A sink that does not mind others beside it."""
+    """A sink that allows other sinks with the same output."""
 
     def write(self, records: list[Any]) -> None: ...
 

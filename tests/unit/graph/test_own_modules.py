@@ -1,4 +1,4 @@
-"""Which modules are a program's own, and that they reach a process that cannot import them."""
+"""A program's own modules reach a process that cannot import them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ FACTOR = 5
 
 
 def copied(function: Callable[..., Any]) -> Callable[..., Any]:
-    function.__module__ = "__main__"  # functions of other modules travel by name
+    function.__module__ = "__main__"  # functions of other modules are sent by name
     copy: Callable[..., Any] = pickle.loads(dumps(function))
     return copy
 
@@ -53,7 +53,7 @@ def test_lambdas_generators_and_coroutine_functions() -> None:
 
 
 def test_a_function_knows_the_file_it_stands_in() -> None:
-    """cloudpickle 3.1.3 drops it, and the traceback of an error names no place any more."""
+    """cloudpickle 3.1.3 drops it, and the traceback of an error then names no place."""
     assert copied(make(2)).__code__.co_filename == __file__
     inner = copied(lambda value: [value + one for one in range(3)])
     assert inner.__code__.co_filename == __file__
@@ -115,7 +115,7 @@ sys.stdout.buffer.write(pickle.dumps(sent))
 def sent(by: str = "dumps") -> dict[str, Any]:
     """Pickle values of a program's own file, in a process that has that file as ``__main__``.
 
-    Return each, or why it is refused, by the expression that makes it.
+    Return each pickle, or the reason of its refusal, by the expression of the value.
     """
     expressions = [expression for expression, *_ in TRAVEL]
     command = [sys.executable, "-c", DECORATED, by, *expressions, "named"]
@@ -133,7 +133,7 @@ TRAVEL = [
     ("wrapped", 4, 5),
     ("lambda n: partial() + n", 4, 8),
 ]
-"""Expressions, and what they return for an argument."""
+"""Expressions, with an argument and the result for it."""
 
 
 @pytest.mark.parametrize(("expression", "argument", "expected"), TRAVEL)
@@ -141,7 +141,10 @@ TRAVEL = [
 def test_decorated_functions_of_a_program_travel(
     expression: str, argument: int, expected: int, by: str
 ) -> None:
-    """By value, with their caches' settings, and a recursive one in linear time."""
+    """They are sent by value, with the settings of their caches.
+
+    A recursive function takes linear time.
+    """
     function = pickle.loads(sent(by)[expression])
     assert function(argument) == expected
     assert pickle.loads(dumps(function))(argument) == expected, "a worker copies it"
@@ -154,7 +157,7 @@ def test_a_cache_keeps_its_settings() -> None:
 
 
 def test_what_only_a_name_can_find_is_refused_by_that_name() -> None:
-    """A worker would raise AttributeError of its own ``__main__``."""
+    """A worker would raise an AttributeError of its own ``__main__``."""
     assert "Name is a NewType of the program's own file" in sent()["named"]
 
 
@@ -164,5 +167,5 @@ def importable(number: int) -> int:
 
 
 def test_a_cached_function_of_a_module_travels_by_name() -> None:
-    """Its processes have one cache each, however many functions refer to it."""
+    """Its processes have one cache each, for any number of functions that refer to it."""
     assert pickle.loads(dumps(importable)) is importable

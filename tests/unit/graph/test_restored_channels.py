@@ -1,4 +1,4 @@
-"""What was in flight comes back: each record once, in order, at any parallelism."""
+"""In-flight records are restored: each record once, in order, at any parallelism."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def checkpoint(
     inputs: dict[int, dict[tuple[int, int], list[bytes]]],
     outputs: dict[int, dict[tuple[int, int], list[bytes]]],
 ) -> CheckpointMetadata:
-    """Write what was in flight, as subtasks do, by their number."""
+    """Write in-flight data, as subtasks do, by their number."""
 
     async def written() -> CheckpointMetadata:
         store = store_in(directory)
@@ -114,7 +114,7 @@ def checkpoint(
 
 
 def read(directory: Path, metadata: CheckpointMetadata, graph: JobGraph) -> list[list[Any]]:
-    """What each subtask of the target gets, in order: (producer, record)."""
+    """Return the records of each subtask of the target, in order: (producer, record)."""
 
     async def of(index: int) -> list[Any]:
         channels = RestoredChannels(store_in(directory), metadata, graph)
@@ -149,7 +149,7 @@ def cut(data: bytes, random: Random) -> tuple[list[bytes], list[bytes]]:
 def test_every_record_comes_once_and_in_order(
     kind: str, before: tuple[int, int], after: tuple[int, int], random: Random
 ) -> None:
-    """N1, N3, N4, N6: whatever is cut where, and whoever reads it."""
+    """N1, N3, N4, N6: the data may be cut anywhere and read by any subtask."""
     exchange = EXCHANGES[kind]
     old, new = job(exchange, *before), job(exchange, *after)
     edge = old.edges[0]
@@ -290,7 +290,7 @@ def test_a_checkpoint_that_does_not_say_what_its_labels_are_is_refused(tmp_path:
 
 
 def split_chain(sources: int) -> JobGraph:
-    """With two sources, the map is in their chain."""
+    """Return a graph of three operators and a sink; with two sources, the map is in their chain."""
     environment = StreamExecutionEnvironment().set_max_parallelism(16).set_parallelism(2)
     source = environment.from_source(GeneratorSource(str, 1)).set_parallelism(sources).uid("source")
     mapped = source.map(lambda record: record).uid("map")
@@ -299,7 +299,7 @@ def split_chain(sources: int) -> JobGraph:
 
 
 def in_vertex(graph: JobGraph, metadata: CheckpointMetadata, directory: Path, uid: str) -> Any:
-    """What comes to the subtasks of the chain that begins with an operator."""
+    """Return the records restored to the subtasks of the chain that begins with an operator."""
     (vertex,) = (one for one in graph.vertices if one.operators[0].uid == uid)
 
     async def of(index: int) -> list[Any]:
@@ -311,7 +311,7 @@ def in_vertex(graph: JobGraph, metadata: CheckpointMetadata, directory: Path, ui
 
 
 def test_what_a_chain_has_sent_stays_sent_if_it_is_two_chains_now(tmp_path: Path) -> None:
-    """N6: at another parallelism of one operator the exchanges have other numbers."""
+    """N6: with another parallelism of one operator, the exchanges have other numbers."""
     old, new = split_chain(2), split_chain(1)
     assert [len(graph.vertices) for graph in (old, new)] == [2, 3]
     metadata = checkpoint(tmp_path, old, {}, {1: {(0, 0): [pack(("mapped", 0))]}})
@@ -378,7 +378,7 @@ def timed(targets: int) -> JobGraph:
 
 
 def test_records_with_timestamps_go_where_their_values_belong(tmp_path: Path) -> None:
-    """N4: the key is that of the value, not of the tuple that has the timestamp."""
+    """N4: the key is that of the value, not of the tuple with the timestamp."""
     records = [(1_000 + number, (number % 8, number)) for number in range(32)]
     metadata = checkpoint(tmp_path, timed(1), {}, {0: {(0, 0): [*map(pack, records)]}})
     found = [[record for _, record in some] for some in read(tmp_path, metadata, timed(2))]
@@ -389,7 +389,7 @@ def test_records_with_timestamps_go_where_their_values_belong(tmp_path: Path) ->
 
 
 def test_a_second_input_has_a_gate_of_its_own(tmp_path: Path) -> None:
-    """What the producers have of two exchanges is told apart, too."""
+    """The producers' data of the two exchanges is told apart, too."""
     environment = StreamExecutionEnvironment()
     source = environment.from_source(GeneratorSource(str, 1)).uid("source")
     rules = source.broadcast(MapStateDescriptor("rules"))
@@ -407,10 +407,10 @@ def test_a_second_input_has_a_gate_of_its_own(tmp_path: Path) -> None:
 
 
 class Nothing(BroadcastProcessFunction):
-    """Takes no part."""
+    """Does nothing with its records."""
 
     def process_element(self, value: Any, ctx: Any) -> Any:
-        """Nothing."""
+        """Do nothing."""
 
     def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
-        """Nothing."""
+        """Do nothing."""

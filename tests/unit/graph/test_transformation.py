@@ -1,4 +1,4 @@
-"""How records find their subtask, by the name that a stream gives it."""
+"""The partitioner of a stream, by the name that the stream gives it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_there_are_partitionings_to_check() -> None:
 
 @pytest.mark.parametrize("partitioning", KEYLESS, ids=lambda partitioning: partitioning.name)
 def test_each_subtask_has_a_partitioner_of_its_own(partitioning: Partitioning) -> None:
-    """It counts, or remembers, for itself."""
+    """It may count or remember by itself."""
     make = partitioning.factory(128)
     one, other = make(), make()
     assert one is not other

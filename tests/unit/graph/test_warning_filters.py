@@ -1,4 +1,4 @@
-"""A program's warning filters are those of the workers that run its functions."""
+"""A program's warning filters apply in the workers that run its functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flinknet.graph.warning_filters import program_filters, take_filters
 
 
 class OwnWarning(UserWarning):
-    """Of the program's own file."""
+    """A warning class of the program's own file."""
 
 
 def test_what_is_taken_warns_as_the_program_does() -> None:
@@ -44,7 +44,7 @@ def test_filters_that_are_there_are_left_alone() -> None:
 
 
 def test_a_library_that_is_not_loaded_does_not_warn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not imported for the filter of one of its classes, which counts once it is there."""
+    """The library is not imported for the filter. The filter counts once the class is there."""
     library = types.ModuleType("a_library")
     library.Late = type("Late", (Warning,), {"__module__": "a_library"})  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "a_library", library)
@@ -64,7 +64,7 @@ def test_a_library_that_is_not_loaded_does_not_warn(monkeypatch: pytest.MonkeyPa
 
 
 def test_filters_of_the_command_line_and_of_python_itself_can_be_sent() -> None:
-    """They stand there as plain names, not as regular expressions."""
+    """These filters are plain names, not regular expressions."""
     with warnings.catch_warnings():
         warnings.resetwarnings()
         first: Any = warnings.filters
