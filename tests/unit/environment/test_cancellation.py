@@ -1,4 +1,4 @@
-"""A task that is cancelled is told from one whose code says so."""
+"""A cancellation of a task is distinguished from a CancelledError raised by its code."""
 
 from __future__ import annotations
 

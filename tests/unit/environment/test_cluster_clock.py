@@ -1,4 +1,4 @@
-"""Times of this machine, as the coordinator's clock has them."""
+"""Times of this machine, converted to the coordinator's clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timers of processing time, on the real event loop with a clock of the test's."""
+"""Timers of processing time, on the real event loop with a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_a_timer_posts_a_call_with_its_time() -> None:
 
 
 async def test_a_timer_is_set_again_until_its_millisecond_has_passed() -> None:
-    """What is processed in that millisecond still comes before the timer."""
+    """Records processed in that millisecond still come before the timer."""
     posted = Posted()
     timer = posted.service.register_timer(1001, posted.fired.append)
     for now_ms in (1000, 1001):
@@ -76,7 +76,7 @@ async def test_a_timer_is_set_again_until_its_millisecond_has_passed() -> None:
 
 
 async def test_a_cancelled_timer_calls_nothing() -> None:
-    """Neither one that is set, nor one whose call has been posted."""
+    """This holds for a timer that is set, and for one with a call posted already."""
     posted = Posted()
     waiting = posted.service.register_timer(10_000_000_000, posted.fired.append)
     due = posted.service.register_timer(0, posted.fired.append)
@@ -113,7 +113,7 @@ def test_the_wall_clock_counts_milliseconds() -> None:
 
 
 class Clocks:
-    """The clock of a machine, which is set, and one that nobody sets; in seconds."""
+    """A machine's clock, which is set, and a monotonic one, both in seconds."""
 
     def __init__(self) -> None:
         self.wall = 1_000_000
@@ -123,7 +123,7 @@ class Clocks:
         )
 
     def after(self, seconds: int, step: int = 0) -> float:
-        """Processing time after so many seconds, of which the clock is set at the end."""
+        """Return processing time after this many seconds, at the end of which the clock is set."""
         self.wall += seconds + step
         self.steady += seconds
         return self.clock.now_ms() / 1000 - 1_000_000
@@ -136,7 +136,7 @@ def test_processing_time_is_the_time_of_day() -> None:
 
 
 def test_processing_time_goes_on_while_the_clock_catches_up() -> None:
-    """At nine tenths of its pace, from where it was to where the clock has come."""
+    """It runs at nine tenths of its pace, from its own time until the clock has caught up."""
     clocks = Clocks()
     clocks.after(100)
     assert clocks.after(0, step=-10) == 100
@@ -159,7 +159,7 @@ async def test_timers_look_at_the_clock_again_that_may_have_been_set_forward() -
 
 
 async def test_a_delay_does_not_follow_the_clock() -> None:
-    """Whether that is set back or forward."""
+    """The clock may be set back or forward."""
     posted = Posted()
     timer = posted.service.register_delay(100, posted.fired.append)
     for now_ms in (0, 10_000_000_000):
@@ -177,7 +177,8 @@ async def test_a_delay_does_not_follow_the_clock() -> None:
 
 
 class Seen:
-    """What the functions of the job below have seen; they are found by name, and not copied."""
+    """The records of the functions of the job below; a class, as it is found by name and not
+    copied."""
 
     windows: ClassVar[list[int]] = []
     fired: ClassVar[list[int]] = []
@@ -188,7 +189,7 @@ class Seen:
 
 
 class Count(ProcessWindowFunction):
-    """Notes the end of each window."""
+    """Records the end of each window."""
 
     def process(self, key: Any, context: Any, elements: Any) -> Iterator[Any]:
         Seen.windows.append(context.window().end)
@@ -196,7 +197,7 @@ class Count(ProcessWindowFunction):
 
 
 class Ring(KeyedProcessFunction):
-    """Has a timer fire 5 ms after the first record, and so on."""
+    """Sets a timer 5 ms after the first record, and again in each timer."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -230,8 +231,8 @@ class UntilEnough(Source):
 async def test_timers_and_windows_go_on_when_the_clock_is_set(
     monkeypatch: pytest.MonkeyPatch, step_s: int
 ) -> None:
-    """In a job whose source ends when windows have closed, and timers have fired, after the step;
-    and in order."""
+    """The job's source ends when windows have closed and timers have fired after the step, in
+    order."""
     for seen in (Seen.windows, Seen.fired):
         seen.clear()
 

@@ -1,4 +1,4 @@
-"""A subtask stays in its part of a savepoint until it is known what has become of that."""
+"""A subtask stays in its part of a savepoint until the outcome of the savepoint is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flinknet.environment.savepoint_stop import OUTCOMES_KEPT, SavepointStop, St
 
 
 class Posted:
-    """What was posted."""
+    """The posted actions."""
 
     def __init__(self) -> None:
         self.actions: list[Callable[[], Any]] = []

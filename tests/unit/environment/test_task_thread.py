@@ -1,4 +1,4 @@
-"""The thread of a subtask: what runs where, in which order, and what becomes of errors."""
+"""The thread of a subtask: where code runs, in which order, and its errors."""
 
 import asyncio
 import gc
@@ -40,7 +40,7 @@ async def task_thread(gathered: GatheredOutput | None = None) -> AsyncIterator[T
 
 
 async def test_all_of_a_chain_runs_in_one_thread_and_asks_for_the_loop() -> None:
-    """A connection of sqlite3 refuses any other thread."""
+    """A sqlite3 connection refuses any other thread."""
     async with task_thread() as thread:
         places: list[int] = []
         connection: sqlite3.Connection
@@ -87,8 +87,8 @@ def as_it_is(error: Exception, given: Any) -> Exception:
 
 
 async def test_what_a_step_emits_is_written_in_order_before_anything_else() -> None:
-    """Prepared in the thread at once. Also in front of what the step asks of the loop; and never
-    more than so many batches are gathered, though one step emits without end."""
+    """Batches are prepared in the thread at once, and are written before a call of the step to the
+    loop. The number of gathered batches is bounded even if one step emits without end."""
     gathered, written, most = GatheredOutput(), [], 0
 
     def prepare(number: int) -> Iterator[Any]:
@@ -120,7 +120,7 @@ async def test_what_a_step_emits_is_written_in_order_before_anything_else() -> N
 @pytest.mark.parametrize("in_thread", [False, True])
 @pytest.mark.parametrize("when", ["prepared", "generated", "written"])
 async def test_an_error_on_what_is_gathered_is_named(when: str, in_thread: bool) -> None:
-    """With what was given, until only its bytes are left."""
+    """It is named with the emitted records, until only their bytes are left."""
     gathered = GatheredOutput()
 
     def prepare(given: int) -> Any:
@@ -147,7 +147,7 @@ async def test_an_error_on_what_is_gathered_is_named(when: str, in_thread: bool)
 
 
 async def test_what_is_gathered_is_bounded_by_bytes_too() -> None:
-    """In the middle of a batch: it is prepared a part at a time."""
+    """A batch is prepared a part at a time, so the bound may come in its middle."""
     gathered, written, waiting, most = GatheredOutput(), 0, 0, 0
 
     def prepare(parts: int) -> Iterator[Any]:
@@ -220,7 +220,8 @@ async def test_a_cancelled_step_is_not_waited_for_and_closed_when_it_has_ended()
 
 
 async def test_the_loop_clears_up_behind_a_step_that_is_given_up() -> None:
-    """A coroutine that is closed can await nothing more, nor can what it closes in its turn."""
+    """A coroutine that is closed can await nothing more, and neither can the code that it
+    closes."""
     async with task_thread() as thread:
         began, release, closed = threading.Event(), threading.Event(), asyncio.Event()
 
@@ -246,7 +247,7 @@ async def test_the_loop_clears_up_behind_a_step_that_is_given_up() -> None:
 
 
 async def test_a_cancellation_on_the_loop_comes_to_the_chain() -> None:
-    """It may ask for the loop to clear up."""
+    """The chain may ask for the loop to clean up."""
     async with task_thread() as thread:
         heard, waiting = [], asyncio.Event()
 
@@ -271,7 +272,8 @@ async def test_a_cancellation_on_the_loop_comes_to_the_chain() -> None:
 
 @pytest.mark.parametrize("has_ended", [False, True])
 async def test_nothing_is_written_behind_what_could_not_be(has_ended: bool) -> None:
-    """Also where a source is closed behind it, or the chain goes on: its error would be told."""
+    """This holds when a source is closed afterwards, and when the chain goes on and would report
+    its error."""
     gathered = GatheredOutput()
     async with task_thread(gathered) as thread:
         written: list[int] = []
@@ -301,7 +303,7 @@ async def test_nothing_is_written_behind_what_could_not_be(has_ended: bool) -> N
 async def test_what_others_do_on_the_loop_is_no_time_of_a_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Or a loop that is busy would make steps short, and many steps keep it busy."""
+    """Otherwise a busy loop would make steps short, and many steps would keep it busy."""
     now = 0.0
     monkeypatch.setattr(module, "task_time", lambda: now)
     async with task_thread() as thread:
@@ -354,7 +356,7 @@ async def test_a_system_without_another_thread_is_told_with_what_to_do() -> None
 
 
 async def test_a_thread_that_has_ended_keeps_nothing_of_its_subtask() -> None:
-    """The system takes its time to end a thread, and an error refers to what its subtask had."""
+    """The system takes its time to end a thread, and an error refers to its subtask's objects."""
     threads: list[TaskThread] = []
     ended: list[str] = []
 
