@@ -1,4 +1,4 @@
-"""One sample, which says what runs."""
+"""One sample that names the running software."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The channels in which most waits, picked while all are read."""
+"""The channels with the longest queues, selected while all are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All metrics of a worker: every one is exported, once, by a name of its kind."""
+"""All metrics of a worker: each is exported once, by a name of its kind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_A_PROGRAM = {"Topics"}
 
 
 def busy_worker() -> WorkerStatistics:
-    """One that has a number for every metric."""
+    """Return a worker with a number for every metric."""
     latencies = LatencyStatistics("map")
     latencies.take(LatencyMarker(0, "numbers", 5), 7)
     debloated = gate(channel(0), debloating=BufferDebloaterStatistics(4_096, 12.5))

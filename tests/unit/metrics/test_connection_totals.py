@@ -1,4 +1,4 @@
-"""Sums over the readers of a connection, also of one that is read over several turns."""
+"""Sums over the readers of a connection, read at once or over several turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is on its way to a task, and how long the task takes for it."""
+"""The data on its way to a task, and the task's time for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be seen of an environment."""
+"""The statistics of an environment."""
 
 from __future__ import annotations
 

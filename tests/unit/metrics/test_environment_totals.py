@@ -1,4 +1,4 @@
-"""What is exported of an environment is what can be seen in it, summed up."""
+"""The exported totals of an environment are the sums of its statistics."""
 
 from __future__ import annotations
 

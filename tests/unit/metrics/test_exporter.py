@@ -28,7 +28,7 @@ async def whole(families: Iterable[Family], config: MetricsConfig | None = None)
 
 
 def parsed(text: bytes) -> dict[str, dict[str, list[tuple[dict[str, str], float]]]]:
-    """Samples by name, by the type of their family."""
+    """Return samples by name, by the type of their family."""
     found: dict[str, dict[str, list[tuple[dict[str, str], float]]]] = {}
     for family in text_string_to_metric_families(text.decode()):
         for sample in family.samples:
@@ -59,7 +59,7 @@ ODD = [
 
 
 class Registered(Collector):
-    """Families as the library gets them."""
+    """Metric families as the library gets them."""
 
     def __init__(self, families: Iterable[Family]) -> None:
         self._families = families
@@ -139,7 +139,7 @@ async def test_a_loop_that_stands_fails_the_scrape(registry: CollectorRegistry) 
         with ThreadPoolExecutor(1) as threads:
             scrape = threads.submit(generate_latest, registry)
             with pytest.raises(TimeoutError):
-                scrape.result()  # the loop stands while this waits
+                scrape.result()  # the loop stands still while this waits
 
 
 async def test_an_environment_that_has_ended_has_nothing(registry: CollectorRegistry) -> None:

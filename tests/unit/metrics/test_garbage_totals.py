@@ -1,4 +1,4 @@
-"""Counts of collections, and what is left of them over a stretch of time."""
+"""Counts of garbage collections, and their difference over a period."""
 
 from __future__ import annotations
 

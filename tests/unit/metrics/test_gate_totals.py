@@ -1,4 +1,4 @@
-"""Sums over the channels of a gate, also of one that is read over several turns."""
+"""Sums over the channels of a gate, read at once or over several turns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.metrics.samples import channel, gate, pool
 
 
 def turns_of(channels: int) -> Turns:
-    """So many in each turn, however long it takes."""
+    """Return turns of this many channels each, without a limit of time."""
     return Turns(MetricsConfig(turn_channels=channels), lambda: 0.0)
 
 
@@ -129,8 +129,10 @@ def test_a_channel_that_gets_its_place_between_two_parts_is_read_as_it_is_then()
 
 
 def test_no_more_floating_buffers_hold_data_than_the_pool_has_given_out() -> None:
-    """A channel's buffer goes back to the pool when the channel has been read, and before the pool
-    is: what is free in channels is then more than the pool has given out."""
+    """A channel's buffer may return to the pool after the channel was read and before the pool is.
+
+    The channels then seem to have more free buffers than the pool has given out.
+    """
     narrow, _ = make_gate(THERE, HERE, buffers_per_channel=0)
     [remote] = narrow.remote_channels
     remote.on_backlog(3)

@@ -1,4 +1,4 @@
-"""Who held an event loop up: looks at it, and what follows from them."""
+"""The tasks that held an event loop up: looks at the loop, and the times computed from them."""
 
 from __future__ import annotations
 

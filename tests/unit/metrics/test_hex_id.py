@@ -1,4 +1,4 @@
-"""Ids that follow from names."""
+"""Ids computed from names."""
 
 from __future__ import annotations
 

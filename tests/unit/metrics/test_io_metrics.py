@@ -1,4 +1,4 @@
-"""What is counted of a subtask, and how it adds up."""
+"""The counters of a subtask, and their sums."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flinknet.metrics.io_metrics import IO_METRICS, IOMetrics
 
 @dataclass(frozen=True)
 class WithName(IOMetrics):
-    """Somebody who has the counters and more."""
+    """An object with the counters and a name."""
 
     name: str
 

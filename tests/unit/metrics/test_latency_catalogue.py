@@ -1,4 +1,4 @@
-"""Flink's names of the latency of markers, in Prometheus and in REST."""
+"""Flink's names of marker latencies, in Prometheus and in REST."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histograms of latency markers: whose are told apart, and what is said of them."""
+"""Histograms of latency markers: their sources, and their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The longest lag of late, whoever asks when."""
+"""The longest recent lag of the loop, for any readers at any times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates over the last minute, whatever the moments at which they are asked for."""
+"""Rates over the last minute, read at any moments."""
 
 from __future__ import annotations
 

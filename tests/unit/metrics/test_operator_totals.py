@@ -1,4 +1,4 @@
-"""What an operator counts, with and without rates."""
+"""The counters of an operator, with and without rates."""
 
 from __future__ import annotations
 

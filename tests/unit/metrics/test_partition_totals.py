@@ -1,4 +1,4 @@
-"""Sums over the subpartitions of a partition, also of one that is read over several turns."""
+"""Sums over the subpartitions of a partition, read at once or over several turns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def turns_of(subpartitions: int) -> Turns:
 
 
 def counted(reading: Reading[PartitionTotals], parts: list[int]) -> Reading[PartitionTotals]:
-    """The same, and a note for each part."""
+    """Pass a reading on, and note each of its parts."""
     while True:
         try:
             next(reading)

@@ -1,4 +1,4 @@
-"""Statistics there and back, as msgpack and as JSON; what is none is refused."""
+"""Statistics round-trip as msgpack and as JSON; other values are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process's CPU time and threads, by its own account."""
+"""A process's CPU time and threads, as it measures them itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a metric is read and adds up, and what a catalogue makes of its metrics."""
+"""Reading and summing metrics, and building a catalogue from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stacks that were seen are counted, bounded, and survive their bytes."""
+"""Counts of sampled stacks: bounded, and unchanged by serialization."""
 
 from __future__ import annotations
 

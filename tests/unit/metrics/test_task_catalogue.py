@@ -1,4 +1,5 @@
-"""Flink's names of subtasks and operators, with the values they mean; gates and partitions by owner."""
+"""Flink's names of subtask and operator metrics, with their values; gates and partitions by
+owner."""
 
 from __future__ import annotations
 

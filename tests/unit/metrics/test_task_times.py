@@ -1,4 +1,4 @@
-"""Task times and the gauge below them, with the clock in the test's hand."""
+"""Task times and the gauge below them, with a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START = 42_000.0
 
 
 class Gauge:
-    """A gauge and the time."""
+    """A gauge and its clock."""
 
     def __init__(self) -> None:
         self.now = START
@@ -30,7 +30,7 @@ class Gauge:
         self.gauge.mark_end(self.now)
 
     def to_interval(self, number: int) -> None:
-        """Go to the beginning of the interval with this number."""
+        """Set the clock to the beginning of the interval with this number."""
         self.now = START + 5 * number
 
     @property
@@ -58,7 +58,7 @@ def test_what_is_marked_is_averaged_over_the_interval() -> None:
 
 
 def test_the_longest_span_is_that_of_the_last_intervals() -> None:
-    """S1: it goes down again."""
+    """S1: it decreases again."""
     arranged = Gauge()
     arranged.mark(0.010)
     arranged.to_interval(1)
@@ -71,7 +71,7 @@ def test_the_longest_span_is_that_of_the_last_intervals() -> None:
 
 
 def test_a_running_span_counts() -> None:
-    """S1: at every interval's end, and in between; its length is that from its start."""
+    """S1: it counts at the end of every interval and in between, with its length from its start."""
     arranged = Gauge()
     arranged.now += 3
     arranged.gauge.mark_start(arranged.now)
@@ -97,7 +97,7 @@ def test_marking_twice_is_marking_once() -> None:
 
 
 def test_a_minute_is_the_window() -> None:
-    """S1: 12 intervals of 5 s; what is older is forgotten, except in the total."""
+    """S1: 12 intervals of 5 s; older spans are forgotten, except in the total."""
     arranged = Gauge()
     arranged.mark(5)
     for interval in range(1, 13):
@@ -110,7 +110,7 @@ def test_a_minute_is_the_window() -> None:
 
 @pytest.mark.parametrize("running", [True, False])
 def test_a_long_silence_is_caught_up_with(running: bool) -> None:
-    """Whether asked every interval or after days."""
+    """This holds for a reading at every interval, and for one after days."""
     often, seldom = Gauge(), Gauge()
     for arranged in (often, seldom):
         arranged.mark(1)
@@ -143,7 +143,7 @@ def wait(times: TaskTimes, reason: WaitReason, begin: float, end: float) -> None
 
 
 def test_every_second_has_a_state() -> None:
-    """S2: idle, busy and backpressured are 1000 together."""
+    """S2: idle, busy and backpressured add up to 1000."""
     times = account()
     wait(times, IDLE, 1, 2)
     wait(times, SOFT, 3, 3.5)
@@ -163,7 +163,8 @@ def test_every_second_has_a_state() -> None:
 
 
 def test_waits_at_the_same_time_count_once() -> None:
-    """Hard before soft before idle: an output that is blocked is why an input is not read."""
+    """Hard comes before soft, and soft before idle: an input is not read because an output is
+    blocked."""
     times = account()
     times.begin_wait(IDLE, START)
     times.begin_wait(SOFT, START + 1)
@@ -224,7 +225,7 @@ def test_a_wait_that_ends_with_an_error_has_ended() -> None:
 def test_the_states_add_up_to_the_time_that_passed(
     steps: list[tuple[WaitReason, bool, float]],
 ) -> None:
-    """S2, whatever overlaps."""
+    """S2: this holds for any overlap."""
     times, now = TaskTimes("task", 0.0), 0.0
     waiting = dict.fromkeys(WaitReason, 0)
     for reason, begins, seconds in steps:

@@ -1,4 +1,4 @@
-"""How much is read before others have a turn."""
+"""The amount that is read before other tasks get a turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FEW = MetricsConfig(turn_channels=3)
 
 
 class Clock:
-    """Stands still, unless it is told to go on."""
+    """A clock that stands still unless it is advanced."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -26,7 +26,7 @@ class Clock:
 
 
 def read(*several: Sequence[int], turns: Turns, log: list[int | str]) -> Reading[int]:
-    """Sum up, and note what was read."""
+    """Sum up entries, and record the order of reading."""
     total = 0
     for entries in several:
         for part in turns.parts(entries):
@@ -37,7 +37,7 @@ def read(*several: Sequence[int], turns: Turns, log: list[int | str]) -> Reading
 
 
 async def counted(turning: asyncio.Task[int], log: list[int | str]) -> int:
-    """Note each turn of the loop, too."""
+    """Record each turn of the loop, too."""
     while not turning.done():
         log.append("turn")
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What leaves a worker: sums that are right, rows that fit, and the same value at the other end."""
+"""The report of a worker: right sums, bounded rows, and a faithful round trip."""
 
 from __future__ import annotations
 
