@@ -1,4 +1,4 @@
-"""The limits of checkpoints: what does not go together is refused with what to change."""
+"""The limits of checkpoints: contradictory values are refused, with the option to change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What no option may be is refused when the configuration is made, with the option's name."""
+"""Values that no option may have are refused when the configuration is made, with the option's
+name."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def test_what_no_field_may_be_is_refused_with_its_name(value: object) -> None:
 
 @pytest.mark.parametrize("value", [-(2**63), 2**70, "7", True, 0.5], ids=spelled)
 def test_a_silly_value_is_taken_or_refused_with_the_name(value: object) -> None:
-    """Some are legal for some fields; none may end in an error of another type."""
+    """Some of these values are legal for some fields. None may cause an error of another type."""
     for section, name in FIELDS:
         with suppress(ConfigurationError):
             section(**{name: value})
@@ -68,7 +69,7 @@ def test_a_negative_number_is_refused() -> None:
 
 @dataclass
 class Section:
-    """One field of each kind that a section may have."""
+    """A section with one field of each kind."""
 
     count: int = 1
     share: float = 0.5

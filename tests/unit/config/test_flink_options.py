@@ -1,4 +1,4 @@
-"""Flink's options by Flink's names: each that its documents name is taken."""
+"""Flink's options by Flink's names: each name in its documents is accepted."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_documented_option_is_taken(key: str) -> None:
 
 @pytest.mark.parametrize(("key", "option"), FLINK_OPTIONS.items(), ids=FLINK_OPTIONS)
 def test_each_is_an_option_of_flinknets(key: str, option: tuple[str, object]) -> None:
-    """Which takes what Flink's documents have for the one or the other unit."""
+    """The option accepts the values of Flink's documents in one of its units."""
     name, read = option
     assert callable(read)
     texts = {"1234", "2", "true", "region", "single", "/path", "hashmap"}

@@ -1,4 +1,4 @@
-"""What a job says of its checkpoints: what does not go together is refused."""
+"""A job's checkpoint settings: contradictory values are refused."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_no_two_options_share_a_variable() -> None:
     assert len(set(variables)) == len(variables)
 
 
-# -- how values are written
+# -- forms of values
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_rendered_whole_number_reads_back(name: str, value: int) -> None:
 @example(1e-07)
 @example(5e-324)
 def test_a_rendered_duration_reads_back(value: float) -> None:
-    """Every one: the launcher hands its configuration to workers as text."""
+    """This holds for every option, as the launcher passes its configuration to workers as text."""
     option = options()["network.connect_timeout_ms"]
     assert option.parse(option.render(value)) == value
 
@@ -372,7 +372,10 @@ def test_an_option_of_a_job_says_that_the_program_sets_it(cluster_toml: Path, ke
 
 
 def test_a_program_may_set_options_by_the_names_of_flink() -> None:
-    """All else stays as it was configured; without an option the configuration is the very one."""
+    """All other options keep their configured values.
+
+    Without such an option the configuration is the same object.
+    """
     config = load_settings(None, {"FLINKNET_CLUSTER_WORKERS": "3"}, {}).config
     assert with_flink_options(config, {}) is config
     changed = with_flink_options(config, {"state.backend": "rocksdb", "rest.port": "8081"})
@@ -414,7 +417,7 @@ def test_the_example_holds_every_option_at_its_default() -> None:
 
 
 def test_the_example_explains_every_option_and_says_its_default() -> None:
-    """A key's comment ends with "Default: VALUE", the value as the key has it."""
+    """The comment of a key ends with "Default: VALUE", and the key has this value."""
     lines = EXAMPLE.read_text().splitlines()
     keys = [index for index, line in enumerate(lines) if re.match(r"\w+ = ", line)]
     assert len(keys) == len(options())

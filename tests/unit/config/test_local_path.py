@@ -1,4 +1,4 @@
-"""Paths, and URLs that are paths."""
+"""Paths, and URLs that mean local paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Temporary directories go with their process, also with one that was killed."""
+"""Temporary directories are removed with their process, even if it was killed."""
 
 from __future__ import annotations
 

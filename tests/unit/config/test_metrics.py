@@ -1,4 +1,4 @@
-"""The limits of what is measured of latency markers, and of how workers are read."""
+"""The limits of latency marker measurements, and of the reading of workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limits of the exchange: what does not go together is refused with what to change."""
+"""The limits of the exchange: contradictory values are refused, with the option to change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restart strategies: what does not go together is refused."""
+"""Restart strategies: contradictory values are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A place for temporary files, or what to do without one."""
+"""A place for temporary files, or an error with a remedy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_without_one_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.fixture
 def long_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory for temporary files: longer than the path of a socket may be."""
+    """Make a directory for temporary files that is longer than the path of a socket may be."""
     directory = tmp_path / ("d" * 120)
     directory.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(directory))
@@ -55,7 +55,7 @@ def test_a_socket_has_a_directory_of_its_own() -> None:
 def test_a_socket_is_elsewhere_if_the_directory_is_too_long(
     long_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where others may write, too, so that only this user may enter; nothing is left behind."""
+    """Other users may write to that place, so only this user may enter. Nothing is left behind."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/nowhere")
     directory = make_socket_directory("flinknet-test-", "records")
     try:

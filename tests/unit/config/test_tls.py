@@ -1,4 +1,4 @@
-"""TLS is on with three files, and off without."""
+"""TLS is on with all three files, and off without any."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_what_is_no_fingerprint_is_refused(pinned: str) -> None:
 
 
 def test_options_without_tls_are_refused() -> None:
-    """They would let a reader believe that it is on."""
+    """A reader would otherwise believe that TLS is on."""
     with pytest.raises(ConfigurationError, match="TLS is off"):
         TlsConfig(pinned=FINGERPRINT)
     with pytest.raises(ConfigurationError, match="TLS is off"):
