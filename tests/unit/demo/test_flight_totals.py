@@ -35,11 +35,12 @@ TYPES = [pa.int64(), pa.string(), pa.string(), pa.int32(), pa.int32(), pa.int64(
 SCHEMA = pa.schema(list(zip([*FIELDS, INTENDED], TYPES, strict=True)))
 
 ROWS, TOGETHER = 3, 6
-"""Rows of a record batch, and records that come at once."""
+"""Rows of a record batch, and records that are processed at once."""
 
 
 class Form(ABC):
-    """One of the two operators, opened, and how it is fed; records alternate between sources."""
+    """An operator of one of the two forms, opened, with its input; records alternate between
+    sources."""
 
     operator: Totals
 
@@ -47,12 +48,12 @@ class Form(ABC):
         self._sources = sources
 
     def open(self, index: int) -> None:
-        """As the given subtask."""
+        """Open it as the given subtask."""
         self._context = context(index)
         self.operator.open(self._context)
 
     def feed(self, records: Sequence[tuple[Any, ...]]) -> None:
-        """Have those of each source taken, ``TOGETHER`` at once."""
+        """Feed the records of each source, ``TOGETHER`` at once."""
         for source in range(self._sources):
             self._context.process_context.channel = source
             share = [(*record, time.monotonic_ns()) for record in records[source :: self._sources]]
@@ -62,10 +63,10 @@ class Form(ABC):
 
     @abstractmethod
     def batch(self, records: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Records as the operator takes them."""
+        """Return records in the operator's form of input."""
 
     def said(self) -> dict[str, list[tuple[Any, ...]]]:
-        """What the operator says at its end, by tag."""
+        """Return the operator's rows at its end, by tag."""
         rows: dict[str, list[tuple[Any, ...]]] = {AGGREGATES: [], LATENCY: [], ARRIVALS: []}
         for tag, *row in self.operator.finish():
             rows[tag].append(tuple(row))

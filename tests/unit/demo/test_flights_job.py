@@ -16,7 +16,7 @@ from tests.unit.demo.flights import FLIGHTS, context
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """The flights in two files."""
+    """Write the flights to two files."""
     for part in range(2):
         rows = [dict(zip(FIELDS, flight, strict=True)) for flight in FLIGHTS[part::2]]
         pyarrow.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / f"part-{part}.parquet")

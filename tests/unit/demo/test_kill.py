@@ -1,4 +1,5 @@
-"""What a job goes on from; `integration/test_demo.py` kills a worker of a real one."""
+"""The checkpoint from which a job continues; `integration/test_demo.py` kills a worker of a real
+one."""
 
 from __future__ import annotations
 

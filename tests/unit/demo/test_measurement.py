@@ -1,4 +1,4 @@
-"""What a keyed subtask measures, against a plain count of the same records."""
+"""A keyed subtask's measurements, compared with a plain count of the same records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SUBTASK, SOURCES = 2, 3
 def measured(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Measurement, list[tuple[int, int, int]]]:
-    """A measurement of records on three channels, counted in batches, and those records."""
+    """Return a measurement of records on three channels, counted in batches, and the records."""
     monkeypatch.setattr(measurement_module, "BATCH_RECORDS", request.param)
     random = np.random.default_rng(7)
     arrivals = np.cumsum(random.integers(0, 400_000, 3_000)) + 12 * INTERVAL_NS + 77
@@ -91,7 +91,7 @@ def test_a_record_that_arrives_before_its_intended_time_has_no_latency() -> None
 
 
 def test_records_that_come_together_are_as_many_that_come_alone() -> None:
-    """Lists and arrays, from several sources, of which some are empty."""
+    """They are lists and arrays, from several sources, some of them empty."""
     alone, together = Measurement(0, 2), Measurement(0, 2)
     for source, intended in ((1, [5, 9, 40]), (0, []), (0, np.array([7, 8])), (1, [11])):
         together.add(50, source, intended)
@@ -102,7 +102,7 @@ def test_records_that_come_together_are_as_many_that_come_alone() -> None:
 
 
 def test_what_was_taken_is_counted_before_it_grows() -> None:
-    """Memory of a keyed subtask is bounded by a batch, however many records it takes."""
+    """A keyed subtask's memory is bounded by a batch, for any number of records."""
     measurement = Measurement(0, 1)
     for arrival in range(3 * BATCH_RECORDS):
         measurement.add(arrival, 0, [0])

@@ -1,4 +1,4 @@
-"""What the demo shows while it works, where lines cannot be overwritten and where they can."""
+"""The demo's progress, on outputs that can and cannot overwrite lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A demo's parameters, what they mean, and what its result says."""
+"""A demo's parameters, their effect, and the text of its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo's session of Spark needs."""
+"""Requirements of the demo's Spark session."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from flinknet.demo.spark_session import require_extra
 
 
 def test_the_extra_is_there() -> None:
-    """A demo without it says what to install."""
+    """A demo without it names the package to install."""
     require_extra()

@@ -30,7 +30,7 @@ SCHEMA = pa.schema(
 
 @pytest.fixture
 def answer(flights: pd.DataFrame) -> list[dict[str, Any]]:
-    """The right answer, computed here from the flights and not from the prepared workload."""
+    """Return the right answer, computed from the flights and not from the prepared workload."""
     year = flights.head(SMALL.limit)
     rows = []
     for (origin, dest), part in year.groupby(["origin", "dest"]):

@@ -1,4 +1,5 @@
-"""The prepared workload: complete, split for the sources, reused only if it is the wanted one."""
+"""The prepared workload: complete, split for the sources, and reused only if it is the right
+one."""
 
 from __future__ import annotations
 
