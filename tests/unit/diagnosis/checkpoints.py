@@ -1,4 +1,4 @@
-"""Checkpoints as they might have gone."""
+"""Possible histories of checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs and what might have been read of them, told by how each task spent its time."""
+"""Jobs with possible readings, built from how each task spent its time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = 10.0
 
 
 def pipeline(*parallelism: int, names: str = "HASH", pointwise: bool = False) -> Topology:
-    """Source, Map 1, Map 2, ... and Sink, each with so many subtasks."""
+    """Return a topology of Source, Map 1, Map 2, ... and Sink, with these numbers of subtasks."""
     last = len(parallelism) - 1
     vertices = [
         Vertex(
@@ -45,7 +45,7 @@ def pipeline(*parallelism: int, names: str = "HASH", pointwise: bool = False) ->
 
 
 class Job:
-    """Collects readings; what is not said of a task is that it was idle."""
+    """A builder of readings; a task is idle for the time that is not given."""
 
     def __init__(self, topology: Topology, refresh_s: float = 1.0) -> None:
         self.topology = topology
@@ -70,8 +70,11 @@ class Job:
         held: int = 0,
         seconds: float = SECONDS,
     ) -> Job:
-        """``busy`` and ``waits`` are parts of its time; ``queues`` says how many buffers each
-        subpartition of its one partition holds."""
+        """Add a task.
+
+        ``busy`` and ``waits`` are shares of its time. ``queues`` gives the number of buffers in
+        each subpartition of its one partition.
+        """
         channels = [
             channel(
                 0,
@@ -113,7 +116,7 @@ class Job:
         return self
 
     def worker(self, worker_id: str, **fields: Any) -> Job:
-        """Nothing is wrong with it but what is said."""
+        """Add a worker that is healthy except for the given fields."""
         number = int(worker_id[-1])
         peers = [f"127.0.0.1:{other}" for other in range(3) if other != number]
         self._workers[worker_id] = WorkerReading(
@@ -131,14 +134,14 @@ class Job:
         return self
 
     def collecting(self, worker_id: str, share: float, subtask: str = "") -> Job:
-        """A part of the time its garbage collector ran."""
+        """Let its garbage collector run for a share of the time."""
         seconds = SECONDS * share
         generations = (GenerationTotals(0, 9, 0.0, 90), GenerationTotals(2, 3, seconds, 4_000))
         begun = (SubtaskGarbage(subtask, seconds),)
         return self.worker(worker_id, garbage=GarbageTotals(generations, begun))
 
     def held_up(self, worker_id: str, task: str, share: float, stack: str = "") -> Job:
-        """A part of the time its loop did not turn."""
+        """Let its loop stand still for a share of the time."""
         return self.worker(worker_id, held_up=(HeldUp(task, SECONDS * share, stack),))
 
     def readings(self) -> Readings:

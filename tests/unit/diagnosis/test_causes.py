@@ -1,4 +1,4 @@
-"""Situations, and who is named."""
+"""Situations, and the culprits that are named."""
 
 from __future__ import annotations
 
@@ -183,7 +183,8 @@ def test_a_loop_that_was_held_up_is_a_finding_whoever_waits() -> None:
 
 
 def test_waits_for_many_subtasks_of_an_operator_are_added_up() -> None:
-    """None of them is to blame for more than is OK, and all together for most of the time."""
+    """Each of them causes waits within the OK range, and all together cause waits for most of the
+    time."""
     job = Job(pipeline(1, 16)).task(0, waits=0.96, queues=dict.fromkeys(range(16), 4))
     for index in range(16):
         job.task(1, index, busy=1.0)
@@ -236,7 +237,7 @@ def test_a_little_garbage_is_no_trouble() -> None:
 
 
 def test_a_task_that_holds_up_its_own_loop_is_named_once() -> None:
-    """The rest of the wait, in which the loop was not seen held up, is the same function's."""
+    """The rest of the wait, in which the loop was not seen held up, is due to the same function."""
     job = Job(pipeline(1, 1)).task(0, waits=0.9).task(1, busy=1.0, worker="worker-1")
     finding = only(job.held_up("worker-1", "Sink (1/1)", 0.6))
     assert (finding.kind, culprits(finding)) == (FindingKind.BLOCKED_LOOP, ["Sink (1/1)"])
@@ -247,7 +248,8 @@ def test_a_task_that_holds_up_its_own_loop_is_named_once() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_lost_time_stands_once(seed: int) -> None:
-    """Whatever is found: no task has lost more than it has waited, nor twice to the same one."""
+    """For any findings, a task has lost at most the time that it has waited, and none of it
+    twice."""
     chance = Random(seed)
     job = Job(pipeline(2, 3, 2))
     for vertex, subtasks in enumerate((2, 3, 2)):

@@ -1,4 +1,4 @@
-"""Where the barriers of a checkpoint were held up."""
+"""The places where the barriers of a checkpoint were held up."""
 
 from __future__ import annotations
 

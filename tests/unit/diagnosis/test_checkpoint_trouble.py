@@ -1,4 +1,4 @@
-"""Checkpoints that suffer from backpressure, and who is to blame."""
+"""Checkpoints that suffer from backpressure, and its causes."""
 
 from __future__ import annotations
 

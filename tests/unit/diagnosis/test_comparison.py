@@ -1,4 +1,4 @@
-"""Who has more to do than others."""
+"""Subtasks with more work than others."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def test_uneven_producers_make_twice_as_much_as_the_mean_of_the_others() -> None
 
 
 def test_who_was_looked_at_for_longer_is_not_hot_because_of_it() -> None:
-    """Workers report at different times: of a young job one may have told of twice as long."""
+    """Workers report at different times.
+
+    The report of one may cover twice as much of a young job.
+    """
     job = Job(pipeline(2, 2)).task(1, 0, records=(500, 0), seconds=10.0)
     job.task(1, 1, records=(250, 0), seconds=5.0)
     job.task(0, 0, records=(0, 500), seconds=10.0).task(0, 1, records=(0, 250), seconds=5.0)

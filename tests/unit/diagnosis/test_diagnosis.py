@@ -1,4 +1,4 @@
-"""What a program reads of a diagnosis."""
+"""A program's view of a diagnosis."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_job_of_which_nothing_is_known_is_neither_healthy_nor_not() -> None:
 
 
 def test_a_job_that_has_run_for_less_than_two_refreshes_is_not_called_healthy() -> None:
-    """A wait as long as all of it is no finding yet."""
+    """A wait during the whole of it is not a finding yet."""
     job = Job(pipeline(1, 1), refresh_s=5.0).task(0, waits=0.97, busy=0.03, seconds=5.0)
     job.task(1, busy=1.0, seconds=5.0)
     told = diagnose(job.topology, job.readings())

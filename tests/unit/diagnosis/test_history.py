@@ -1,4 +1,4 @@
-"""What is left of reports when they are older."""
+"""The parts of reports that are kept when they are older."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ JOB = "0815"
 
 
 def report(second: float, *, queued: int = 0, attempt: int = 0) -> WorkerStatistics:
-    """A subtask that is busy half of the time and waits for the other half, from 0 on."""
+    """Return the report of a subtask that is busy half of the time, and waits otherwise, since
+    0."""
     counters = IOMetrics(int(100 * second), int(200 * second), 0, 0, 0, 0, 0)
     spent = times(
         accumulated_idle_time_ms=0.0,

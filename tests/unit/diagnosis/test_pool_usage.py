@@ -69,7 +69,7 @@ def test_one_hot_channel_does_not_hide_behind_those_that_have_credit() -> None:
 
 
 def test_a_reader_of_local_channels_is_the_bottleneck_of_those_that_wait_for_it() -> None:
-    """Its input has no buffers: what waits for it is in its producers' pools."""
+    """Its input has no buffers: the data for it waits in its producers' pools."""
     usage = USAGE._replace(in_pool=0.0, channels=0, waited_for=0.97)
     assert usage.meaning is PoolMeaning.BOTTLENECK
     (said,) = usage.sentences()

@@ -1,4 +1,4 @@
-"""What is said of culprits."""
+"""Sentences about culprits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def test_the_evidence_is_what_was_read() -> None:
 
 
 def test_no_evidence_says_that_what_holds_others_up_is_normal() -> None:
-    """Its channel is short, or it is local and has no credit: its producer waits all the same."""
+    """The channel may be short of credit, or local without credit.
+
+    Its producer waits in both cases.
+    """
     job = Job(pipeline(1, 1)).task(0, busy=0.03, waits=0.97)
     for backlog in (4, 0):
         _, evidence = say(job.task(1, busy=1.0, backlog=backlog, credit=6)).slow([(1, 0)])

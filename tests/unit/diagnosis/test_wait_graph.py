@@ -1,4 +1,4 @@
-"""Who waits for whom, and where the blame ends."""
+"""The waits between tasks, and the task at the end of the blame."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_an_idle_task_explains_no_more_than_it_was_active() -> None:
 
 
 def test_a_task_that_was_idle_through_most_of_a_wait_is_not_to_blame_for_any_of_it() -> None:
-    """What it does is what there is to do, and a bottleneck has no time to be idle."""
+    """It does all the work that it gets, and a bottleneck is never idle."""
     job = Job(pipeline(1, 1)).task(0, waits=0.8).task(1, busy=0.3)
     assert lost(job) == {Blame(Blamed.TRANSIT, (1, 0), (0, 0)): {(0, 0): pytest.approx(8.0)}}
 
@@ -135,7 +135,7 @@ def test_a_loop_that_did_not_turn_comes_before_the_task_on_it() -> None:
 
 
 def test_a_loop_is_to_blame_for_no_longer_than_it_did_not_turn() -> None:
-    """However many tasks on it are waited for at the same time."""
+    """This holds for any number of its tasks that are waited for at the same time."""
     job = Job(pipeline(1, 4)).task(0, waits=0.8, queues=dict.fromkeys(range(4), 8))
     for index in range(4):
         job.task(1, index, busy=1.0, worker="worker-1")
@@ -144,7 +144,7 @@ def test_a_loop_is_to_blame_for_no_longer_than_it_did_not_turn() -> None:
 
 
 def test_tasks_are_compared_by_the_same_time_though_their_reports_come_at_others() -> None:
-    """A job is young: one worker has reported on 15 s of it, and the other on 10."""
+    """The job is young: one worker has reported 15 s of it, and the other 10 s."""
     job = Job(pipeline(1, 1)).task(0, waits=0.9, seconds=15.0)
     job.task(1, busy=1.0, seconds=10.0, worker="worker-1")
     assert lost(job) == {busy((1, 0)): {(0, 0): pytest.approx(13.5)}}
