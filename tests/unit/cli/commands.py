@@ -1,4 +1,4 @@
-"""Commands that ask a coordinator, which is served in the test's own event loop."""
+"""Commands to a coordinator that runs in the test's own event loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Terminal", "run_endless_job"]
 
 
 class Terminal:
-    """Where commands are typed that ask one coordinator; wide enough for all columns."""
+    """A terminal for commands to one coordinator; wide enough for all columns."""
 
     def __init__(
         self,
@@ -35,13 +35,13 @@ class Terminal:
         self._capsys = capsys
 
     async def type(self, *arguments: str) -> tuple[object, str, str]:
-        """Exit status, standard output and standard error."""
+        """Run a command; return its exit status, standard output and standard error."""
         self._environment.setenv(TOKEN_VARIABLE, self.token)
         status = await asyncio.to_thread(self._run, arguments)
         return status, *self._capsys.readouterr()
 
     async def print(self, *arguments: str) -> str:
-        """What a command prints that goes well."""
+        """Run a command that must succeed; return its standard output."""
         status, printed, error = await self.type(*arguments)
         assert status == 0, error
         return printed
@@ -53,7 +53,7 @@ class Terminal:
 
 
 async def run_endless_job(cluster: Cluster) -> JobRecord:
-    """A job that runs, and of which every worker has reported that its sources have moved."""
+    """Run a job until every worker has reported that its sources have emitted records."""
     coordinator = cluster.served.coordinator
     record = coordinator.submit(Submission.of_graph(endless_graph()))
     while not record.checkpoints.is_running:

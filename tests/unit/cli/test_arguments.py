@@ -1,4 +1,4 @@
-"""What the commands for job files have in common."""
+"""Arguments that the commands for job files share."""
 
 from __future__ import annotations
 

@@ -58,7 +58,10 @@ def test_an_authority_makes_certificates(
 def test_no_key_is_written_to_what_another_user_has_put_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The directory may be one that others can write to; even a name that is guessed is refused."""
+    """Other users may be able to write to the directory.
+
+    Even a file with a guessed name is refused.
+    """
     monkeypatch.setattr("flinknet.machine.token_hex", lambda count: "guessed")
     place = tmp_path / "certs"
     place.mkdir()
@@ -73,7 +76,7 @@ def test_no_key_is_written_to_what_another_user_has_put_there(
 def test_those_that_expire_soon_are_renewed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the same names, and another key."""
+    """They keep their names and get another key."""
     authority = Authority(tmp_path / "certs")
     authority.issue("worker-0", "10.0.0.1", days=3)
     authority.issue("worker-1", days=60)
@@ -93,7 +96,7 @@ def test_those_that_expire_soon_are_renewed(
 
 
 def test_a_certificate_ends_with_its_authority(tmp_path: Path) -> None:
-    """And one that ends soon is not renewed in silence."""
+    """``renew`` fails rather than issue another certificate that ends soon."""
     place = tmp_path / "certs"
     assert exit_code("init", place, "--days", 5) == 0
     assert exit_code("issue", place, "worker-0", "--days", 90) == 0

@@ -1,4 +1,4 @@
-"""``flinknet checkpoints``: what is kept, and whether it is good."""
+"""``flinknet checkpoints``: the kept checkpoints, and whether they are good."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cluster a command is about, if it is not said."""
+"""The cluster of a command that names none."""
 
 from __future__ import annotations
 

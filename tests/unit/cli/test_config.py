@@ -1,4 +1,4 @@
-"""``flinknet config show``: every value, and where it comes from."""
+"""``flinknet config show``: every value, and its source."""
 
 from __future__ import annotations
 

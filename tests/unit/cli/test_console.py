@@ -1,4 +1,4 @@
-"""The width of what commands print."""
+"""The width of the output of commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flinknet demo``: what it refuses; the demo itself runs in the integration tests."""
+"""``flinknet demo``: its refusals. The demo itself runs in the integration tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flinknet diagnose``: findings with their evidence, or that all is well."""
+"""``flinknet diagnose``: findings with their evidence, or the message that all is well."""
 
 from __future__ import annotations
 

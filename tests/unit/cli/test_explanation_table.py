@@ -1,4 +1,4 @@
-"""What ``flinknet explain`` shows of a job's memory."""
+"""The output of ``flinknet explain`` about a job's memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.cluster.graphs import keyed_graph
 
 
 def shown(buffers: int) -> list[str]:
-    """The lines for a source on worker-0 with two of four sinks, and two on worker-1."""
+    """Return the lines for a source on worker-0 with two of four sinks, and two on worker-1."""
     config = FlinknetConfig()
     network = replace(config.network, network_memory_bytes=buffers * config.network.segment_bytes)
     return rendered(
@@ -68,7 +68,7 @@ def test_flinks_words_are_kept_for_who_asks_for_them() -> None:
 
 
 def rendered(memory: JobMemory) -> list[str]:
-    """The lines, with one space wherever there are several."""
+    """Return the lines, with each run of spaces replaced by one."""
     written = io.StringIO()
     Console(file=written, width=160, color_system=None).print(explanation(memory))
     return [" ".join(line.split()) for line in written.getvalue().splitlines()]

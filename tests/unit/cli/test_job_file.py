@@ -33,7 +33,7 @@ print("result", result.state)
 
 
 class Executor:
-    """Remembers the graphs as they would travel."""
+    """Keeps the serialized graphs."""
 
     def __init__(self) -> None:
         self.graphs: list[bytes] = []
@@ -63,7 +63,7 @@ def test_the_executor_gets_the_jobs_and_the_file_its_arguments(
 
 
 def test_functions_of_the_file_travel_by_value(job_file: Path) -> None:
-    """A worker has never seen the file: nothing in the graph may refer to its ``__main__``."""
+    """A worker does not have the file, so nothing in the graph may refer to its ``__main__``."""
     executor = Executor()
     run_job_file(job_file, ["flights"], executor)
     assert b"tag" in executor.graphs[0]
@@ -139,7 +139,7 @@ def said_of(job_file: Path, program: bytes) -> list[str]:
 def test_a_file_that_cannot_be_loaded_is_named_in_five_lines(
     job_file: Path, program: bytes, said: list[str]
 ) -> None:
-    """With the place, the line and the error, and with nothing of flinknet's own frames."""
+    """The error names the place, the line and the cause, without flinknet's own frames."""
     (job_file.parent / "wrong.py").write_text("\nhere there\n")
     (job_file.parent / "longing.py").write_text("import no_such_module\n")
     lines = said_of(job_file, program)
@@ -176,7 +176,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_first_job_ends_the_file(job_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also one that takes every Exception of a job for its own matter."""
+    """This includes a file that catches every Exception of a job."""
     job_file.write_text(
         "from flinknet.datastream import StreamExecutionEnvironment\n"
         "environment = StreamExecutionEnvironment()\n"

@@ -1,4 +1,4 @@
-"""``flinknet jobs``: running ones, ended ones, and none."""
+"""``flinknet jobs``: running jobs, ended jobs, and none."""
 
 from __future__ import annotations
 

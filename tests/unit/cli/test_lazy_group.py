@@ -1,4 +1,4 @@
-"""Commands are imported when they are called or completed, and say which extra they lack."""
+"""Commands are imported when they are called or completed, and name the extra that they lack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flinknet.errors import ConfigurationError
 
 
 def group_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> typer.Typer:
-    """A command line with one command, ``work``, whose module has this body."""
+    """Make a command line with one command, ``work``, in a module with this body."""
     (tmp_path / "lazy_work.py").write_text(body)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "lazy_work", raising=False)
@@ -69,7 +69,7 @@ def test_any_other_missing_module_is_a_bug(tmp_path: Path, monkeypatch: pytest.M
 
 
 def completed(line: str, shell: str) -> list[str]:
-    """What a shell is told to offer for a command line, in the protocol of its script."""
+    """Return the completions of a command line, by the protocol of the shell's script."""
     words = line.split(" ")
     variables = {
         "_FLINKNET_COMPLETE": f"complete_{shell}",
@@ -100,7 +100,7 @@ def test_shells_complete_commands_and_their_options(shell: str) -> None:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> dict[str, str]:
-    """An environment of a shell in which there is a command ``flinknet``."""
+    """Make an environment of a shell with a command ``flinknet``."""
     command = tmp_path / "flinknet"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m flinknet "$@"\n')
     command.chmod(0o755)
@@ -130,7 +130,7 @@ SCRIPTS = {
 def test_shells_complete_with_the_script_that_is_shown(
     name: str, installed: dict[str, str]
 ) -> None:
-    """A real shell, as it would after --install-completion."""
+    """A real shell runs the script, as after --install-completion."""
     shell = subprocess.run(
         [path_of(name), *(["--norc"] if name == "bash" else ["--no-config"]), "-c", SCRIPTS[name]],
         env=installed,
@@ -143,7 +143,7 @@ def test_shells_complete_with_the_script_that_is_shown(
 
 
 def test_zsh_completes_what_is_typed(installed: dict[str, str]) -> None:
-    """It completes nothing but at a terminal, so it gets one."""
+    """It completes only at a terminal, so the test gives it one."""
     zsh, (terminal, its_end) = path_of("zsh"), pty.openpty()
     shell = subprocess.Popen(
         [zsh, "--no-rcs", "--interactive"],
@@ -170,7 +170,7 @@ def test_zsh_completes_what_is_typed(installed: dict[str, str]) -> None:
 
 
 def path_of(shell: str) -> str:
-    """Where a shell is; without it the test is skipped."""
+    """Return the path of a shell, or skip the test without it."""
     found = which(shell)
     if found is None:
         pytest.skip(f"there is no {shell} here (Debian: apt-get install {shell})")
@@ -178,7 +178,7 @@ def path_of(shell: str) -> str:
 
 
 def read_until(terminal: int, text: str) -> None:
-    """Read what is shown until it has the text; a shell that ends before is an OSError."""
+    """Read output until it contains the text; a shell that ends before is an OSError."""
     shown = ""
     while text not in shown:
         shown += os.read(terminal, 4096).decode(errors="replace")

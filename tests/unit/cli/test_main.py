@@ -1,4 +1,4 @@
-"""The command line: what it prints, how it fails, and what it does not import."""
+"""The command line: its output, its errors, and the modules that it must not import."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_package_is_the_command() -> None:
 
 
 class Failing:
-    """A command line whose one command raises ``error``, as a program of its own module."""
+    """A command line with one command that raises ``error``, in a module of its own."""
 
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._path = tmp_path / "failing_commands.py"
@@ -129,7 +129,7 @@ def test_an_error_is_one_line_and_an_exit_code(
 def test_a_file_that_may_not_be_written_is_one_line(
     failing: Failing, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the shell's own file, which --install-completion writes, in a home that is read-only."""
+    """An example is the shell's own file, written by --install-completion, in a read-only home."""
     failing.write("def work(): raise PermissionError(13, 'Permission denied', '/home/me/.bashrc')")
     assert exit_code("work") == 2
     assert capsys.readouterr() == ("", "flinknet: Permission denied: /home/me/.bashrc\n")
@@ -173,7 +173,7 @@ def test_an_error_does_not_rule_the_terminal(
     monkeypatch: pytest.MonkeyPatch,
     verbose: str,
 ) -> None:
-    """Its lines stay: a remote traceback has many."""
+    """Its line breaks stay, as a remote traceback has many."""
     monkeypatch.setenv("FLINKNET_TRACEBACK", verbose)
     failing.write(r"def work(): raise JobFailedError('\x1b[2J\ud800\nsecond line')")
     assert exit_code("work") == 1
@@ -211,7 +211,7 @@ def test_ctrl_c_is_130(failing: Failing) -> None:
     assert exit_code("work") == 130
 
 
-# -- commands that live elsewhere
+# -- commands in other modules
 
 
 def test_a_command_gets_its_arguments_as_written(

@@ -1,4 +1,4 @@
-"""``flinknet metrics``: of a job and its operators, all or those whose names match."""
+"""``flinknet metrics``: of a job and its operators, all metrics or those with matching names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flinknet run``: how it ends when no job gets to run."""
+"""``flinknet run``: its end when no job runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Write = Callable[[str], Path]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Make a job file of some lines."""
+    """Write a job file with these lines."""
 
     def made(text: str) -> Path:
         file = tmp_path / "job.py"
@@ -35,7 +35,7 @@ def test_a_file_without_a_job_is_refused(write: Write, capsys: pytest.CaptureFix
 def test_an_error_of_the_file_is_in_the_json(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever the file prints goes elsewhere: the document is alone on standard output."""
+    """The file's output goes to standard error, so standard output has only the document."""
     file = write("print('hello')\nraise ValueError('no \\x1b[2J input')")
     with pytest.raises(JobFileError, match="input"):
         run(file, as_json=True)

@@ -1,4 +1,4 @@
-"""``flinknet savepoint``: who is asked, and with what secret."""
+"""``flinknet savepoint``: the coordinator and the secret of its request."""
 
 from __future__ import annotations
 

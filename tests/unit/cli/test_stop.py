@@ -1,4 +1,4 @@
-"""``flinknet stop``: who is asked."""
+"""``flinknet stop``: the coordinator of its request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens of roles are printed, and nothing else of the cluster's secret."""
+"""Tokens of roles are printed, and no other secret of the cluster."""
 
 from __future__ import annotations
 

@@ -40,13 +40,13 @@ async def come_to(top: Top, pilot: Pilot[None], column: str) -> None:
 
 
 async def come_to_say(top: Top, pilot: Pilot[None], where: str, text: str) -> None:
-    """Return once a line has a text in it."""
+    """Return once a line contains a text."""
     while text not in said(top, where):
         await pilot.pause()
 
 
 def keys(top: Top) -> dict[str, str]:
-    """Those that are shown, and what they do."""
+    """Return the keys that are shown, with their descriptions."""
     bindings = (active.binding for active in top.screen.active_bindings.values())
     return {each.key: each.description for each in bindings if each.show}
 

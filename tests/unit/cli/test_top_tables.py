@@ -1,4 +1,4 @@
-"""The tables of ``flinknet top``: cells, colours, and what fits into a terminal."""
+"""The tables of ``flinknet top``: cells, colours, and fitting to the terminal."""
 
 from __future__ import annotations
 
