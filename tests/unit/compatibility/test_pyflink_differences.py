@@ -1,4 +1,4 @@
-"""What is not here of PyFlink is refused by name, and says why."""
+"""PyFlink's names that flinknet lacks are refused, with the reason."""
 
 from __future__ import annotations
 

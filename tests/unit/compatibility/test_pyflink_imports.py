@@ -1,4 +1,4 @@
-"""An import of what only PyFlink has says why it fails, and what to use instead."""
+"""An import of a name that only PyFlink has raises an error with the reason and an alternative."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LISTED = read_api()["modules"]
 
 @pytest.mark.parametrize("module", sorted({*MODULES, *LISTED}))
 def test_a_module_of_pyflink_is_here_or_says_why(module: str) -> None:
-    """From the table that the documentation is made of; no module of PyFlink's is left out."""
+    """The modules come from the table of the documentation, which has all of PyFlink's modules."""
     own = module.replace("pyflink", "flinknet", 1)
     if module not in MODULES:
         assert importlib.import_module(own).__name__ == own
@@ -41,7 +41,7 @@ def test_a_module_of_pyflink_is_here_or_says_why(module: str) -> None:
     ],
 )
 def test_a_class_that_is_not_here_says_why_when_it_is_imported(module: str, name: str) -> None:
-    """From PyFlink's module, and from the package that exports it."""
+    """This holds for imports from PyFlink's module and from the package that exports it."""
     with pytest.raises(ImportError) as refused:
         exec(f"from {module.replace('pyflink', 'flinknet', 1)} import {name}", {})  # noqa: S102 - an import line
     why = DIFFERENCES[name][ALL_OF_IT]
@@ -67,7 +67,7 @@ def test_what_an_import_line_says(line: str, message: str) -> None:
 
 
 def test_what_is_not_here_is_no_attribute_of_a_package() -> None:
-    """Programs may ask whether it is there."""
+    """Programs may test for the name with ``hasattr``."""
     assert not hasattr(datastream, "SourceFunction")
     assert not hasattr(importlib.import_module("flinknet.datastream.window"), "Windw")
     assert importlib.util.find_spec("flinknet.nothing") is None

@@ -1,4 +1,4 @@
-"""Modules that have PyFlink's names alone are made of one table, and so are their stubs."""
+"""Modules with only PyFlink's names are made from one table, like their stubs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_module_goes_to_another_process_by_name() -> None:
 
 
 def test_stubs_are_made_of_the_table() -> None:
-    """Run ``python -m tests.pyflink.stubs`` when it is another one."""
+    """Run ``python -m tests.pyflink.stubs`` when the table has changed."""
     written = {path: path.read_text(encoding="utf-8") for path in stubs()}
     assert written == stubs()
     packages = {path.parent for path in stubs()}

@@ -32,7 +32,7 @@ GENERIC = {
     "WindowAssigner": 2,
     "WindowFunction": 4,
 }
-"""PyFlink's generic classes, and how many types each takes."""
+"""PyFlink's generic classes, and the number of types that each takes."""
 
 
 @pytest.mark.parametrize("name", GENERIC)
