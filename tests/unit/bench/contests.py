@@ -17,7 +17,7 @@ SELECTION = Selection((), (), Plan(runs=3, seconds=1.0, warm_up_s=0.0), Pinning(
 
 
 class Log:
-    """Hears of the runs that were begun and counts those that ended."""
+    """Records the runs that were begun, and counts those that ended."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []

@@ -1,4 +1,4 @@
-"""Systems that go wrong, for the harness to notice; a run's processes import them from here."""
+"""Faulty systems, to test that the harness notices; a run's processes import them from here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LosingProducer:
 
 
 class CorruptingProducer(LosingProducer):
-    """Sends all records, with a float changed that only the checking round looks at."""
+    """Sends all records, with one float changed that only the checking round reads."""
 
     async def produce(self, blocks: Feed) -> None:
         await self._producer.produce(
@@ -34,7 +34,7 @@ class CorruptingProducer(LosingProducer):
 
 
 class FailingProducer(LosingProducer):
-    """Raises; its consumer then finds the connection closed."""
+    """Raises an error; its consumer then finds the connection closed."""
 
     async def produce(self, blocks: Feed) -> None:
         raise RuntimeError("out of paper")

@@ -1,4 +1,4 @@
-"""What the accounts of a run of the family ``adaptive`` say together, and what it sets up."""
+"""A run of the family ``adaptive``: the sums of its accounts, and its setup."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def test_variants_differ_in_the_partitioner_and_in_debloating_alone() -> None:
 
 
 def test_a_quota_of_debloated_buffers_has_fewer_bytes_than_one_for_the_fast_consumer() -> None:
-    """Else who compares bytes would never take the slow one for the less loaded."""
+    """A partitioner that compares bytes would otherwise never take the slow consumer for the less
+    loaded one."""
     config = NetworkConfig()
     size = record_bytes(RECORDS.make_block())
     on_their_way = config.buffers_per_channel + config.floating_buffers_per_gate

@@ -1,4 +1,4 @@
-"""The command line refuses what does not exist before it measures anything."""
+"""The command line refuses unknown names before it measures anything."""
 
 from __future__ import annotations
 

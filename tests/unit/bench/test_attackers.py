@@ -1,4 +1,4 @@
-"""The family ``attackers``: what it compares, and that its attackers come through."""
+"""The family ``attackers``: its comparisons, and that its attackers get through."""
 
 from __future__ import annotations
 

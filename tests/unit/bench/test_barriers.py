@@ -1,4 +1,4 @@
-"""The family ``barriers``: what its runs say together, and what its sink finds."""
+"""The family ``barriers``: the sums of its runs, and its sink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broadcast's records are counted as they are serialised, and each channel is checked."""
+"""A broadcast's records are counted as they are serialized, and each channel is checked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_record_counts_each_time_it_is_serialised_and_stays_what_it_is() -> No
 
 
 async def consume_two_channels(records: Sequence[tuple[int, int]]) -> Tally:
-    """Each record goes to the channel that its first field names; the second one is weighed."""
+    """Send each record to the channel that its first field names; the second channel is weighed."""
     async with NetworkEnvironment() as environment:
         locations = [PartitionLocation(environment.address, "p", channel) for channel in range(2)]
         reader = environment.create_record_reader(environment.create_input_gate(locations))

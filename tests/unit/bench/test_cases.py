@@ -1,4 +1,4 @@
-"""The records: the same for everybody, and checked field by field."""
+"""The records: the same for every system, and checked field by field."""
 
 from __future__ import annotations
 

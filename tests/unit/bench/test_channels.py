@@ -1,4 +1,4 @@
-"""What the family ``channels`` sends where, and the ratios that it prints."""
+"""The records and channels of the family ``channels``, and its printed ratios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The family ``checkpoints``: what it compares, and what it shows."""
+"""The family ``checkpoints``: its comparisons, and its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is compared with what takes turns: within a case, or across cases."""
+"""Compared systems take turns, within a case or across cases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ A, B = "tuple a, tuple b", "long a, long b"
 
 
 class Counted:
-    """Progress that only counts what it is to expect."""
+    """Progress that only counts the expected runs."""
 
     expected = 0
 

@@ -1,4 +1,4 @@
-"""Systems take turns, and what becomes of those that are absent or fail."""
+"""Systems take turns; absent and failing systems are handled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What credit and checksums cost: the ratio of two variants, beside the row that has them."""
+"""The cost of credit and checksums: the ratio of two variants, beside the row that has them."""
 
 from __future__ import annotations
 

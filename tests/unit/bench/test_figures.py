@@ -1,4 +1,4 @@
-"""``python -m bench figure`` draws what is stored, and refuses what is not."""
+"""``python -m bench figure`` draws the stored results, and refuses others."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ def test_a_file_of_something_else_is_named(
 
 
 DRAWN = ("adaptive", "barriers", "credit-cost", "isolation", "pressure", "seeing", "timeouts")
-"""Families with few rows that together are drawn in every way: bars, spreads, and lines."""
+"""Families with few rows that together use every kind of drawing: bars, spreads, and lines."""
 
 
 def texts_of(axes: Axes) -> Iterator[Text]:
-    """What can be read of a panel: tick labels only within its ends."""
+    """Yield the visible texts of a panel: tick labels only within its ends."""
     children = (one for one in axes.get_children() if isinstance(one, Text))
     yield from (axes.xaxis.label, axes.yaxis.label, *children)
     for axis, (low, high), at in (
@@ -123,7 +123,7 @@ def texts_of(axes: Axes) -> Iterator[Text]:
 
 
 def faults_of(figure: Figure) -> list[str]:
-    """Texts that leave the picture, lie on each other, or are struck through by a line."""
+    """Return the texts that leave the picture, overlap, or are struck through by a line."""
     found = []
     placed: list[tuple[str, Bbox]] = []
     for axes in figure.axes:
@@ -154,7 +154,7 @@ def faults_of(figure: Figure) -> list[str]:
 def test_nothing_in_a_figure_lies_on_anything_else(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is stored of each family, as it is drawn."""
+    """The stored results of each family are drawn."""
     figures: list[Figure] = []
     save = Figure.savefig
 

@@ -1,4 +1,4 @@
-"""Flink as a peer: what is asked of the machine, and what is made of its tasks' reports."""
+"""Flink as a peer: its requirements on the machine, and the use of its tasks' reports."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ def test_a_missing_jdk_is_named_with_what_to_install(
 
 
 def test_two_processes_may_install_at_a_time(tmp_path: Path) -> None:
-    """The second one finds what the first has made; what cannot be put anywhere is an error."""
+    """The second process finds the files of the first.
+
+    Files that cannot be moved anywhere are an error.
+    """
     made, target = tmp_path / "made", tmp_path / "lib"
     for directory in (made, target):
         directory.mkdir()

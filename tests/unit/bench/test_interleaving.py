@@ -1,4 +1,4 @@
-"""Runs of several things take turns."""
+"""Runs of several systems take turns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bench.harness.interleaving import interleave
 
 
 class Heard:
-    """Progress, written down."""
+    """Progress that is recorded."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

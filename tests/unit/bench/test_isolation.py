@@ -1,4 +1,4 @@
-"""What the accounts of a run of the family ``isolation`` say together."""
+"""The sums of the accounts of a run of the family ``isolation``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Latency in open loop: everybody has a maximum first, and then shares of that to carry."""
+"""Latency in open loop: each system finds its maximum first, and then carries shares of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Measure = Callable[[Contestant, float | None, Case, Plan, Pinning], TimedMeasure
 
 
 class Log:
-    """Hears of the runs."""
+    """Records the runs."""
 
     def __init__(self) -> None:
         self.expected = 0
@@ -52,8 +52,8 @@ class Log:
 def carry(
     contestant: Contestant, load: float | None, case: Case, plan: Plan, pinning: Pinning
 ) -> TimedMeasurement:
-    """A stream that goes to 1,000 records/s and keeps half of a load; a flinknet that goes to
-    20,000 and keeps all."""
+    """Simulate a stream that reaches 1,000 records/s and keeps half of a load, and a flinknet that
+    reaches 20,000 and keeps all."""
     own = contestant.system is SYSTEM
     kept = load if own or load is None else load / 2
     rate = (20_000.0 if own else 1_000.0) if kept is None else kept

@@ -1,4 +1,4 @@
-"""The steps of the family ``micro`` do what they claim; their instructions are counted."""
+"""The steps of the family ``micro`` do their claimed work; their instructions are counted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VARIANTS = [(step.name, variant) for step in STEPS for variant in step.variants]
 def test_a_workload_is_right_once_it_has_run_and_not_before(step: str, variant: str) -> None:
     workload = find_workload(step, variant)(300)
     assert workload.operations in (300, 304)
-    if step != "deserialise":  # which looks at what comes out by itself
+    if step != "deserialise":  # which checks its output by itself
         assert not workload.verify()
         workload = find_workload(step, variant)(300)
     workload.run()

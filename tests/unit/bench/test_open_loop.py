@@ -1,4 +1,4 @@
-"""Load with intended send times: what is sent when, what is measured, and what is noticed."""
+"""Load with intended send times: sending, measuring, and noticing faults."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ TUPLE = CASES[0]
 BLOCK = [(key, 0, key / 2) for key in range(10)]
 SECOND_NS = 1_000_000_000
 SHORT = Plan(runs=1, seconds=0.2, warm_up_s=0.01)
-"""Longer than a process of a machine that runs other tests waits for its turn."""
+"""Longer than a process waits for its turn on a machine with other tests."""
 
 
 @pytest.fixture
 def overdue(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Load]:
-    """Make a load that is all due, and ended so long ago; meanwhile its clock stands still."""
+    """Make a load that is all due, and ended this long ago; meanwhile its clock stands still."""
     now_ns = monotonic_ns()
     monkeypatch.setattr(open_loop, "monotonic_ns", lambda: now_ns)
 

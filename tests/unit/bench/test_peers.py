@@ -1,4 +1,4 @@
-"""Who takes part in the family ``peers``, with which records, and what is shown of it."""
+"""The systems of the family ``peers``, their records, and the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The family ``pressure``: a sink's pace, what a run says, and its rows."""
+"""The family ``pressure``: the pace of a sink, the account of a run, and its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The READMEs quote what ``bench/results`` holds, and nothing else."""
+"""The READMEs quote the numbers of ``bench/results`` exactly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHOWN = {
     "timeouts": (BENCH / "README.md", ["timeouts"]),
     "peers": (BENCH.parent / "README.md", ["peers", "--case", "tuple,keyby"]),
 }
-"""Who shows which figure, and how it is drawn."""
+"""The README that shows each figure, and the arguments that draw it."""
 
 every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=list(FAMILIES))
 

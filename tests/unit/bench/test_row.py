@@ -1,4 +1,4 @@
-"""What the JSON holds, and how runs become a row."""
+"""The content of the JSON, and how runs become a row."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_json_has_the_fields_of_the_contract(tmp_path: Path) -> None:
 
 
 def test_it_says_whether_flinknet_was_compiled() -> None:
-    """What was stored before that was known reads as it did."""
+    """Rows that were stored before this was recorded are shown as before."""
     facts = machine_facts(Pinning(0, 1))
     assert f", flinknet {IMPLEMENTATION}; load" in describe(facts)
     del facts["flinknet"]

@@ -1,4 +1,4 @@
-"""What the family ``scale`` sends, checks and counts."""
+"""The records, checks and counts of the family ``scale``."""
 
 from __future__ import annotations
 

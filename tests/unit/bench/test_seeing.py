@@ -1,4 +1,4 @@
-"""The family ``seeing``: what it compares, and that who looks reads every process."""
+"""The family ``seeing``: its comparisons, and that its observer reads every process."""
 
 from __future__ import annotations
 

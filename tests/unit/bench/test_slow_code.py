@@ -1,4 +1,4 @@
-"""The family ``slow-code``: what it compares."""
+"""The comparisons of the family ``slow-code``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Buffer timeouts: who is compared with whom, and what the rows let a reader see."""
+"""Buffer timeouts: the comparisons, and the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of one system, in two real processes: what is counted, and what is noticed."""
+"""One run of one system, in two real processes: its counts, and noticed faults."""
 
 from __future__ import annotations
 

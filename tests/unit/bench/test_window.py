@@ -1,4 +1,4 @@
-"""The relay of the family ``window``, and what is made of a link and a window."""
+"""The relay of the family ``window``, and results for a link and a window."""
 
 from __future__ import annotations
 
