@@ -1,7 +1,7 @@
-"""What the tests of the core share: real objects made in one line, recorders for its protocols.
+"""Tools of the core's tests: real objects made in one line, and recorders for the core's protocols.
 
-Nothing here stands in for a class of flinknet. A recorder implements one of the protocols by which
-the core talks to whoever uses it (a listener, a client, a recycler) and notes what it was told.
+Nothing here replaces a class of flinknet. A recorder implements one of the core's protocols (a
+listener, a client, a recycler) and records its calls.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ THERE = "127.0.0.1:2"
 def invariants_checked_after_every_call() -> Iterator[None]:
     """Check every accounting object that a call from outside touched, when that call is over.
 
-    Inside a call the accounts may be out of step for a moment, so only the outermost one counts.
-    Classes that are compiled cannot be given other methods: with them nothing is checked here, and
-    the same tests run as plain Python as well (``.ci/run``).
+    Inside a call the accounts may be inconsistent for a moment, so only the outermost call counts.
+    Methods of compiled classes cannot be replaced: with compiled modules nothing is checked here.
+    The same tests run as plain Python as well (``.ci/run``).
     """
     if COMPILED:
         yield
@@ -91,7 +91,7 @@ def invariants_checked_after_every_call() -> Iterator[None]:
             finally:
                 try:
                     for accounting in list(touched.values()) if depth == 1 else ():
-                        accounting.check_invariants()  # which may ask others
+                        accounting.check_invariants()  # which may call others
                 finally:
                     depth -= 1
                     if depth == 0:
@@ -109,13 +109,13 @@ def invariants_checked_after_every_call() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def checked_invariants() -> Iterator[None]:
-    """Check the invariants in every test of a folder whose conftest imports this."""
+    """Check the invariants in every test of a folder with a conftest that imports this."""
     with invariants_checked_after_every_call():
         yield
 
 
 def assert_everything_returned(pool: NetworkBufferPool) -> None:
-    """Every segment is free again and nobody holds a claim."""
+    """Check that every segment is free again and that nothing is reserved."""
     counts = pool.statistics()
     assert (counts.free, counts.required, counts.exclusive, counts.local_pools) == (
         counts.total,
@@ -129,7 +129,7 @@ def assert_everything_returned(pool: NetworkBufferPool) -> None:
 
 
 class Recycler:
-    """A BufferRecycler that keeps what comes back."""
+    """A BufferRecycler that keeps the returned segments."""
 
     def __init__(self) -> None:
         self.segments: list[MemorySegment] = []
@@ -154,7 +154,7 @@ def event_of(data_type: DataType = DataType.EVENT_BUFFER, payload: bytes = b"eve
 
 
 def make_config(**options: Any) -> NetworkConfig:
-    """Make a configuration with few small buffers, unless ``options`` say otherwise."""
+    """Make a configuration with few small buffers, unless ``options`` change it."""
     return NetworkConfig(**{"segment_bytes": 64, "network_memory_bytes": 64 * 64, **options})
 
 
@@ -188,7 +188,7 @@ def pipelined(partition: ResultPartition, index: int = 0) -> PipelinedSubpartiti
 
 
 def finish(partition: ResultPartition) -> None:
-    """Write the end of the data and, as if every reader had processed it, of the partition."""
+    """Write the end of the data and of the partition, as if every reader had processed all data."""
     partition.notify_end_of_data()
     for index in range(len(partition.subpartitions)):
         subpartition = pipelined(partition, index)
@@ -229,7 +229,7 @@ def content_of(buffer: Buffer) -> bytes:
 
 
 def take(view: SubpartitionView) -> bytes | DataType | None:
-    """Poll, recycle, and say what it was: the bytes of data, or an event's type."""
+    """Poll and recycle a buffer; return the bytes of data, or the type of an event."""
     polled = view.poll()
     if polled is None:
         return None
@@ -240,7 +240,7 @@ def take(view: SubpartitionView) -> bytes | DataType | None:
 
 
 def take_all(view: SubpartitionView) -> list[bytes | DataType]:
-    """Take until there is nothing more."""
+    """Poll and recycle all available buffers."""
     taken = []
     while (item := take(view)) is not None:
         taken.append(item)
@@ -258,7 +258,7 @@ def view_of(
 
 
 class Client:
-    """A PartitionRequestClient that notes the messages it would send, as (name, channel index)."""
+    """A PartitionRequestClient that records its messages as (name, channel index)."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, int]] = []
@@ -267,13 +267,13 @@ class Client:
         self.sent.append(("request", channel.index))
 
     def offer_credit(self, channel: RemoteInputChannel) -> None:
-        """Nothing else is sent that it could go along with."""
+        """Do nothing: no other message is sent that could carry the credit."""
 
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
         self.sent.append(("credit", channel.index))
 
     def notify_event_taken(self, channel: RemoteInputChannel) -> None:
-        """What it counts the channel keeps."""
+        """Do nothing: the channel keeps the count."""
 
     def resume_consumption(self, channel: RemoteInputChannel) -> None:
         self.sent.append(("resume", channel.index))
@@ -292,7 +292,7 @@ class Client:
 
 
 def locations(*addresses: str, partition_id: str = "p") -> list[PartitionLocation]:
-    """One location per address: subpartition 0 of a partition called p0, p1, ..."""
+    """Return one location per address: subpartition 0 of a partition called p0, p1, ..."""
     return [
         PartitionLocation(address, f"{partition_id}{number}", 0)
         for number, address in enumerate(addresses)
@@ -321,7 +321,7 @@ def make_gate(
 
 
 def make_remote_gate(channels: int, **options: Any) -> tuple[InputGate, NetworkBufferPool]:
-    """Make a gate whose channels are all remote."""
+    """Make a gate of remote channels."""
     return make_gate(*[THERE] * channels, **options)
 
 
@@ -335,7 +335,7 @@ def connect_local(gate: InputGate, registry: PartitionRegistry) -> None:
 
 
 def begin(channel: RemoteInputChannel, header: BufferHeader) -> memoryview:
-    """Let the header of a frame arrive; there is room for the rest."""
+    """Let the header of a frame arrive, and return the memory for its body."""
     memory = channel.begin_buffer(header)
     assert isinstance(memory, memoryview), "the frame has to wait"
     return memory
@@ -352,7 +352,10 @@ def deliver(
     unfinished: int | None = None,
     records: int | None = None,
 ) -> None:
-    """Let a frame arrive; without a clear end, all of it that continues no record begins one."""
+    """Let a frame arrive.
+
+    Without a clear end, all bytes that continue no record begin one.
+    """
     if unfinished is None:
         unfinished = len(content) - continued if data_type is DataType.DATA_BUFFER else 0
     size = len(content)
@@ -377,8 +380,8 @@ def deliver_end(channel: RemoteInputChannel, sequence: int) -> None:
 
 
 def end_data(gate: Gate, index: int) -> None:
-    """Let the end of a remote channel's data arrive, take it, with all that the gate has before it,
-    and acknowledge it."""
+    """Let the end of a remote channel's data arrive, poll and recycle everything up to it, and
+    acknowledge it."""
     channel = gate.channels[index]
     assert isinstance(channel, RemoteInputChannel)
     deliver_end_of_data(channel, channel._expected_sequence)
@@ -390,7 +393,7 @@ def end_data(gate: Gate, index: int) -> None:
 
 
 def end(gate: Gate, index: int) -> None:
-    """The same, and let the end of the partition arrive."""
+    """Do the same as ``end_data``, and let the end of the partition arrive."""
     end_data(gate, index)
     channel = gate.channels[index]
     assert isinstance(channel, RemoteInputChannel)
@@ -419,9 +422,10 @@ def wait(
 
 
 class Running(Generic[T]):
-    """A coroutine of the core, driven by hand: no event loop, every suspension in sight.
+    """A coroutine of the core, driven by hand without an event loop.
 
-    ``waits_for`` is what it waits for now; None if it only let others run, or has ended.
+    Every suspension is visible. ``waits_for`` is the availability that it waits for now; None if it
+    only let others run, or has ended.
     """
 
     def __init__(self, call: Awaitable[T], *, start: bool = True) -> None:
@@ -434,21 +438,21 @@ class Running(Generic[T]):
 
     @property
     def result(self) -> T:
-        """What it returned."""
+        """The return value."""
         return self._results[0]
 
     def step(self) -> None:
-        """Run to the next suspension or the end; raises what it raises."""
+        """Run to the next suspension or the end; raise the coroutine's error."""
         self._resume(lambda: self._call.send(None))
 
     def go_on(self) -> None:
-        """Run until it waits for something that is not there, or ends."""
+        """Run until it waits for something that is not available, or ends."""
         self.step()
         while not self.done and self.waits_for is None:
             self.step()
 
     def cancel(self) -> None:
-        """Cancel it where it is suspended; it must let go."""
+        """Cancel it where it is suspended; it must end."""
         with pytest.raises(CancelledError):
             self._resume(lambda: self._call.throw(CancelledError()))
         assert self.done
@@ -473,7 +477,7 @@ def run(call: Awaitable[T]) -> T:
 
 
 class Flusher:
-    """An OutputFlusher that notes who asked."""
+    """An OutputFlusher that records its requests."""
 
     def __init__(self) -> None:
         self.requests: list[RecordWriter] = []

@@ -1,4 +1,4 @@
-"""Transition tables: as a module's docstring shows them, and how to come to one of their states."""
+"""Transition tables: their form in a module's docstring, and the way to one of their states."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def shown_in(docstring: str | None) -> dict[tuple[str, str], str]:
 
 
 def named(transitions: Mapping[tuple[S, E], S]) -> dict[tuple[str, str], str]:
-    """A table as its docstring shows it."""
+    """Return a table in the form of its docstring."""
     return {
         (state.name, event.name): following.name
         for (state, event), following in transitions.items()

@@ -1,6 +1,8 @@
-"""ARCHITECTURE.md and the page behind it are right: each file that they name is there, and defines
-the name beside it; and each way says how many files it crosses. The table of compiled modules has
-all of them."""
+"""ARCHITECTURE.md and the page behind it agree with the code.
+
+Each file that they name exists and defines the name beside it, and each way gives the right number
+of files that it crosses. The table of compiled modules is complete.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,13 @@ FILE = re.compile(r"[\w./-]*/[\w./-]*|[\w.-]+\.(?:json|md|py|toml)")
 BESIDE = re.compile(r"`([\w./-]+\.py)`\s+`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?)`")
 NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?")
 ROW = re.compile(r"^\| `([\w/]+\.py)` \| (.+) \| (.+) \|$", re.MULTILINE)
-"""A compiled module, why it is compiled, and what that gains."""
+"""A compiled module, the reason why it is compiled, and the gain."""
 CROSSES = re.compile(r"^It crosses (\d+) files\.", re.MULTILINE)
 
 
 def passages() -> list[str]:
-    """Paragraphs, points of lists and rows of tables: what is said of a file stays in one."""
+    """Return paragraphs, points of lists and rows of tables; a statement about a file stays in
+    one."""
     prose = re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL)
     return [
         part for part in re.split(r"\n\s*\n|\n(?=\s*(?:\d+\.|-|\|) )", prose) if SAID.search(part)
@@ -39,7 +42,7 @@ def passages() -> list[str]:
 
 @cache
 def defined_in(module: Path) -> frozenset[str]:
-    """Every name that a module defines, those of a class also as ``Class.name``."""
+    """Return every name that a module defines, names of a class also as ``Class.name``."""
     names: set[str] = set()
     tree = ast.parse(module.read_text(encoding="utf-8"))
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
@@ -66,7 +69,7 @@ def path_of(said: str) -> Path:
 
 
 def ways() -> dict[str, str]:
-    """The sections that say how many files a thing crosses, by their headings."""
+    """Return the sections that give the number of files on a way, by their headings."""
     sections = (part.partition("\n") for part in ARCHITECTURE.split("\n## ")[1:])
     return {heading: text for heading, _, text in sections if CROSSES.search(text)}
 

@@ -1,4 +1,4 @@
-"""The table of Flink's scenarios in tests/README.md says what is so."""
+"""The table of Flink's scenarios in tests/README.md agrees with the tests."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ SCENARIOS = {
     "S": [*range(1, 6)],
     "V": [*range(3, 8)],
 }
-"""What was written down of Flink's tests, by group; some numbers were left out."""
+"""The recorded scenarios of Flink's tests, by group; some numbers were left out."""
 
 GROUPS = "".join(SCENARIOS)
 ROW = re.compile(rf"^\| ([{GROUPS}]\d.*?) \| (.+) \|$", re.MULTILINE)
 ONE = re.compile(rf"\b([{GROUPS}])(\d{{1,2}})\b")
 RANGE = re.compile(rf"\b([{GROUPS}])(\d{{1,2}})(?: to |-)\1(\d{{1,2}})\b")
 INVARIANTS = re.compile(r"[Ii]nvariants? [IL]\d+(?:(?:, | and )[IL]\d+)*")
-"""They have names of their own, some of which look like scenarios."""
+"""Invariants have names of their own, some of which look like scenarios."""
 
 
 def scenarios_in(text: str) -> set[str]:
-    """Every scenario that a text names, ranges included."""
+    """Return every scenario that a text names, ranges included."""
     text = INVARIANTS.sub("", text)
     found = {f"{group}{number}" for group, number in ONE.findall(text)}
     for group, first, last in RANGE.findall(text):
@@ -54,7 +54,7 @@ def scenarios_in(text: str) -> set[str]:
 
 @cache
 def scenarios_of(path: Path) -> set[str]:
-    """Every scenario that the docstrings of a file's tests name."""
+    """Return every scenario that the docstrings of a file's tests name."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -64,7 +64,7 @@ def scenarios_of(path: Path) -> set[str]:
 
 @cache
 def table() -> dict[str, str]:
-    """What the table says about each scenario."""
+    """Return the table's text about each scenario."""
     rows = ROW.findall((TESTS / "README.md").read_text())
     said: dict[str, str] = {}
     for head, text in rows:
@@ -75,7 +75,7 @@ def table() -> dict[str, str]:
 
 
 def files_in(text: str) -> list[str]:
-    """The test files that a row names."""
+    """Return the test files that a row names."""
     return re.findall(r"`([\w/]+\.py)`", text)
 
 

@@ -1,4 +1,4 @@
-"""What is compiled is used if it is all there, and of the sources that are there; or none of it."""
+"""Compiled modules are used only if all of them are there and match the sources."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OTHER_SUFFIX = ".cpython-39-x86_64-linux-gnu.so"
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A package: two modules look as if they were compiled, and one is not to be."""
+    """Make a package with two modules that look compiled, and one that is not to be compiled."""
     folder = tmp_path / "parcel"
     (folder / "inside").mkdir(parents=True)
     for name in ("__init__.py", "plain.py", "one.py", "inside/__init__.py", "inside/two.py"):
@@ -65,14 +65,17 @@ def test_the_interpreter_is_named_with_the_version_of_python() -> None:
 
 
 def test_every_module_is_what_was_decided() -> None:
-    """Compiled are those with a declaration, if any; nothing else is ever an extension module."""
+    """If modules are compiled, exactly those with a declaration are.
+
+    No other module is an extension module.
+    """
     modules = find_sources(PACKAGE).modules if COMPILED else []
     loaded = {
         name: Path(file).relative_to(PACKAGE).as_posix()
         for name, module in sys.modules.items()
         if isinstance(module, ModuleType)
         and name.startswith("flinknet.")
-        and (file := getattr(module, "__file__", None))  # one of PyFlink's names has none
+        and (file := getattr(module, "__file__", None))  # a module of PyFlink's names has none
     }
     extensions = {path for path in loaded.values() if not path.endswith(".py")}
     may_be = {module.rpartition(".")[0] + EXTENSION_SUFFIX for module in modules}
@@ -81,14 +84,14 @@ def test_every_module_is_what_was_decided() -> None:
 
 
 def test_it_is_compiled_where_that_is_required() -> None:
-    """Who believes to test what is compiled does: continuous integration, for one."""
+    """A process that must test compiled modules does so, in continuous integration for example."""
     if os.environ.get("FLINKNET_COMPILE") == "required" and find_sources(PACKAGE).modules:
         assert REASON in ("", "FLINKNET_PURE=1")
     if os.environ.get("FLINKNET_PURE") == "1":
         assert not COMPILED
 
 
-# -- what is found
+# -- finding modules
 
 
 def test_what_is_compiled_has_a_declaration(package: Path) -> None:
@@ -103,7 +106,7 @@ def test_what_is_compiled_has_a_declaration(package: Path) -> None:
 
 
 def test_a_module_may_have_a_form_for_c(package: Path) -> None:
-    """Which is compiled in the place of the plain one; a change of either makes it stale."""
+    """This form is compiled in place of the plain one; a change of either makes it stale."""
     for name in ("plain", "one"):
         (package / f"{name}.pyx").write_text("# the same, typed\n")
     found = find_sources(package)

@@ -1,4 +1,4 @@
-"""Errors as they name the channel that they end, and as they travel."""
+"""Errors with the channel that they end, and their form on the wire."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ NOT_OF_A_CHANNEL = {
 
 @pytest.mark.parametrize("code", ErrorCode)
 def test_an_error_of_a_channel_is_the_same_at_the_peer(code: ErrorCode) -> None:
-    """One that means the connection, or its handshake, says nothing about a channel's peer."""
+    """An error of the connection or its handshake is no error of a channel."""
     error = remote_error(code, "it failed")
     assert str(error) == "it failed"
     assert error.code == (ErrorCode.INTERNAL if code in NOT_OF_A_CHANNEL else code)

@@ -112,7 +112,8 @@ def module_end():
 
 
 def outcomes(folder: Path, tests: str, *options: str) -> dict[str, set[str]]:
-    """Run ``tests`` under the project's configuration; test name -> outcomes of its phases."""
+    """Run ``tests`` under the project's configuration; return the outcomes of each test's
+    phases."""
     path = folder / "test_inner.py"
     path.write_text(tests)
     configuration = [

@@ -1,4 +1,4 @@
-"""The door to the machine adds nothing, and no module goes round it."""
+"""The module for access to the machine only forwards calls, and no other module bypasses it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def test_a_socket_listens_and_is_opened_again(host: str) -> None:
 
 
 def test_no_other_module_asks_the_system_for_randomness() -> None:
-    """Import contracts watch over modules; this is a function of one that everyone needs."""
+    """Import contracts cover whole modules; this is a function of a module that every other one
+    needs."""
     round_it = [
         path.relative_to(PACKAGE).as_posix()
         for path in sorted(PACKAGE.rglob("*.py"))

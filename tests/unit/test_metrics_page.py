@@ -1,4 +1,5 @@
-"""A metric is one line: Prometheus, Flink's REST and the documentation have it."""
+"""A metric is defined in one line, from which Prometheus, Flink's REST and the documentation get
+it."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def add(monkeypatch: pytest.MonkeyPatch, catalogue: Catalogue[Any], metric: Metr
 
 
 def test_the_page_is_made_of_the_catalogues() -> None:
-    """Otherwise: ``python -m tests.metrics_page``."""
+    """Otherwise run ``python -m tests.metrics_page``."""
     assert PAGE.read_text(encoding="utf-8") == page()
 
 

@@ -1,4 +1,4 @@
-"""What users import from ``flinknet`` and ``flinknet.datastream``."""
+"""The names that users import from ``flinknet`` and ``flinknet.datastream``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PUBLIC = (flinknet, common, datastream, errors, config)
 
 
 def named_in_signatures(class_: type) -> Iterator[type]:
-    """The classes of flinknet that the public methods of a class take and return."""
+    """Return the classes of flinknet that the public methods of a class take and return."""
     for name, member in vars(class_).items():
         function = inspect.unwrap(getattr(member, "fget", member))
         if inspect.isfunction(function) and (not name.startswith("_") or name == "__init__"):
@@ -45,7 +45,7 @@ def test_what_stands_in_the_signatures_of_an_environment_can_be_imported() -> No
 
 
 def test_columns_are_imported_when_they_are_asked_for() -> None:
-    """``import flinknet`` needs no pyarrow, nor does ``import *``."""
+    """``import flinknet`` needs no pyarrow, and neither does ``import *``."""
     program = (
         "import sys; sys.modules['pyarrow'] = None\n"
         "from flinknet import *\n"

@@ -1,4 +1,4 @@
-"""What a process imports before its first record: the time of a start is mostly that of imports."""
+"""The imports of a process before its first record, which take most of the time of a start."""
 
 from __future__ import annotations
 

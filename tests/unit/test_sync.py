@@ -1,4 +1,4 @@
-"""The exchange without an event loop: from threads, and what it says when it is used wrongly."""
+"""The exchange without an event loop: from threads, and errors of wrong use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flinknet.sync import RECORDS_AT_ONCE
 Start = Callable[..., Any]
 
 LOOK_S = 0.01
-"""Between two looks at what threads do, which need the interpreter."""
+"""The pause between two looks at the threads, which need the interpreter."""
 
 
 def no_thread_is_left() -> bool:
@@ -42,7 +42,7 @@ def read(directory: Path, name: str, subpartition: int = 0) -> list[Any]:
 
 @pytest.mark.parametrize("number", [0, 3, 700, RECORDS_AT_ONCE + 3])
 def test_what_an_iterable_gives_before_it_raises_is_written(tmp_path: Path, number: int) -> None:
-    """As much as the asynchronous writer does, each record as it was then."""
+    """The asynchronous writer writes the same records, each as it was when it was emitted."""
 
     def failing() -> Iterator[dict[str, int]]:
         row = {"number": -1}
@@ -80,7 +80,7 @@ def test_several_threads_read_what_one_writes(tmp_path: Path) -> None:
 
 
 def test_several_threads_write_and_read_in_one_environment() -> None:
-    """Two writers, and one reader of both that two threads share."""
+    """There are two writers, and one reader of both that two threads share."""
     with sync.NetworkEnvironment() as here, sync.NetworkEnvironment() as there:
 
         def write(environment: sync.NetworkEnvironment, first: int) -> None:
@@ -101,13 +101,15 @@ def test_several_threads_write_and_read_in_one_environment() -> None:
 
 
 def test_threads_that_share_a_reader_each_read_onwards() -> None:
-    """However they ask, record by record or for batches, no thread goes back, and every record
-    comes to one of them: otherwise the thread that has fetched a batch could be overtaken before it
-    has put the batch in its place."""
+    """Threads read record by record or by batches.
+
+    No thread goes back, and each record comes to one of them. A thread that has fetched a batch
+    must not be overtaken before it has stored the batch.
+    """
     records, threads = 60_000, 4
     config = NetworkConfig(segment_bytes=256, network_memory_bytes=64 * 1024)
     switch = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)  # so that a thread is held up anywhere
+    sys.setswitchinterval(1e-5)  # so that a thread may be held up anywhere
     try:
         with sync.NetworkEnvironment(config=config) as here:
 
@@ -168,7 +170,10 @@ def test_a_record_may_be_changed_when_it_was_written(tmp_path: Path) -> None:
 
 
 def test_errors_are_raised_where_they_belong(tmp_path: Path) -> None:
-    """The writer's is the reader's cause; what cannot be sent is refused by the call."""
+    """The writer's error is the cause of the reader's.
+
+    A record that cannot be sent is refused by the call.
+    """
     was_read = threading.Event()
 
     def write() -> None:
@@ -223,7 +228,7 @@ def test_what_is_not_open_says_so(tmp_path: Path) -> None:
 
 
 def test_readers_of_a_topic_join_while_it_is_written(tmp_path: Path) -> None:
-    """Written by one thread, and read by others."""
+    """One thread writes it, and others read it."""
     heard: list[list[int]] = []
 
     def read() -> None:
@@ -246,7 +251,7 @@ def test_readers_of_a_topic_join_while_it_is_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("policy", ["drop_oldest", "latest", "disconnect"])
 def test_a_slow_reader_of_a_topic_holds_nobody_up(policy: Any, tmp_path: Path) -> None:
-    """It reads nothing until all is written: what is lost of it is counted."""
+    """It reads nothing until all is written, and its lost records are counted."""
     numbers, written = range(20_000), threading.Event()
 
     def read() -> list[int]:

@@ -1,4 +1,4 @@
-"""Texts that leave a process are harmless, whatever was in them."""
+"""Texts that leave a process are harmless, whatever they contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""House rules that a linter does not know: docstrings, sizes, nothing unpickled, no link astray."""
+"""House rules that a linter does not know: docstrings, sizes, unpickling, and links."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ TEXTS = [
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 
 MODULE_LINES_MAX = 900
-"""Far more than a thought takes: a file ends where its thought does, not at a number of lines."""
+"""A loose limit: a file ends where its topic ends, not at a number of lines."""
 
 LISTS = {"flinknet/config/network.py"}
-"""One list by design: every limit of the exchange stands there, with its reason."""
+"""One list by design: every limit of the exchange, with its reason."""
 
 FUNCTION_LINES_MAX = 80
 
@@ -42,8 +42,10 @@ PICKLES_JOBS = (
     "flinknet/graph/record_frames.py",
     "flinknet/cluster/",
 )
-"""Code travels as a job graph, on the authenticated control plane, and records of a job to its own
-program, by a socket that no other user can open."""
+"""Code is sent as a job graph, on the authenticated control plane.
+
+Records of a job are sent to its own program, by a socket that no other user can open.
+"""
 
 
 def relative(module: Path) -> str:
@@ -51,18 +53,21 @@ def relative(module: Path) -> str:
 
 
 UNTESTED = tomllib.loads((ROOT / "tests" / "coverage.toml").read_text())["untested"]
-"""Modules without a test file of their own, and why."""
+"""Modules without a test file of their own, with the reason."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What these rules are about in one module. The trees of all of them would be a burden."""
+    """The facts about a module that these rules need.
+
+    The trees of all modules would take much memory.
+    """
 
     has_docstring: bool
     postpones_annotations: bool
     long_functions: Mapping[str, int]
     used: frozenset[str]
-    """Modules that it imports and functions that it calls, of those that run what they read."""
+    """Imported modules and called functions, of those that run the data that they read."""
     hands_on_only: bool
 
     @classmethod
@@ -90,7 +95,7 @@ class Facts:
 
 
 def imported(node: ast.AST) -> Iterator[str]:
-    """Top-level packages that a statement imports."""
+    """Return the top-level packages that a statement imports."""
     if isinstance(node, ast.Import):
         yield from (alias.name.partition(".")[0] for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -101,7 +106,7 @@ _REFUSES_OTHER_NAMES = "if not TYPE_CHECKING:\n    __getattr__ = not_here(__name
 
 
 def hands_on_only(tree: ast.Module) -> bool:
-    """Whether a module has nothing of its own: it imports, and says what it exports."""
+    """Return whether a module only imports names and declares its exports."""
     _, *statements, exports = tree.body
     if isinstance(exports, ast.If) and ast.unparse(exports) == _REFUSES_OTHER_NAMES:
         *statements, exports = statements
@@ -114,7 +119,7 @@ def hands_on_only(tree: ast.Module) -> bool:
 
 @pytest.fixture(scope="module")
 def facts() -> dict[str, Facts]:
-    """Of all modules: a test for each of them would cost more than what it checks."""
+    """Return the facts of all modules; a test for each module would cost more than its checks."""
     return {relative(module): Facts.of(module) for module in MODULES}
 
 
@@ -172,8 +177,10 @@ def test_a_module_has_its_test_file(facts: dict[str, Facts]) -> None:
 
 
 def test_no_imports_go_in_a_circle() -> None:
-    """`make check` finds circles between modules and packages; this one names them, and also those
-    through what a package exports."""
+    """`make check` finds circles between modules and packages.
+
+    This test names them, and also finds circles through the exports of a package.
+    """
     graph = grimp.build_graph("flinknet", cache_dir=None)
     circles = {
         " -> ".join([*chain, module])
@@ -212,7 +219,10 @@ def test_the_tests_that_continuous_integration_names_are_there() -> None:
 
 @pytest.mark.xdist_group("tidy")
 def test_what_belongs_together_runs_in_one_process(request: pytest.FixtureRequest) -> None:
-    """xdist tells by a test's name, to which it adds the group: from 9.2 on pytest does not take
-    that from xdist 3.8, and Spark, browsers and benchmarks ran side by side."""
+    """xdist decides by a test's name, to which it adds the group.
+
+    From 9.2 on pytest does not accept this from xdist 3.8, and Spark, browsers and benchmarks then
+    ran side by side.
+    """
     is_shared = getattr(request.config.option, "loadgroup", False)
     assert request.node.nodeid.endswith("@tidy") == is_shared

@@ -1,4 +1,4 @@
-"""The table of a lifecycle."""
+"""The table of a life cycle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One version, which the package has and what builds the package finds."""
+"""One version, for the package and for the build tools."""
 
 from __future__ import annotations
 
