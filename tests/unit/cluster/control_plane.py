@@ -52,20 +52,20 @@ class ServedCoordinator:
     token: str
 
     def link(self, token: str | None = None) -> ControlLink:
-        """A worker's end that is not registered yet."""
+        """Return a worker's end that is not registered yet."""
         return http_link(
             self.address, self.token if token is None else token, self.coordinator.config
         )
 
     def client(self, token: str | None = None) -> CoordinatorClient:
-        """A client."""
+        """Return a client."""
         return CoordinatorClient(
             self.address, self.token if token is None else token, self.coordinator.config
         )
 
     @asynccontextmanager
     async def worker(self, worker_id: str, *, slots: int = 2) -> AsyncIterator[ControlLink]:
-        """A registered worker, whose part the test plays."""
+        """Yield the link of a registered worker; the test plays this worker."""
         async with self.link() as link:
             await link.register(Register(worker_id, 4711, f"{worker_id}.invalid:1", slots))
             yield link
@@ -75,7 +75,7 @@ class ServedCoordinator:
 async def serve_control_plane(
     config: ClusterConfig, before: ServedCoordinator | None = None
 ) -> AsyncIterator[ServedCoordinator]:
-    """Serve a coordinator on a free port, or in the place of the one ``before``."""
+    """Serve a coordinator on a free port, or in place of the coordinator ``before``."""
     store = JobStore(Path(config.state_directory)) if config.state_directory else None
     coordinator = Coordinator(config, store=store)
     token = new_token() if before is None else before.token
@@ -96,7 +96,7 @@ async def serve_control_plane(
 
 @asynccontextmanager
 async def served_websocket(handler: Handler) -> AsyncIterator[str]:
-    """Serve something that is no coordinator where workers look for one; yields its address."""
+    """Serve a websocket that is no coordinator's at the coordinator's path; yield the address."""
     application = web.Application()
     application.add_routes([web.get("/api/v1/worker", handler)])
     runner = web.AppRunner(application, shutdown_timeout=0.0)
@@ -111,19 +111,20 @@ async def served_websocket(handler: Handler) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def mute_server() -> AsyncIterator[str]:
-    """A frozen coordinator: its kernel takes connections and bytes, and nobody answers."""
+    """Yield the address of a frozen coordinator: its kernel accepts connections and bytes, but it
+    never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
 async def expect(link: ControlLink, kind: type[Message]) -> Message:
-    """The next message, which must be of this kind."""
+    """Return the next message, which must be of this kind."""
     message = await link.receive()
     assert isinstance(message, kind), message
     return message
 
 
 async def get(session: aiohttp.ClientSession, path: str) -> tuple[int, Any]:
-    """Status and body of an answer in JSON."""
+    """Return status and body of a JSON answer."""
     async with session.get(path) as response:
         return response.status, await response.json()

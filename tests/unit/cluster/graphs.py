@@ -18,7 +18,8 @@ def keyed_graph(
     function: Callable[[Any], Any] = lambda record: record,
     parallelism: int = 2,
 ) -> JobGraph:
-    """One source with a map, a keyed reduce in ``parallelism`` subtasks with a collect sink."""
+    """Return a graph of one source with a map, and a keyed reduce in ``parallelism`` subtasks with
+    a collect sink."""
     environment = StreamExecutionEnvironment()
     mapped = environment.from_collection(list(records)).map(function)
     sums = mapped.key_by(lambda record: record[0]).reduce(
@@ -29,7 +30,8 @@ def keyed_graph(
 
 
 def endless_graph(sink: Any = lambda record: None) -> JobGraph:
-    """Two sources that never end, a keyed map and a sink, in two subtasks each."""
+    """Return a graph of two sources that never end, a keyed map and a sink, in two subtasks
+    each."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     numbers = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))
     numbers.key_by(lambda record: record[0]).map(lambda record: None).sink_to(sink).name("out")
@@ -37,7 +39,8 @@ def endless_graph(sink: Any = lambda record: None) -> JobGraph:
 
 
 def two_pipelines(parallelism: int = 2) -> JobGraph:
-    """Two that never end and never meet: vertices 0 and 1, and 2 and 3, in the same slots."""
+    """Return two pipelines that never end and never meet: vertices 0 and 1, and 2 and 3, in the
+    same slots."""
     environment = StreamExecutionEnvironment().set_parallelism(parallelism)
     for side in ("left", "right"):
         numbers = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))

@@ -1,4 +1,4 @@
-"""Workers that run real jobs, coordinator and workers all in the test's own event loop."""
+"""Workers that run real jobs; coordinator and workers run in the test's own event loop."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Cluster:
             return await worker.serve(registered, stop)
 
     def nothing_is_held(self) -> bool:
-        """Every worker's buffers are back, its partitions and gates are gone."""
+        """Whether every worker's buffers are back, and its partitions and gates are gone."""
         statistics = [environment.statistics() for environment in self.environments]
         return all(
             not worker.partitions
@@ -63,7 +63,7 @@ class Cluster:
 async def running_cluster(
     network: NetworkConfig | None = None, config: ClusterConfig = CONFIG
 ) -> AsyncIterator[Cluster]:
-    """A coordinator and its workers."""
+    """Run a coordinator and its workers."""
     async with serve_control_plane(config) as served:
         cluster = Cluster(served)
         for number in range(config.workers):

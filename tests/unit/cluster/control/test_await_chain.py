@@ -1,4 +1,4 @@
-"""Real tasks and threads that wait, and where they say they do."""
+"""Real tasks and threads that wait, and the places that they report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WHO: ContextVar[str] = ContextVar("who")
 
 
 class Awaitable:
-    """A class that can be awaited."""
+    """A class with objects that can be awaited."""
 
     def __init__(self, future: asyncio.Future[None]) -> None:
         self._future = future
@@ -50,7 +50,7 @@ async def loops(future: asyncio.Future[None]) -> None:
 
 
 async def names(coroutine: Coroutine[Any, Any, None], depth_max: int = 10) -> list[str]:
-    """Of the chain of a task that has come to where it waits."""
+    """Return the chain of names of a task that has come to its wait."""
     task = asyncio.create_task(coroutine)
     while awaited_future(task) is None:
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""A module runs as a script where the package is installed as files, and where it is an archive."""
+"""A module runs as a script from a package that is installed as files or as an archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client of the coordinator: what its calls raise, and for how long they wait."""
+"""A client of the coordinator: the errors of its calls, and how long they wait."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_coordinator_that_is_not_there_cannot_be_reached() -> None:
 
 
 async def test_a_coordinator_that_comes_back_is_waited_for(tmp_path: Path) -> None:
-    """With its jobs; and what may be asked twice is."""
+    """Its jobs come back, too, and calls that may be repeated are repeated."""
     config = replace(CONFIG, state_directory=str(tmp_path))
     async with AsyncExitStack() as stack:
         async with serve_control_plane(config) as first:
@@ -61,7 +61,7 @@ async def test_a_coordinator_that_comes_back_is_waited_for(tmp_path: Path) -> No
     [("200 OK", "<html>"), ("404 Not Found", "<html>"), ("404 Not Found", '{"detail": "none"}')],
 )
 async def test_another_server_is_no_coordinator(status: str, body: str) -> None:
-    """It is not waited for, as one that has answered before would be."""
+    """It is not waited for, unlike a coordinator that has answered before."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -87,7 +87,7 @@ async def test_one_that_does_not_come_back_is_given_up() -> None:
 
 
 async def test_what_may_be_said_twice_is_said_until_it_is_answered() -> None:
-    """Jobs and savepoints have their ids from the client."""
+    """The client chooses the ids of jobs and savepoints, so these calls may be repeated."""
     heard: list[bytes] = []
 
     async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -125,7 +125,7 @@ async def test_a_job_is_submitted_once_however_often_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("call", ["submit", "progress", "cancel"])
 async def test_no_call_of_a_client_waits_for_a_frozen_coordinator(call: str) -> None:
-    """But for the time that the call itself asks for."""
+    """The only exception is a time that the call itself asks for."""
     impatient = replace(IMPATIENT, cancel_timeout_ms=1.0, cause_grace_ms=0.0)
     async with (
         mute_server() as address,

@@ -1,4 +1,4 @@
-"""Clocks compared by round trips: what may be wrong with a sample, and what is known even so."""
+"""Clocks compared by round trips: the error of a sample, and the bound that still holds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LAN_S = 0.001
 
 
 class Clocks:
-    """Two clocks; ``ahead_s`` is by how much the first one is ahead."""
+    """Two clocks; the first one is ahead by ``ahead_s``."""
 
     def __init__(self, ahead_s: float) -> None:
         self.ahead_s = ahead_s
@@ -21,7 +21,7 @@ class Clocks:
         self.offset = ClockOffset()
 
     def beat(self, there_s: float, back_s: float) -> None:
-        """A message goes there, comes back, and rests for a second."""
+        """Send a message there and back, and rest for a second."""
         self.offset.take(
             sent_s=self.now,
             received_s=self.now + there_s + back_s,
@@ -32,7 +32,7 @@ class Clocks:
 
     @property
     def is_right(self) -> bool:
-        """The truth lies within the bound; clocks count in doubles."""
+        """Whether the truth lies within the bound; clocks count in doubles."""
         error_s = self.offset.error_s
         assert error_s is not None
         return abs(self.offset.offset_s - self.ahead_s) <= error_s + 1e-9
@@ -58,7 +58,7 @@ def test_half_of_the_round_trip_bounds_the_error(
 
 @pytest.mark.parametrize("ahead_s", [0.0, 5.0])
 def test_the_shortest_round_trip_of_the_last_counts(ahead_s: float) -> None:
-    """Whatever the others are delayed by, and on which way."""
+    """This holds for any delays of the other round trips, in either direction."""
     random = Random(7)
     clocks = Clocks(ahead_s)
     for number in range(100):
@@ -73,7 +73,7 @@ def test_the_shortest_round_trip_of_the_last_counts(ahead_s: float) -> None:
 
 
 def test_clocks_that_may_agree_correct_nothing() -> None:
-    """Of one machine the delays are never the same on both ways, so that an offset is measured."""
+    """On one machine the delays differ slightly in the two directions, so an offset is measured."""
     clocks = Clocks(0.0)
     random = Random(3)
     for _ in range(100):
@@ -96,7 +96,7 @@ def test_a_clock_that_is_set_is_known_at_the_next_beat(jump_s: float) -> None:
 
 
 def test_clocks_that_drift_are_followed() -> None:
-    """By 200 parts in a million, which is more than a quartz does."""
+    """The drift is 200 parts in a million, more than that of a quartz."""
     clocks = Clocks(0.0)
     for _ in range(2_000):
         clocks.ahead_s += 0.0002

@@ -86,7 +86,10 @@ async def test_a_coordinator_that_cuts_a_conversation_has_gone(coordinator: Coor
 async def test_a_worker_serves_no_older_coordinator_than_before(
     tmp_path: Path, state_id: str, epoch: int, joins: bool
 ) -> None:
-    """It tells it of the successor, and looks on; another directory's numbers do not compare."""
+    """The worker tells it of the successor and looks for another one.
+
+    Numbers of another directory do not compare.
+    """
     (tmp_path / "epochs").mkdir()
     (tmp_path / "epochs" / "4").write_text("s")
     store = JobStore(tmp_path)
@@ -107,7 +110,7 @@ async def test_a_worker_serves_no_older_coordinator_than_before(
 async def test_a_worker_refuses_a_coordinator_that_does_not_know_better(
     coordinator: Coordinator,
 ) -> None:
-    """One without a directory has the number 0, and none to compare."""
+    """A coordinator without a directory has the number 0, and none to compare."""
     async with link_to(coordinator) as link:
         with pytest.raises(RemoteTransportError, match="of epoch 0, is superseded by one of epoch"):
             await link.register(replace(REGISTER, epoch=1))

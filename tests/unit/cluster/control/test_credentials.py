@@ -1,4 +1,4 @@
-"""The cluster token is taken once, compared whole, and never shown."""
+"""The cluster token is taken once, compared as a whole, and never shown."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_role_has_a_token_of_its_own_in_each_cluster() -> None:
 def test_a_file_has_the_token_and_its_owner_alone_may_read_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the environment names comes first."""
+    """A token in the environment takes precedence."""
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     file, token = tmp_path / "token", new_token()
     file.write_text(token + "\n")
@@ -123,7 +123,10 @@ def test_the_cluster_id_does_not_give_the_token_away() -> None:
 
 
 def test_the_secret_of_the_data_plane_follows_from_the_token_and_gives_nothing_away() -> None:
-    """Every worker computes the same; it is not what names the cluster, which peers are told."""
+    """Every worker computes the same secret.
+
+    It differs from the name of the cluster, which peers are told.
+    """
     token = new_token()
     secret = data_plane_secret(token)
     assert secret == data_plane_secret(token) != data_plane_secret(new_token())

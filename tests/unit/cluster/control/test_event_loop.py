@@ -1,4 +1,4 @@
-"""Which event loop workers have."""
+"""The event loop of workers."""
 
 from __future__ import annotations
 

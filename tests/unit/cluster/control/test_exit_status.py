@@ -1,4 +1,4 @@
-"""What a process of a cluster says with its exit status."""
+"""The exit statuses of a cluster's processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flinknet.cluster.control.exit_status import ExitStatus
 
 
 def test_the_numbers_stay() -> None:
-    """Service managers and scripts look at them."""
+    """Service managers and scripts rely on them."""
     assert {status.name: int(status) for status in ExitStatus} == {
         "STOPPED": 0,
         "FAILED": 1,

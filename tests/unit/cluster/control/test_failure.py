@@ -1,4 +1,4 @@
-"""Failures are described with their origin, and echoes are told from causes."""
+"""Failures are described with their origin, and echoes are distinguished from causes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that were started with any seed, or none, and come to hash text alike."""
+"""Processes started with any seed, or none, hash text alike."""
 
 from __future__ import annotations
 

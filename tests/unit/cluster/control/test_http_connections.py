@@ -1,4 +1,4 @@
-"""Connections to the control plane are few, and none waits for long."""
+"""Connections to the control plane are limited, and none waits for long."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_one_is_refused_when_all_are_busy() -> None:
 
 
 class Histories(RuleBasedStateMachine):
-    """Any order of events, those of connections that are gone included."""
+    """Any order of events, including events of closed connections."""
 
     def __init__(self) -> None:
         super().__init__()

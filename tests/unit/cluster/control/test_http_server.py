@@ -1,4 +1,4 @@
-"""What strangers do with connections to the control plane costs good clients nothing."""
+"""Misuse of connections to the control plane costs good clients nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def connected(
 
 
 async def until_closed(reader: asyncio.StreamReader) -> bytes:
-    """What comes until the other side ends the connection."""
+    """Return all bytes until the other side closes the connection."""
     received = b""
     try:
         while data := await reader.read(65_536):
@@ -64,7 +64,8 @@ async def test_a_connection_that_asks_for_nothing_is_reaped(sent: bytes) -> None
 
 
 async def test_a_connection_is_not_reaped_while_a_worker_is_held_up() -> None:
-    """It may be that worker's, which cannot ask, nor fetch an answer."""
+    """The connection may belong to that worker, which can neither send requests nor read an
+    answer."""
     application = web.Application()
     is_held_up = True
     asked: list[float] = []
@@ -89,7 +90,7 @@ async def test_a_connection_is_not_reaped_while_a_worker_is_held_up() -> None:
 
 
 async def test_a_head_that_comes_byte_by_byte_does_not_keep_a_connection() -> None:
-    """However many bytes come (slow loris)."""
+    """This holds for any number of bytes (slow loris)."""
     async with (
         serve_control_plane(QUICK) as served,
         connected(served.address, b"GET /livez HTTP/1.1\r\n") as (reader, writer),
@@ -147,7 +148,8 @@ async def test_an_answer_that_nobody_fetches_does_not_keep_a_connection() -> Non
 
 
 async def test_a_crowd_that_says_nothing_makes_room_for_a_job() -> None:
-    """As many as the limit allows, and as many again for each that is cut off."""
+    """There are as many silent connections as the limit allows, and as many again after each closed
+    one."""
     async with running_cluster(config=FEW) as cluster:
         address = cluster.served.address
         crowd: list[asyncio.StreamWriter] = []
@@ -175,7 +177,7 @@ async def test_a_crowd_that_says_nothing_makes_room_for_a_job() -> None:
 
 
 async def test_a_long_poll_outlives_the_time_for_a_request() -> None:
-    """It is the coordinator that takes its time."""
+    """The coordinator takes the time, not the client."""
     async with running_cluster(config=QUICK) as cluster, cluster.served.client() as client:
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await client.follow(job_id, interval_ms=10_000)
@@ -222,7 +224,10 @@ def test_fewer_connections_than_the_workers_need_are_refused() -> None:
 async def test_a_request_that_is_no_http_is_refused_without_a_word_in_the_log(
     sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is its sender's fault, who is told; a traceback would stand on the user's terminal."""
+    """The sender made the error and gets the answer.
+
+    A traceback would appear on the user's terminal.
+    """
     async with (
         serve_control_plane(QUICK) as served,
         connected(served.address, sent) as (reader, _),

@@ -1,4 +1,4 @@
-"""A worker's way to its coordinator, when the other end is not there, or says nothing."""
+"""A worker's transport to its coordinator when the other end is missing or silent."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_coordinator_that_goes_while_a_worker_registers() -> None:
 
 
 async def take_in(request: web.Request) -> web.WebSocketResponse:
-    """Read on, and never answer."""
+    """Read on and never answer."""
     socket = web.WebSocketResponse()
     await socket.prepare(request)
     async for _ in socket:
@@ -79,7 +79,7 @@ async def test_a_worker_that_registers_with_a_mute_coordinator_gives_up() -> Non
 
 
 async def test_a_coordinator_whose_connection_breaks_during_a_call_is_named() -> None:
-    """Whatever the library below says of it."""
+    """This does not depend on the error of the library below."""
 
     def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
@@ -114,7 +114,7 @@ BRIEF = replace(CONFIG, coordinator_timeout_ms=1000.0, heartbeat_interval_ms=10.
 
 
 async def turns_beyond_the_timeout() -> AsyncIterator[float]:
-    """Yield in each turn of the event loop, for longer than the time-out, which part of that has
+    """Yield in each turn of the event loop, for longer than the time-out, the part of it that has
     passed."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
@@ -125,7 +125,7 @@ async def turns_beyond_the_timeout() -> AsyncIterator[float]:
 
 
 async def test_a_timeout_counts_neither_the_wait_for_a_turn_nor_an_answer_that_moves() -> None:
-    """Three requests are under way for longer than the time-out, and others wait for them."""
+    """Three requests take longer than the time-out, and other requests wait for them."""
     under_way = most = 0
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -151,7 +151,7 @@ async def test_a_timeout_counts_neither_the_wait_for_a_turn_nor_an_answer_that_m
 
 
 async def test_a_timeout_does_not_count_the_time_in_which_a_body_is_sent() -> None:
-    """As long as the coordinator takes some of it now and then."""
+    """This holds as long as the coordinator reads some of it from time to time."""
     size = 32 << 20
     body = bytes(size)
 

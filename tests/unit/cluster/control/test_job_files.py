@@ -1,4 +1,4 @@
-"""Files that come with a job: how they travel, where they are, and what is refused of them."""
+"""A job's files: their transfer, their place, and refused ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def tarred(name: str, kind: bytes = tarfile.REGTYPE) -> bytes:
 
 
 def damaged(archive: bytes) -> bytes:
-    """Return an archive whose first member cannot be decompressed."""
+    """Return an archive with a first member that cannot be decompressed."""
     begin = 30 + 1  # its header, and a name of one letter
     return archive[:begin] + b"\xff" * 4 + archive[begin + 4 :]
 
@@ -124,7 +124,7 @@ def test_a_wheel_and_a_zip_are_packages(in_use: FilesInUse) -> None:
 async def test_what_is_taken_for_a_task_that_is_cancelled_is_given_back(
     in_use: FilesInUse,
 ) -> None:
-    """A job may be cancelled while its files are unpacked, which a thread does to its end."""
+    """A job may be cancelled while a thread unpacks its files, which the thread does to its end."""
     with in_use._lock:
         taking = asyncio.create_task(in_use.take_in_thread((module("X = 1"),)))
         await asyncio.sleep(0)
@@ -140,7 +140,7 @@ async def test_what_is_taken_for_a_task_that_is_cancelled_is_given_back(
 async def test_files_that_are_given_back_do_not_hold_up_the_event_loop(
     in_use: FilesInUse, tmp_path: Path
 ) -> None:
-    """Nor are some of them left if the call is cancelled meanwhile."""
+    """No file is left even if the call is cancelled meanwhile."""
     files = (JobFile("archive", "a.zip", "data", zipped({"x": "1"})),)
     in_use.take(files)
     with in_use._lock:  # as a thread has it that unpacks for long
@@ -156,7 +156,7 @@ async def test_files_that_are_given_back_do_not_hold_up_the_event_loop(
 
 
 def test_of_members_of_one_name_the_last_counts(in_use: FilesInUse) -> None:
-    """As `tar --append` and `zip --grow` leave them."""
+    """`tar --append` and `zip --grow` make such archives."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:
         for content in (b"old", b"new"):

@@ -1,4 +1,4 @@
-"""What a client sees of a job."""
+"""A client's view of a job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.unit.cluster.graphs import keyed_graph
 
 
 class NeverShown:
-    """A record that nobody may turn into text."""
+    """A record that must not be converted to text."""
 
     def __repr__(self) -> str:
         raise AssertionError("a collected record was turned into text")

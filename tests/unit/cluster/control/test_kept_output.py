@@ -1,4 +1,4 @@
-"""The end of what was logged and printed is kept, bounded and printable."""
+"""The end of the log and output is kept, bounded and printable."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_is_kept_is_printable() -> None:
 
 @pytest.fixture
 def handlers_are_restored() -> Iterator[None]:
-    """They are of the whole process."""
+    """Restore the handlers, which belong to the whole process."""
     handlers = logging.getLogger().handlers.copy()
     yield
     for handler in set(logging.getLogger().handlers) - set(handlers):
@@ -86,7 +86,7 @@ def test_what_is_printed_and_logged_goes_where_it_went_and_is_kept(
 
 
 def what_is_printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What gets through, from now on."""
+    """Capture the standard output that passes from now on."""
     out = io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
@@ -103,7 +103,7 @@ def in_thread(text: str) -> None:
 def test_threads_print_line_by_line(
     handlers_are_restored: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``print`` writes a line and its end one after the other."""
+    """``print`` writes a line and its end separately."""
     printed = what_is_printed(monkeypatch)
     begun, goes_on = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""What is logged in a process comes out as printable lines, or as JSON."""
+"""Log records of a process are written as printable lines, or as JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_json_has_what_programs_ask_for() -> None:
 
 @pytest.fixture
 def root_is_restored() -> Iterator[None]:
-    """The levels and handlers are of the whole process."""
+    """Restore the levels and handlers, which belong to the whole process."""
     streams = sys.stdout, sys.stderr
     root, own = logging.getLogger(), logging.getLogger("flinknet")
     levels, handlers = (root.level, own.level), root.handlers.copy()
@@ -61,7 +61,7 @@ def root_is_restored() -> Iterator[None]:
     ],
 )
 def test_levels(root_is_restored: None, level: str, user: int, own: int) -> None:
-    """User code is heard from the level on; flinknet says only what is wrong, but for "debug"."""
+    """User code is logged from the level on. flinknet logs only problems, except at "debug"."""
     config = ClusterConfig(log_level=level)  # type: ignore[arg-type]
     configure_logging(config, "worker-0")
     assert logging.getLogger("a.module").getEffectiveLevel() == user

@@ -1,4 +1,4 @@
-"""Control messages survive their bytes, and nothing else is taken for one."""
+"""Control messages survive serialization, and other bytes are refused."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_what_is_to_be_done_at_the_end_is_done() -> None:
 
 
 def test_lines_are_news_and_standard_input_is_empty() -> None:
-    """User code that reads standard input must not steal what the launcher says."""
+    """User code that reads standard input must not steal the launcher's messages."""
     with start(SLEEP) as child:
         assert read_until_ready(child) == ["stdin ''\n"]
         assert child.stdin is not None
@@ -114,7 +114,10 @@ os.kill(os.getpid(), 9)
 
 @contextmanager
 def handle_of(pid: int) -> Iterator[int]:
-    """A pid file descriptor: readable once the process has ended, whoever its parent is."""
+    """Return a pid file descriptor.
+
+    It is readable once the process has ended, with any parent.
+    """
     descriptor = os.pidfd_open(pid)
     try:
         yield descriptor
@@ -126,7 +129,8 @@ def handle_of(pid: int) -> Iterator[int]:
 @pytest.mark.parametrize("held", ["alone", "fork"])
 @pytest.mark.parametrize("on_end", ["None", "lambda: None"])
 def test_a_child_ends_when_its_launcher_is_killed(held: str, on_end: str) -> None:
-    """Even while a fork of the launcher holds the pipe open, so that there is no end of file."""
+    """This holds even while a fork of the launcher holds the pipe open, so that there is no end of
+    file."""
     with subprocess.Popen(
         [sys.executable, "-c", LAUNCHER, child_program(SLEEP, on_end), held],
         stdout=subprocess.PIPE,

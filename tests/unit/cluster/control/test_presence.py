@@ -1,4 +1,4 @@
-"""Who was away itself must not blame others for their silence."""
+"""A process that was held up itself must not blame others for their silence."""
 
 from __future__ import annotations
 

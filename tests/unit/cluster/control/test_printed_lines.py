@@ -26,5 +26,5 @@ def test_a_reader_gets_each_line_once_or_is_told_how_many_it_has_missed(
             read, number = read + len(new) + start - number, start + len(new)
     start, new = kept.after(number)
     assert read + start - number + len(new) == len(everything)
-    # A number of a coordinator before this one, which had more lines: all of these are new.
+    # A number of an earlier coordinator, which had more lines: all of these are new.
     assert kept.after(len(everything) + 7) == kept.after(0)

@@ -1,4 +1,4 @@
-"""What user code starts ends with the process that leads its group."""
+"""Processes started by user code end with the leader of their process group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process hears that it is to end."""
+"""Signals that tell a process to stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flinknet.cluster.control.stop_signals import STOP_SIGNALS, when_told_to_sto
 
 @pytest.fixture(autouse=True)
 def own_handlers() -> Iterator[None]:
-    """Those that this process has had before."""
+    """Restore the handlers that this process had before."""
     before = [signal.getsignal(number) for number in STOP_SIGNALS]
     yield
     for number, own in zip(STOP_SIGNALS, before, strict=True):
@@ -64,7 +64,7 @@ sys.exit(5)
 
 @pytest.mark.parametrize("event_loop", ["asyncio", "uvloop"])
 def test_one_that_comes_at_the_end_of_a_process_changes_nothing(event_loop: str) -> None:
-    """Neither beside a loop that is being closed, nor while Python takes itself down."""
+    """It may come while the loop is being closed, or while Python shuts down."""
     run = subprocess.run(
         [sys.executable, "-c", ENDS, event_loop],
         capture_output=True,
@@ -108,7 +108,7 @@ asyncio.run(work())
 
 @pytest.mark.parametrize("event_loop", ["asyncio", "uvloop"])
 def test_a_forked_process_starts_clean(event_loop: str) -> None:
-    """From whichever thread: SIGTERM ends it, and its parent hears nothing of that."""
+    """The fork may come from any thread. SIGTERM ends the child, and its parent is not notified."""
     run = subprocess.run(
         # CPython 3.12 and later warn of any fork beside another thread.
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS, event_loop],
@@ -121,7 +121,7 @@ def test_a_forked_process_starts_clean(event_loop: str) -> None:
 
 
 async def test_what_is_written_to_the_wakeup_descriptor_is_no_signal() -> None:
-    """A process that is forked by C, where nothing of Python's is called, writes there."""
+    """A process forked by C code writes there, as none of Python's hooks for forks is called."""
     heard: asyncio.Queue[signal.Signals] = asyncio.Queue()
     when_told_to_stop(heard.put_nowait)
     descriptor = signal.set_wakeup_fd(-1)

@@ -1,4 +1,4 @@
-"""A job's shape travels without its functions."""
+"""A job's shape is sent without its functions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def body(vertices: list[object], edges: list[object]) -> bytes:
 
 
 def framed(shape: object, graph: bytes = b"graph") -> bytes:
-    """A body with any shape."""
+    """Make a body with any shape."""
     packed: bytes = msgpack.packb(shape)
     return len(packed).to_bytes(4, "big") + packed + graph
 
@@ -111,7 +111,7 @@ def test_a_body_that_is_no_job_is_refused(body: bytes) -> None:
 
 @pytest.mark.parametrize("limit", [None, 1])
 def test_files_that_are_damaged_are_found_before_a_worker_has_them(limit: int | None) -> None:
-    """As are those of which more is said than a shape may have."""
+    """This includes files with a description that exceeds the limit of a shape."""
     job = pack_job((JobFile("python", "a.py", "", b"X = 1"),), b"graph")
     damaged = job if limit else job.replace(b"python", b"Python")
     with pytest.raises(ConfigurationError, match="files that come with the job are damaged"):
@@ -127,7 +127,7 @@ def test_files_that_are_damaged_are_found_before_a_worker_has_them(limit: int | 
 )
 @pytest.mark.parametrize("over", [0, 1])
 def test_what_a_submission_may_cost_is_bounded(sent: bytes, over: int) -> None:
-    """By the option, whatever stands in it; what is larger is refused before it is read."""
+    """The option bounds it for any content. A larger body is refused before it is read."""
     limit = 200_000
     elements = limit - 5 + over
     shape = b"\xdd" + elements.to_bytes(4, "big") + sent * elements

@@ -1,4 +1,4 @@
-"""What finished subtasks upload: bounded, checked, and joined by sink."""
+"""The uploads of finished subtasks: bounded, checked, and joined by sink."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def result(collected: dict[str, list[Any]], metrics: dict[str, Any] | None = Non
 
 
 def test_a_result_survives_its_bytes() -> None:
-    """Collected records may be any Python objects: they need not have crossed a channel."""
+    """Collected records may be any Python objects, as they need not have crossed a channel."""
     records = [("a", 1), {2.5}, datetime(2026, 1, 1, tzinfo=UTC), None]
     fields = decode_result(encode_result(result({"Collect": records}, {"Map": {"n": 1}}), LIMIT))
     assert {name: fields[name] for name in ("records_in", "records_out")} == {

@@ -1,4 +1,4 @@
-"""Where real threads and tasks are."""
+"""The stacks of real threads and tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time of day, seen from a clock that nobody sets."""
+"""The time of day, computed from a monotonic clock."""
 
 from __future__ import annotations
 

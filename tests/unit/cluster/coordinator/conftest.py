@@ -1,4 +1,4 @@
-"""A served control plane, and who calls it."""
+"""A served control plane, and its callers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ async def served() -> AsyncIterator[ServedCoordinator]:
 
 @pytest.fixture
 async def anybody(served: ServedCoordinator) -> AsyncIterator[aiohttp.ClientSession]:
-    """Someone without the token."""
+    """Yield an HTTP session without the token."""
     async with aiohttp.ClientSession(f"http://{served.address}") as session:
         yield session
 
 
 @pytest.fixture
 async def member(served: ServedCoordinator) -> AsyncIterator[aiohttp.ClientSession]:
-    """Someone with it."""
+    """Yield an HTTP session with the token."""
     headers = authorization_headers(served.token)
     async with aiohttp.ClientSession(f"http://{served.address}", headers=headers) as session:
         yield session

@@ -1,4 +1,4 @@
-"""Who may do what over the control plane, and how a refusal looks."""
+"""Permissions on the control plane, and the form of a refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The coordinator's shell: who waits for what, and what its launcher tells it."""
+"""The coordinator's shell: its waits, and its launcher's reports."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_a_result_is_kept_before_it_is_taken(tmp_path: Path) -> None:
 async def test_a_store_that_answers_late_holds_up_what_time_does_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether a successor has come is asked in a thread before a silent worker is given up."""
+    """Before a silent worker is given up, a thread asks the store whether there is a successor."""
     config = replace(
         CONFIG,
         state_directory=str(tmp_path),
@@ -188,7 +188,7 @@ async def test_a_lost_worker_is_wanted_at_once_and_one_that_never_came_if_a_job_
 
 @pytest.mark.parametrize("comes", [True, False])
 async def test_a_job_waits_for_the_worker_in_the_place_of_a_lost_one(comes: bool) -> None:
-    """For as long as a worker may take to start."""
+    """The job waits as long as a worker may take to start."""
     patience_ms = 60_000.0 if comes else 1.0
     config = replace(CONFIG, workers=2, slots_per_worker=2, start_timeout_ms=patience_ms)
     coordinator = Coordinator(config)

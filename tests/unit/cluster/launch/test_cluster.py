@@ -1,4 +1,4 @@
-"""A cluster that is not there: `tests/integration/test_local_cluster.py` has those that are."""
+"""A cluster that does not start; `tests/integration/test_local_cluster.py` tests running ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def jobs_in(directory: Path) -> list[Path]:
 async def test_what_a_killed_cluster_has_left_is_removed_by_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The journals of its jobs, in a directory whose process is gone."""
+    """These are the journals of its jobs, in a directory of a dead process."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     killed = LockedDirectory("flinknet-jobs-", tmp_path)
     os.close(killed._lock)  # as the kernel does

@@ -1,4 +1,4 @@
-"""The directory of a cluster that stays: its lock says whether the cluster lives."""
+"""The directory of a long-lived cluster: its lock tells whether the cluster lives."""
 
 from __future__ import annotations
 

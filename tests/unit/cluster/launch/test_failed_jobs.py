@@ -1,4 +1,4 @@
-"""Failed jobs leave nothing behind: neither what they held nor what tells of them grows."""
+"""Failed jobs leave nothing behind: neither their memory nor the records about them grow."""
 
 from __future__ import annotations
 
@@ -23,25 +23,28 @@ from tests.traced_memory import TracedMemory, traced_memory
 from tests.unit.cluster.running_cluster import CONFIG, running_cluster
 
 FAILED_JOBS = 250
-"""For each of two places."""
+"""Failures at each of two places."""
 
 WARM_UP_JOBS = 50
 """More than the coordinator remembers."""
 
 KEPT_BYTES_MAX = 2048
-"""Of a failed job: the names of its partitions and a line of text for each. Its state has 200 times
-as much, and the two ends of one connection too much for all jobs together."""
+"""Bytes kept of a failed job: the names of its partitions, and a line of text for each.
+
+Its state has 200 times as much, and the two ends of one connection exceed the limit for all jobs
+together.
+"""
 
 STATES_OF_A_JOB = 4
 
 CALM = replace(CONFIG, heartbeat_interval_ms=1_000.0, progress_interval_ms=1_000.0)
-"""Next to no messages but those that a job takes: no test of this module waits for others."""
+"""Hardly any messages except those of jobs, as no test of this module waits for others."""
 
 STATES: weakref.WeakSet[State] = weakref.WeakSet()
 
 
 class State:
-    """What a subtask works with."""
+    """State of a subtask."""
 
     def __init__(self) -> None:
         self.memory = bytearray(100_000)
@@ -64,7 +67,8 @@ class FailsOn(MapFunction):
 
 
 def failing(place: str) -> JobGraph:
-    """Two producers and two consumers on two workers; one of either fails."""
+    """Return a job of two producers and two consumers on two workers; a producer or a consumer
+    fails."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     numbers = environment.from_source(GeneratorSource(int, 100))
     produced = numbers.map(FailsOn(50 if place == "producer" else None))
@@ -75,8 +79,11 @@ def failing(place: str) -> JobGraph:
 
 
 def kept_bytes(traced: TracedMemory) -> int:
-    """What is there, without garbage and without the source files that Python remembers for its
-    tracebacks: which job is the first whose error shows one is a matter of timing."""
+    """Return the bytes in use, without garbage and without Python's cache of source files.
+
+    Python keeps source files for tracebacks. Which job's error is the first to show a source file
+    depends on timing.
+    """
     gc.collect()
     linecache.clearcache()
     return traced.now
@@ -85,7 +92,7 @@ def kept_bytes(traced: TracedMemory) -> int:
 @pytest.mark.timeout(400)  # minutes on a busy machine
 @pytest.mark.parametrize("place", ["producer", "consumer"])
 async def test_500_failed_jobs_leave_nothing_behind(place: str) -> None:
-    """What is kept of a failed partition is a line of text."""
+    """Only a line of text is kept of a failed partition."""
     submission = Submission.of_graph(failing(place))
     async with running_cluster(config=CALM) as cluster, cluster.served.client() as client:
 

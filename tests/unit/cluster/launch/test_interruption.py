@@ -1,4 +1,4 @@
-"""What ends the job that a program waits for."""
+"""Interruptions of a program that waits for its job."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_a_running_loop_is_not_blocked() -> None:
 
 @pytest.mark.parametrize("module", ["pyspark.core.context", "of_the_program"])
 def test_only_sparks_handler_of_interrupts_is_put_aside(module: str) -> None:
-    """It cancels the workers before their job; a program's own is its own matter."""
+    """That handler cancels the workers before their job. A program's own handler is left alone."""
 
     def handler(number: int, frame: FrameType | None) -> None:
         pass

@@ -1,4 +1,4 @@
-"""What other threads may ask of a running job: before it runs, while it does, and afterwards."""
+"""Other threads' calls about a running job: before it runs, while it does, and afterwards."""
 
 from __future__ import annotations
 

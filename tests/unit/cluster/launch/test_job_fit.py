@@ -93,7 +93,7 @@ def test_below_the_minimum_a_job_is_refused(check: Callable[..., object]) -> Non
 def test_a_directory_that_takes_no_checkpoints_is_named_before_anything_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Later nobody would hear of it: checkpoints that fail do not fail their job."""
+    """The error would go unnoticed later, as failed checkpoints do not fail their job."""
     file = tmp_path / "file"
     file.write_text("")
 

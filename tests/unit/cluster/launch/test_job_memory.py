@@ -1,4 +1,4 @@
-"""The network memory of a job on a cluster: verdicts, settings that better them, the bound."""
+"""The network memory of a job on a cluster: verdicts, settings that improve them, and the bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ BUFFER = 33024
 
 
 def memory_with(buffers: int) -> JobMemory:
-    """A source on worker-0 with two of four sinks, the others on worker-1."""
+    """Return the memory for a source on worker-0 with two of four sinks, and the others on
+    worker-1."""
     config = FlinknetConfig()
     network = replace(config.network, network_memory_bytes=buffers * BUFFER)
     return JobMemory.of_graph(keyed_graph(parallelism=4), replace(config, network=network))

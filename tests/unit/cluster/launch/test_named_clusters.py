@@ -1,4 +1,4 @@
-"""Clusters by name: what an entry must have, and which file a token may stand in."""
+"""Clusters by name: required fields of an entry, and permitted files for a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the processes of a cluster write, and what of it is shown."""
+"""The output of a cluster's processes, and the parts of it that are shown."""
 
 from __future__ import annotations
 

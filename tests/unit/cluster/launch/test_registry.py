@@ -38,7 +38,7 @@ MODULE = "launchers_of_another_package"
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A distribution that offers launchers."""
+    """Install a distribution that offers launchers."""
     metadata = tmp_path / "launchers-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: launchers\nVersion: 1.0\n")

@@ -1,4 +1,4 @@
-"""What `run_job` refuses: `tests/integration/test_local_cluster.py` has jobs that it runs."""
+"""Refusals of `run_job`; `tests/integration/test_local_cluster.py` tests jobs that it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job from its submission to its end, at a coordinator that others look after."""
+"""A job from its submission to its end, at a coordinator that is run elsewhere."""
 
 from __future__ import annotations
 

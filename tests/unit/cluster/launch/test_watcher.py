@@ -1,4 +1,4 @@
-"""What the end of a process means: the launcher starts nothing, and reports the ends of a test."""
+"""The meaning of a process's end: the launcher starts nothing, and reports the ends of a test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Ends:
 
     def __init__(self) -> None:
         self.news: list[Mapping[str, Any]] = []
-        """What the coordinator was told."""
+        """The messages to the coordinator."""
         self._ends: asyncio.Queue[Exit | Exception] = asyncio.Queue()
 
     def end(
@@ -238,7 +238,8 @@ async def test_the_cluster_hears_which_worker_is_wanted(launcher: Ends) -> None:
 async def test_a_worker_is_replaced_once_whichever_coordinator_wants_it(
     launcher: Ends, ends: str
 ) -> None:
-    """The first may want it before its process has ended, and the second may hear of that end."""
+    """The first may want it before its process has ended, and the second may be told of that
+    end."""
     wanted: list[str] = []
     died: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What a worker answers arrives under the number of the question."""
+"""A worker's answer is sent under the number of its question."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ async def test_stacks_arrive_where_they_were_asked_for() -> None:
         body = await asking
         assert body is not None
         assert StackSamples.unpack(body, 10).looks() == {}
-        # Nobody waits for it any more, which is no failure of the worker.
+        # The coordinator no longer waits for it, which is no failure of the worker.
         await answers.answer(message)

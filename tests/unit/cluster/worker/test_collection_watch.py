@@ -1,4 +1,4 @@
-"""Collections of this process, counted while it is watched."""
+"""Garbage collections of this process, counted while it is watched."""
 
 from __future__ import annotations
 

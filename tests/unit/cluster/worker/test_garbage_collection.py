@@ -1,4 +1,4 @@
-"""The collector is this process's own, so each test is one of its own, too."""
+"""Each test runs in a process of its own, as the collector belongs to the whole process."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ with collection.kept_short():
 
 
 def test_what_was_looked_at_for_long_is_frozen() -> None:
-    """At once, or a bit at a time; a count frees it all the same."""
+    """Freezing is done at once, or in small steps. Reference counts still free such objects."""
     run("""
 with collection.kept_short():
     for seconds, looks in ((0.0023, 1), (0.0009, 3)):
@@ -107,7 +107,8 @@ with collection.kept_short():
 
 
 def test_the_young_are_looked_at_by_the_clock_when_there_is_need() -> None:
-    """Those who only replace what they keep make as many as they free, and Python never looks."""
+    """A program that only replaces its objects makes as many as it frees, and Python never
+    collects."""
     run("""
 asked = 0
 looks_before = []

@@ -1,4 +1,4 @@
-"""A worker's part in one attempt: how it goes on, and that it always ends with Released."""
+"""A worker's part in one attempt: its progress, and that it always ends with Released."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def link(
 async def deployed(
     served: ServedCoordinator, link: ControlLink, environment: NetworkEnvironment
 ) -> JobAttempt:
-    """The attempt of a job that was submitted; nothing of it is here yet."""
+    """Return the attempt of a submitted job; nothing of it is on this worker yet."""
     async with served.client() as client:
         job_id = await client.submit(Submission.of_graph(keyed_graph(parallelism=1)))
     assert await expect(link, Deploy) == Deploy(job_id, 0)
@@ -93,7 +93,7 @@ async def deployed(
 
 
 def state_of(attempt: JobAttempt) -> AttemptState:
-    """The state, in a way that does not make a type checker believe that it never changes."""
+    """Return the state; a call keeps a type checker from believing that it never changes."""
     return attempt.state
 
 
@@ -155,7 +155,7 @@ async def test_an_attempt_that_is_cancelled_lets_go_of_everything(
 async def test_some_subtasks_are_cancelled_and_the_others_go_on(
     served: ServedCoordinator, link: ControlLink, environment: NetworkEnvironment, runs: bool
 ) -> None:
-    """Also if the word for that comes in the same moment as the word to run."""
+    """This holds even if the cancellation comes at the same moment as the order to run."""
     graph = replace(two_pipelines(1), restart=FixedDelayRestart(1, 0.0))
     async with served.client() as client:
         job_id = await client.submit(Submission.of_graph(graph))
@@ -198,7 +198,7 @@ async def test_an_attempt_that_cannot_be_opened_is_released(
 async def test_a_cancel_that_comes_right_behind_the_deployment_is_answered(
     environment: NetworkEnvironment,
 ) -> None:
-    """Before the attempt has had a turn of the event loop."""
+    """It comes before the attempt has had a turn of the event loop."""
     said: list[Message] = []
 
     async def deploy_and_cancel(request: web.Request) -> web.WebSocketResponse:

@@ -1,4 +1,4 @@
-"""Workers that look for their coordinator; `test_worker.py` has one that loses it."""
+"""Workers that look for their coordinator; `test_worker.py` tests one that loses it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_a_worker_that_is_to_stop_waits_no_longer() -> None:
 
 @pytest.mark.parametrize("within_ms", [0.0, 1.0])
 async def test_a_coordinator_that_does_not_come_is_given_up(within_ms: float) -> None:
-    """Without any time it must be there."""
+    """Without a waiting time it must be there at once."""
     async with http_link(f"127.0.0.1:{free_port()}", new_token(), CONFIG) as link:
         with pytest.raises(RemoteTransportError, match="no coordinator"):
             await join(link, REGISTER, within_ms, asyncio.Event())
@@ -67,7 +67,8 @@ async def test_a_refusal_is_final() -> None:
 async def test_a_coordinator_whose_name_has_no_address_yet_is_waited_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A worker that listens on all addresses takes the one from which a way leads there."""
+    """A worker that listens on all addresses uses the local address of its route to the
+    coordinator."""
     config = replace(CONFIG, host="0.0.0.0", coordinator_wait_ms=60_000.0)
     stop = asyncio.Event()
     assert await find_way(config, "127.0.0.1:1", stop) == "127.0.0.1"

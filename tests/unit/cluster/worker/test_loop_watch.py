@@ -1,4 +1,4 @@
-"""A real loop that a task blocks, and one that turns."""
+"""A real loop that a task blocks, and a loop that turns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def test_who_blocks_a_loop_is_named_with_the_place() -> None:
     watch = LoopWatch()
 
     async def greedy() -> None:
-        # Nothing but the account itself says when enough time has been seen.
+        # Only the account itself tells when enough time has been seen.
         while "greedy" not in [one.task for one in watch.held_up()]:
             pass
 
@@ -76,7 +76,7 @@ def test_a_loop_that_is_closed_ends_the_watch() -> None:
 async def test_a_call_in_the_thread_of_a_subtask_that_takes_long_is_told_with_the_place(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once, though it goes on; the loop turns meanwhile."""
+    """It is reported once, though it goes on. The loop turns meanwhile."""
     monkeypatch.setattr(loop_watch, "TOLD_AFTER_S", 0.01)
     watch, thread = LoopWatch(), TaskThread("map (1/1)", GatheredOutput())
     goes_on = threading.Event()

@@ -1,4 +1,4 @@
-"""A worker's /metrics: the worker's own text, for who has the token."""
+"""A worker's /metrics: the worker's own text, for clients with the token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker's end of the pulse; ``tests/integration/test_slow_code.py`` has it in a cluster."""
+"""A worker's end of the pulse; ``tests/integration/test_slow_code.py`` tests it in a cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("installed", ["files", "zip"])
 async def test_it_tells_the_coordinator_of_the_worker_with_its_token(installed: str) -> None:
-    """Also if the package is in an archive, from which no file can be run."""
+    """This also holds for a package in an archive, from which no file can be run."""
     requests: asyncio.Queue[str] = asyncio.Queue()
     serving = set()
 
@@ -51,7 +51,7 @@ async def test_it_tells_the_coordinator_of_the_worker_with_its_token(installed: 
     assert worker.returncode == 0
     server.close()
     for task in filter(None, serving):
-        task.cancel()  # One may be about to read what the worker has not said any more.
+        task.cancel()  # One may be about to read bytes that the worker no longer sends.
     await asyncio.gather(*filter(None, serving), return_exceptions=True)
     await server.wait_closed()
 
@@ -60,7 +60,7 @@ async def test_it_tells_the_coordinator_of_the_worker_with_its_token(installed: 
 def test_a_worker_goes_on_without_it(
     why: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where no such process can be started, a warning says what that means."""
+    """If no such process can be started, a warning tells the consequence."""
     if why == "no interpreter":
         monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     else:

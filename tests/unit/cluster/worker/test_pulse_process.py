@@ -1,4 +1,4 @@
-"""What is seen of another process, and the process that watches one: real processes."""
+"""Watching another process, and the watching process itself: with real processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONG_S = 60.0
 
 @pytest.fixture
 def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that lasts, with a name that looks like the end of one and a state."""
+    """A process that stays, with a name that looks like the end of a name and a state."""
     sleep = shutil.which("sleep")
     assert sleep is not None
     program = tmp_path / "a) T"
@@ -42,7 +42,7 @@ def watched(
     sleeper: subprocess.Popen[bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> WatchedProcess:
-    """Of a kernel that has the call, and of one that has not."""
+    """Return a watched process, with a kernel that has the system call and one that has not."""
     if request.param == "without":
         monkeypatch.delattr(os, "pidfd_open", raising=False)
     return WatchedProcess(sleeper.pid)
@@ -61,7 +61,7 @@ def test_a_process_runs_until_it_is_stopped_and_goes_on_until_it_ends(
     os.waitpid(sleeper.pid, os.WCONTINUED)
     assert watched.runs()
     sleeper.kill()
-    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)  # its parent has not heard of it yet
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)  # its parent has not reaped it yet
     assert watched.ends_within(LONG_S if hasattr(os, "pidfd_open") else 0.0)
     assert not watched.runs()
     sleeper.wait()
@@ -92,8 +92,8 @@ class Page:
 async def test_it_speaks_while_the_loop_does_not_turn_and_ends_with_the_worker(
     sleeper: subprocess.Popen[bytes],
 ) -> None:
-    """It is silent while the time in the page is recent, so the first request comes after the
-    time was set back; and it goes on if the coordinator hangs up."""
+    """It is silent while the time in the page is recent, so the first request comes after the time
+    was set back. It goes on if the coordinator hangs up."""
     requests: asyncio.Queue[tuple[bytes, bool]] = asyncio.Queue()
     held_up = False
 

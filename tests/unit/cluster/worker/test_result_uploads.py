@@ -1,4 +1,5 @@
-"""Results of subtasks on their way to the coordinator: few requests, and each subtask's own end."""
+"""Results of subtasks on their way to the coordinator: few requests, and an outcome for each
+subtask."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ SUBTASKS = [(0, 0), *((1, index) for index in range(PARALLELISM))]
 
 
 class CountingLink(ControlLink):
-    """A worker's link that counts what is uploaded over it."""
+    """A worker's link that counts its uploads."""
 
     def __init__(self, served: ServedCoordinator) -> None:
         config = served.coordinator.config
@@ -70,7 +71,7 @@ def result(collected: int = 0) -> bytes:
 async def hand_in(
     uploads: ResultUploads, results: Mapping[tuple[int, int], bytes]
 ) -> list[BaseException | None]:
-    """Hand results in at the same time; return what came of each."""
+    """Hand results in at the same time; return the outcome of each."""
     async with asyncio.TaskGroup() as group:
         uploads.begin(group)
         return await asyncio.gather(
@@ -110,7 +111,7 @@ async def test_a_subtask_whose_result_is_refused_fails_alone(
 async def test_a_request_has_a_bound_and_fails_those_alone_whose_results_are_in_it(
     served: ServedCoordinator, link: CountingLink
 ) -> None:
-    """Two of three do not fit one request."""
+    """Two of three results do not fit one request."""
     job_id = await deployed(served, link)
     uploads = ResultUploads(link, job_id, 0, "worker-0")
     body = b"no result" * (BATCH_BYTES_MAX // 18)
@@ -133,7 +134,7 @@ async def test_a_coordinator_that_is_gone_is_told_to_each_subtask(
 async def test_a_subtask_that_is_cancelled_takes_its_result_along(
     served: ServedCoordinator, link: CountingLink
 ) -> None:
-    """While its request is under way, and before."""
+    """This holds while its request is being sent, and before."""
     job_id = await deployed(served, link)
     uploads = ResultUploads(link, job_id, 0, "worker-0")
     first, second, third = SUBTASKS[:3]

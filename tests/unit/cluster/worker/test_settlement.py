@@ -42,7 +42,7 @@ class LinesCommitter(Committer):
 
 
 class LinesSink(TwoPhaseSink):
-    """A user's own: a file of lines for each subtask."""
+    """A user's own sink: a file of lines for each subtask."""
 
     def __init__(self, path: Path, fault: str = "") -> None:
         self._path = path

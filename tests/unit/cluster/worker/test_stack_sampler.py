@@ -1,4 +1,4 @@
-"""Tasks and threads of real subtasks, seen at moments that they do not choose."""
+"""Tasks and threads of real subtasks, sampled at moments that they do not choose."""
 
 from __future__ import annotations
 
@@ -38,13 +38,15 @@ from flinknet.runtime.running_subtask import RUNNING_SUBTASK
 WHOSE = Sampled("job", 0, 1)
 
 alarm_is_free = pytest.mark.timeout(method="thread")
-"""Otherwise the alarm is what ends a test that hangs."""
+"""The SIGALRM of pytest-timeout would otherwise end a test that hangs."""
 
 
 @pytest.fixture(autouse=True)
 def _a_look_comes_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many tasks a look comes to, and how many looks a sampling, must not depend on what the
-    machine does beside."""
+    """Let each look reach all tasks, and let samplings have all their looks.
+
+    Other work of the machine must not limit them.
+    """
     monkeypatch.setattr(stack_sampler, "LOOK_S", 3600.0)
     monkeypatch.setattr(stack_sampler, "GRACE_S", 3600.0)
 
@@ -74,7 +76,7 @@ async def ended(*tasks: asyncio.Task[Any]) -> None:
 
 
 def function(call: str) -> str:
-    """The name of what is called, without where it is defined."""
+    """Return the name of the called function, without its module."""
     return call.partition(" ")[0].rpartition(".")[2]
 
 
@@ -102,7 +104,7 @@ async def test_a_task_that_runs_for_moments_only_is_interrupted_in_them() -> Non
         lambda samples: any(stack.is_on_cpu for stack, _ in samples.stacks()), alarm
     )
     calls = [stack.calls for stack, _ in samples.stacks() if stack.is_on_cpu]
-    # How it came to run is the event loop's, and left out.
+    # The event loop's frames below it are left out.
     assert ["as_subtask", "compute"] in [[function(call) for call in one[:2]] for one in calls]
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
     await ended(running)
@@ -177,7 +179,7 @@ async def test_a_function_in_a_thread_is_seen_beside_its_task() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of queues of processors")
 async def test_a_thread_that_computes_beside_others_does_not_wait() -> None:
-    """It has a quarter of the time, and is in the processor's queue for the rest."""
+    """It runs a quarter of the time, and is in the processor's queue otherwise."""
     goes_on = threading.Event()
     processor = {min(os.sched_getaffinity(0))}
     hog = f"import os; os.sched_setaffinity(0, {processor}); print(flush=True)\nwhile True: pass"
@@ -209,7 +211,7 @@ async def test_a_thread_that_computes_beside_others_does_not_wait() -> None:
 
 
 async def test_a_step_in_the_thread_of_a_subtask_is_what_the_subtask_does() -> None:
-    """Its wait for the thread is not a second stack; a thread without work has none."""
+    """Its wait for the thread is no second stack, and a thread without work has none."""
     computes, goes_on = threading.Event(), threading.Event()
 
     async def compute() -> None:

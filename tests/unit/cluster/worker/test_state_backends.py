@@ -1,4 +1,4 @@
-"""Which backend the subtasks of a job get."""
+"""The state backend of a job's subtasks."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_worker_has_one_directory_and_removes_it(tmp_path: Path) -> None:
 
 
 def test_what_another_worker_still_has_is_left_alone(tmp_path: Path) -> None:
-    """What one has left that is gone is removed (`config/test_locked_directory.py`)."""
+    """Directories of dead workers are removed (`config/test_locked_directory.py`)."""
     first, second = StateDirectories(str(tmp_path)), StateDirectories(str(tmp_path))
     directory = first.of_attempt("job", 0)
     assert second.remove_leftovers() == []

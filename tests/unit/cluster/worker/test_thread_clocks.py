@@ -1,4 +1,4 @@
-"""What was left to a thread of the time, and what it made of that."""
+"""The processor time available to a thread, and how much of it the thread used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BEFORE = ThreadClocks(100.0, dict.fromkeys(range(4), 7.0), dict.fromkeys(range(4
 
 
 def after(*computed: float, queued: float = 0.0) -> ThreadClocks:
-    """A second later; all threads were queued for as long."""
+    """Return the clocks a second later; all threads were queued equally long."""
     return ThreadClocks(
         101.0,
         {thread: 7.0 + seconds for thread, seconds in enumerate(computed)},
@@ -82,7 +82,7 @@ def test_without_clocks_of_threads_no_thread_computes(monkeypatch: pytest.Monkey
 
 
 def test_a_thread_that_has_ended_or_is_unknown_computes_nothing() -> None:
-    """Threads end between the look at their stacks and the look at their clocks."""
+    """A thread may end between the look at its stack and the look at its clock."""
     ended = threading.Thread(target=threading.get_native_id)
     ended.start()
     ended.join()

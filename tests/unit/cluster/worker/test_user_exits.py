@@ -34,7 +34,7 @@ async def test_a_subtask_cannot_cancel_itself_and_is_cancelled_by_others() -> No
 
 
 async def test_a_thread_without_an_event_loop_may_cancel_it() -> None:
-    """Nothing of the subtask's own runs there."""
+    """None of the subtask's own code runs there."""
     task = SubtaskTask(asyncio.sleep(0))
     assert await asyncio.to_thread(task.cancel)
     with pytest.raises(asyncio.CancelledError):
@@ -60,7 +60,7 @@ def test_the_loop_goes_on_until_its_work_is_done(
     event_loop: Literal["asyncio", "uvloop"],
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """Whatever a task or a callback does; who awaits the task gets its error."""
+    """This holds for errors of tasks and of callbacks. The awaiter of a task gets its error."""
 
     async def do(call: Callable[[], None]) -> None:
         call()
@@ -122,7 +122,7 @@ asyncio.run(work())
 
 
 def guarded(*calls: str) -> tuple[int, list[str], str]:
-    """Make calls as user code in a process of their own; return its status, and what it says."""
+    """Make calls as user code in a process of their own; return its status and its output."""
     run = subprocess.run(
         [sys.executable, "-c", GUARDED, *calls], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Workers that run real jobs, coordinator and workers all in the test's own event loop."""
+"""Workers that run real jobs; coordinator and workers run in the test's own event loop."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ CONSECUTIVE_JOBS = 100
 async def test_jobs_that_take_all_slots_follow_each_other_and_none_is_refused(
     cluster: Cluster,
 ) -> None:
-    """Whether the job before finished, failed or was cancelled."""
+    """This holds whether the job before finished, failed or was cancelled."""
     async with cluster.served.client() as client:
         for number in range(CONSECUTIVE_JOBS):
             if number % 3 == 0:
@@ -103,7 +103,7 @@ async def test_jobs_that_take_all_slots_follow_each_other_and_none_is_refused(
             else:
                 graph = keyed_graph(parallelism=4)
                 await client.cancel(await client.submit(Submission.of_graph(graph)))
-    # The last one was finished: its end means that the slots are free.
+    # The last job has finished: its end means that the slots are free.
     workers = cluster.served.coordinator.dispatcher.workers.registered()
     assert [worker.free_slots for worker in workers] == [2, 2]
     assert cluster.nothing_is_held()
@@ -188,7 +188,7 @@ def raises(error: type[Exception], *arguments: Any) -> Callable[[Any], Any]:
 async def test_whatever_a_function_raises_is_the_cause(
     cluster: Cluster, function: Any, message: str
 ) -> None:
-    """Its consumer fails, too, and may be heard first: the user sees the origin."""
+    """Its consumer fails, too, and may report first. The user sees the origin."""
     async with cluster.served.client() as client:
         job_id = await client.submit(Submission.of_graph(keyed_graph(function=function)))
         with pytest.raises(JobFailedError, match=message):
@@ -198,7 +198,7 @@ async def test_whatever_a_function_raises_is_the_cause(
 
 
 async def test_a_job_that_cannot_be_opened_fails_with_the_reason() -> None:
-    """The other worker has opened its subtasks by then, and must let go of them."""
+    """The other worker has opened its subtasks by then, and must release them."""
     async with running_cluster(NetworkConfig(network_memory_bytes=3 * 33024)) as cluster:
         async with cluster.served.client() as client:
             job_id = await client.submit(Submission.of_graph(keyed_graph(parallelism=4)))
@@ -218,7 +218,7 @@ async def test_collected_records_over_the_limit_fail_the_job(cluster: Cluster) -
 
 
 async def test_more_collected_records_than_the_limit_fail_the_job(cluster: Cluster) -> None:
-    """At once: the source never ends."""
+    """This happens at once, as the source never ends."""
     async with cluster.served.client() as client:
         job_id = await client.submit(Submission.of_graph(endless_graph(CollectSink())))
         with pytest.raises(
@@ -251,7 +251,7 @@ async def test_a_worker_that_is_told_to_stop_cancels_what_it_runs(cluster: Clust
 
 
 async def test_a_worker_that_loses_the_coordinator_cancels_everything_and_ends() -> None:
-    """Nobody could cancel its subtasks any more."""
+    """Its subtasks could not be cancelled any more."""
     async with running_cluster() as cluster:
         async with cluster.served.client() as client:
             job_id = await client.submit(Submission.of_graph(endless_graph()))
@@ -293,7 +293,7 @@ async def test_the_first_end_of_a_worker_counts(event: WorkEvent) -> None:
 
 @pytest.mark.parametrize("event", ENDS)
 async def test_a_worker_that_drains_ends_well(event: WorkEvent) -> None:
-    """Its coordinator, if it is lost, has nothing more to say."""
+    """If its coordinator is lost, no further message comes from it."""
     link = http_link("127.0.0.1:1", new_token(), CONFIG)
     worker = Worker(NetworkEnvironment(worker_id="worker-0"), link, CONFIG)
     worker._end(WorkEvent.JOIN)
@@ -324,7 +324,7 @@ async def test_a_worker_that_drains_waits_for_its_jobs_so_long(drain_timeout_ms:
 async def test_a_worker_joins_the_coordinator_in_the_place_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """But not its own again, for which it is lost."""
+    """It does not join its own coordinator again, which counts it as lost."""
     config = replace(CONFIG, state_directory=str(tmp_path))
     stop = asyncio.Event()
     async with AsyncExitStack() as stack:
@@ -363,7 +363,7 @@ async def test_a_worker_joins_the_coordinator_in_the_place_of_its_own(
 
 
 async def register_only(request: web.Request) -> web.WebSocketResponse:
-    """Let a worker in, then read on and never answer."""
+    """Register a worker, then read on and never answer."""
     socket = web.WebSocketResponse()
     await socket.prepare(request)
     await socket.receive()
@@ -390,7 +390,10 @@ async def test_a_worker_whose_coordinator_falls_silent_ends_with_the_reason(
 
 
 async def test_a_blocked_loop_is_no_silence_of_the_coordinator() -> None:
-    """Of many heartbeats, and of twice the time-out: what it could not hear does not count."""
+    """It is blocked for many heartbeats, and for twice the time-out.
+
+    A message that it could not read does not count as missing.
+    """
     config = replace(CONFIG, coordinator_timeout_ms=500.0)
     async with running_cluster(config=config) as cluster:
         while len(cluster.stops) < config.workers:
@@ -407,7 +410,7 @@ async def test_a_blocked_loop_is_no_silence_of_the_coordinator() -> None:
 async def test_a_clock_that_is_set_is_told_once_and_loses_nobody(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step_s: float, told: str
 ) -> None:
-    """By each process; neither heartbeats nor jobs follow it."""
+    """Each process logs it; neither heartbeats nor jobs follow the clock."""
     offset_s, clock = 0.0, time.time
     monkeypatch.setattr(machine, "wall_time", lambda: clock() + offset_s)
 
@@ -432,7 +435,7 @@ async def test_a_clock_that_is_set_is_told_once_and_loses_nobody(
 
 
 class _Ahead:
-    """A machine whose clock is ahead of this one's."""
+    """A machine with a clock ahead of this one's."""
 
     def __init__(self, ahead_s: float) -> None:
         self._ahead_s = ahead_s
@@ -448,7 +451,7 @@ class _Ahead:
 async def test_the_clock_of_a_worker_is_compared_with_its_coordinators(
     monkeypatch: pytest.MonkeyPatch, ahead_s: float
 ) -> None:
-    """What other hosts compare is corrected; clocks that agree are left alone."""
+    """Times that other hosts compare are corrected; clocks that agree are left alone."""
     monkeypatch.setattr(CLUSTER_CLOCK, "ahead_ms", 0)
     async with running_cluster() as cluster:
         monkeypatch.setattr(module, "machine", _Ahead(ahead_s))

@@ -1,4 +1,4 @@
-"""What can be seen of a worker while it runs a job, and that reading it lets others run."""
+"""The statistics of a worker while it runs a job; reading them lets other tasks run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def cluster() -> AsyncIterator[Cluster]:
 
 
 async def records_flow(cluster: Cluster) -> str:
-    """Run a job that does not end; its id, once its records arrive."""
+    """Run a job that does not end; return its id once its records arrive."""
     async with cluster.served.client() as client:
         job_id = await client.submit(Submission.of_graph(endless_graph()))
         while (await client.progress(job_id, wait_ms=1)).vertices[-1].records_in == 0:
@@ -156,7 +156,7 @@ async def test_the_loop_turns_while_channels_are_read(cluster: Cluster) -> None:
 
 
 async def test_one_reading_is_made_after_the_other(cluster: Cluster) -> None:
-    """So that no count of a later one is less."""
+    """Otherwise a count of a later reading could be lower."""
     await records_flow(cluster)
     metrics = cluster.served_workers[0].metrics
     readings = await asyncio.gather(*(metrics.statistics() for _ in range(10)))

@@ -1,4 +1,4 @@
-"""Checkpoints of real jobs, completed where they are kept."""
+"""Checkpoints of real jobs, completed in their storage."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def submit(cluster: Cluster, directory: Path, **options: Any) -> JobRecord:
 
 
 def books(record: JobRecord) -> tuple[int, int]:
-    """How many checkpoints are complete, and how many have failed."""
+    """Return the numbers of complete and failed checkpoints."""
     assert record.checkpoints is not None
     return record.checkpoints.history.completed, record.checkpoints.history.failed
 
@@ -70,7 +70,7 @@ async def test_checkpoints_of_a_job_are_complete_one_after_the_other(tmp_path: P
 
 
 def names_below(directory: Path) -> list[str]:
-    """Return what is in the directories of jobs."""
+    """Return the names inside the directories of jobs."""
     return [path.name for path in directory.glob("*/*")]
 
 
@@ -111,25 +111,25 @@ async def test_a_place_that_fails_fails_the_job_in_the_end(tmp_path: Path) -> No
 
 
 def ignore(*answer: object) -> None:
-    """Nobody waits for it."""
+    """Do nothing: the test waits for no answer."""
 
 
 def job(directory: Path) -> JobRecord:
-    """The graph's job, which keeps its checkpoints there."""
+    """Return a record of the graph's job, with its checkpoints in this directory."""
     settings = JobCheckpointingConfig(10.0, directory=str(directory))
     graph = replace(endless_graph(), checkpointing=settings)
     return JobRecord("job-1", Submission.of_graph(graph), ClusterConfig(), submitted_at=0.0)
 
 
 def worker() -> WorkerRecord:
-    """A worker with slots for the job."""
+    """Return a worker with slots for the job."""
     return WorkerRecord("worker-0", 1, "127.0.0.1:1", 9, "", 0.0, 0.0)
 
 
 async def sought(
     directory: Path, *, has_completed: bool = True, doubted: bool = True
 ) -> RestorePoint | str | None:
-    """What a keeper says of the checkpoints of the graph's job."""
+    """Return a keeper's answer about the checkpoints of the graph's job."""
     record = job(directory)
     record.begin_attempt([worker()], 0.0)
     if has_completed:
@@ -153,7 +153,7 @@ async def sought(
 
 
 async def checkpoints_of_the_graph(directory: Path) -> list[Path]:
-    """Make two checkpoints; in the second one a subtask had finished in a chain. Return them."""
+    """Make two checkpoints and return them. In the second one a subtask of a chain had finished."""
     config = CheckpointingConfig(inline_bytes_max=0)
     store = CheckpointStore(FileStorage(directory, config), "job-1", config)
     claimed = await ClaimedStore.claim(store, 0)
@@ -212,7 +212,7 @@ async def test_files_that_are_missing_or_torn_are_found_without_reading_them(
 
 
 async def test_an_older_one_is_read_before_the_job_goes_back_to_it(tmp_path: Path) -> None:
-    """Output is withdrawn for it, which cannot be undone."""
+    """Output is withdrawn before the job goes back, which cannot be undone."""
     first, second = await checkpoints_of_the_graph(tmp_path)
     change(second / "metadata", "removed")
     change(first / "state", "a bit")
@@ -233,7 +233,7 @@ async def test_what_is_not_doubted_is_read_by_its_subtasks_alone(tmp_path: Path)
 async def test_a_job_whose_checkpoints_are_gone_does_not_begin_again_from_its_start(
     tmp_path: Path,
 ) -> None:
-    """A place that is not mounted looks as if nothing had ever been there."""
+    """A place that is not mounted looks as if it had always been empty."""
     answer = await sought(tmp_path / "gone")
     assert isinstance(answer, str)
     assert f"{tmp_path}/gone/job-1 has no checkpoint" in answer
@@ -262,7 +262,7 @@ async def test_a_place_that_does_not_answer_is_no_reason_to_go_further_back(
 async def test_what_nobody_foresaw_is_an_answer_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A job that waits for what it continues from would wait for ever."""
+    """The job waits for the answer, and would otherwise wait forever."""
     await checkpoints_of_the_graph(tmp_path)
 
     async def fails(storage: FileStorage, path: str, start: int, length: int) -> bytes:
@@ -279,7 +279,7 @@ Kept = tuple[int, str | None]
 
 
 class Attempt:
-    """An attempt of the graph's job, and what a keeper answers to its orders."""
+    """An attempt of the graph's job, and a keeper's answers to its orders."""
 
     def __init__(self, top: Path, number: int = 0) -> None:
         self.record = job(top)
@@ -309,7 +309,7 @@ class Attempt:
     async def complete(
         self, checkpoint_id: int, uid: str | None = None, *, finished: bool = False
     ) -> Kept:
-        """Order a checkpoint to be completed that has state of one operator, and await it."""
+        """Order the completion of a checkpoint with state of one operator, and await it."""
         vertex = self.record.submission.shape.vertices[0]
         inline = StatePart((), None, b"")
         kind = StateKind.OUTPUT if finished else StateKind.OPERATOR
@@ -328,7 +328,7 @@ class Attempt:
         return self.kept.pop()
 
     async def discard(self, checkpoint_id: int) -> None:
-        """Order one to be removed, and wait until it is."""
+        """Order the removal of a checkpoint, and wait for it."""
         self.keeper.carry_out(self.record, self.attempt, Discard(checkpoint_id))
         await self.keeper.close()
 
@@ -378,7 +378,7 @@ async def test_a_checkpoint_that_fails_is_told_in_the_log(
 
 
 async def test_who_reports_that_it_has_finished_is_not_run_again(tmp_path: Path) -> None:
-    """O2: what its barrier has overtaken is kept with that."""
+    """O2: the data that its barrier has overtaken is kept with the report."""
     attempt = Attempt(tmp_path)
     assert await attempt.complete(1, finished=True) == (1, None)
     config = CheckpointingConfig()
@@ -409,7 +409,7 @@ async def test_a_removal_that_fails_is_logged(
 async def test_the_first_order_of_an_attempt_removes_what_the_one_before_left(
     tmp_path: Path,
 ) -> None:
-    """A worker that is killed leaves parts of a checkpoint that nobody completes."""
+    """A killed worker leaves parts of a checkpoint that is never completed."""
     assert await Attempt(tmp_path).complete(1) == (1, None)
     left = tmp_path / "job-1" / "checkpoint-2-attempt-0"
     left.mkdir()
@@ -457,8 +457,11 @@ async def test_a_job_needs_a_place() -> None:
 
 
 async def test_the_search_of_a_successor_fences_the_coordinator_before_it(tmp_path: Path) -> None:
-    """That one may be at work still: it completes nothing behind the checkpoint that is found. Nor
-    does a successor that came no further than this."""
+    """The earlier coordinator may still be at work.
+
+    It can complete nothing behind the checkpoint that is found, and neither can a successor that
+    came no further than this.
+    """
     config = CheckpointingConfig()
     store = CheckpointStore(FileStorage(tmp_path, config), "job-1", config)
     before = await ClaimedStore.claim(store, 0)

@@ -1,4 +1,4 @@
-"""What is kept of an attempt: counters, results, and what goes with its end."""
+"""The record of an attempt: counters, results, and the data dropped at its end."""
 
 from __future__ import annotations
 

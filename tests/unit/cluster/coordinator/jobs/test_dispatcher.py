@@ -76,7 +76,7 @@ CHECKPOINTING = JobCheckpointingConfig(10_000.0, timeout_ms=5_000.0)
 
 
 class Cluster:
-    """A dispatcher with two workers of two slots, and what it wants them to do."""
+    """A dispatcher with two workers of two slots, and a record of its messages to them."""
 
     def __init__(self, restart: RestartStrategy = NO_RESTART, slots: int = 2) -> None:
         self.restart = restart
@@ -102,7 +102,7 @@ class Cluster:
         raise AssertionError("jobs without checkpoints continue from none")
 
     def submit(self, parallelism: int = 2, waits_s: float = 0.0) -> JobRecord:
-        # Over the wire, so that the dispatcher has what it really gets: a shape without functions.
+        # It is serialized, so that the dispatcher gets a shape without functions, as in a cluster.
         graph = replace(
             keyed_graph(parallelism=parallelism),
             restart=self.restart,
@@ -126,7 +126,7 @@ class Cluster:
     def fail(
         self, record: JobRecord, worker_id: str = "worker-0", error: str = "ValueError"
     ) -> None:
-        """The present attempt fails, and every worker lets go of it."""
+        """Let the present attempt fail, and every worker release it."""
         self.say(worker_id, failed(record, worker_id, Gravity.CAUSE, error=error))
         for worker_id in record.execution.workers:
             self.say(worker_id, Released(record.job_id, record.present.number))
@@ -147,7 +147,7 @@ class Cluster:
         return [worker.free_slots for worker in self.dispatcher.workers.workers()]
 
     def pass_time(self, until: float) -> None:
-        """Tick when the dispatcher asks for it; the workers live."""
+        """Tick at each deadline of the dispatcher, with heartbeats of all workers."""
         while self.dispatcher.deadline <= until:
             self.now = max(self.now, self.dispatcher.deadline)
             for worker in self.dispatcher.workers.registered():
@@ -355,7 +355,7 @@ def test_the_numbers_of_a_finished_subtask_are_final(cluster: Cluster) -> None:
 
 
 def test_a_killed_worker_fails_the_job_with_its_exit_status(cluster: Cluster) -> None:
-    """The echo comes first, then the closed connection, then the launcher's news."""
+    """The echo comes first, then the closed connection, then the launcher's report."""
     record = cluster.running()
     cluster.say("worker-0", failed(record, "worker-0", Gravity.SYMPTOM, "connection lost"))
     cluster.dispatcher.connection_closed("worker-1", cluster.now)
@@ -388,13 +388,13 @@ def test_a_symptom_becomes_the_cause_when_nothing_better_comes(cluster: Cluster)
 
 
 def test_every_heartbeat_is_answered(cluster: Cluster) -> None:
-    """So that a worker hears of a coordinator that hangs by its silence."""
+    """A worker can therefore recognize a hanging coordinator by its silence."""
     cluster.say("worker-1", Heartbeat())
     assert cluster.sent == [("worker-1", Heartbeat())]
 
 
 def test_a_coordinator_that_is_told_to_stop_is_the_cause_of_what_follows(cluster: Cluster) -> None:
-    """Its workers, which it sends away, are not."""
+    """Its workers, which it sends away, are not the cause."""
     record, ended = cluster.running(), cluster.running()
     cluster.finish(ended)
     cause = FailureCause.of_coordinator(7, "was told to stop")
@@ -530,12 +530,13 @@ def test_a_worker_must_not_talk_like_the_coordinator(cluster: Cluster) -> None:
 
 @pytest.fixture
 def retrying() -> Cluster:
-    """A cluster whose jobs take another attempt, in the far future if nobody begins it."""
+    """A cluster with jobs that take another attempt, in the far future unless the test begins
+    it."""
     return Cluster(FixedDelayRestart(attempts=9, delay_ms=1_000_000.0))
 
 
 def test_a_job_whose_attempt_has_failed_ends_with_it(cluster: Cluster) -> None:
-    """There is no restart strategy."""
+    """It has no restart strategy."""
     record = cluster.running()
     cluster.fail(record)
     assert record.ended_at == cluster.now
@@ -574,7 +575,7 @@ def test_a_failed_attempt_is_followed_by_another_that_answers_for_the_job(
 
 
 def test_the_names_of_an_attempt_are_its_own(retrying: Cluster) -> None:
-    """So that no channel of one attempt is taken for one of another."""
+    """No channel of one attempt can then be taken for one of another."""
     record = retrying.running()
     retrying.fail(record)
     retrying.dispatcher.begin_attempt(record, retrying.now)
@@ -593,7 +594,7 @@ def test_the_names_of_an_attempt_are_its_own(retrying: Cluster) -> None:
 
 @pytest.fixture
 def restarting() -> Cluster:
-    """A cluster whose jobs are restarted once, a second after their failure."""
+    """A cluster with jobs that are restarted once, a second after their failure."""
     return Cluster(FixedDelayRestart(attempts=1, delay_ms=1000.0))
 
 
@@ -614,8 +615,9 @@ def test_a_job_is_restarted_when_its_time_has_come(restarting: Cluster) -> None:
 
 
 def test_a_job_that_asks_for_what_cannot_be_is_not_restarted(restarting: Cluster) -> None:
-    """It would ask for it again until its restarts are spent, which with checkpoints they never
-    are. A job that has run before came upon something that had worked."""
+    """The next attempt would fail in the same way until the restarts are used up, which never
+    happens with checkpoints. In a job that has run before, the cause is something that had
+    worked, so it is restarted."""
     wrong = restarting.running()
     restarting.fail(wrong, error="ConfigurationError")
     assert (wrong.state, wrong.ended_at) == (JobState.FAILED, 0.0)
@@ -760,7 +762,7 @@ def test_slots_come_back_of_a_job_that_is_forgotten(cluster: Cluster) -> None:
 
 
 class Checkpointed(Cluster):
-    """A cluster whose jobs take a checkpoint every 10 seconds, and are restarted at once."""
+    """A cluster with jobs that take a checkpoint every 10 seconds, and are restarted at once."""
 
     def __init__(self, slots: int = 2) -> None:
         super().__init__(FixedDelayRestart(attempts=9, delay_ms=0.0), slots)
@@ -775,12 +777,13 @@ class Checkpointed(Cluster):
         self.sought += 1
 
     def found(self, record: JobRecord, found: RestorePoint | str) -> None:
-        """The keeper has found what the next attempt continues from, or not."""
+        """Give the keeper's answer: the checkpoint for the next attempt, or the failure of the
+        search."""
         point, failure = (None, found) if isinstance(found, str) else (found, None)
         self.dispatcher.checkpoint_found(record, point, failure, self.now)
 
     def completed(self, *outputs: CheckpointedOutput, count: int = 2) -> JobRecord:
-        """A running job that has told so many checkpoints to ``outputs``."""
+        """Return a running job that has told ``outputs`` of this many checkpoints."""
         record = self.running()
         record.submission = replace(record.submission, outputs=outputs)
         for number in range(1, count + 1):
@@ -789,7 +792,8 @@ class Checkpointed(Cluster):
         return record
 
     def failed_after_checkpoint(self) -> JobRecord:
-        """A job that has failed after its first checkpoint, which is being looked for."""
+        """Return a job that has failed after its first checkpoint, which the keeper is looking
+        for."""
         record = self.running()
         self.pass_time(10.0)
         self.complete(record, 1)
@@ -812,7 +816,7 @@ class Checkpointed(Cluster):
             )
 
     def complete(self, record: JobRecord, checkpoint_id: int) -> None:
-        """All subtasks acknowledge a checkpoint, and the keeper has kept it."""
+        """Let all subtasks acknowledge a checkpoint, and the keeper keep it."""
         self.acknowledge(record, checkpoint_id)
         (_, order) = self.orders.pop()
         assert isinstance(order, Complete)
@@ -869,7 +873,7 @@ def test_the_next_attempt_goes_on_from_the_last_checkpoint(checkpointed: Checkpo
 
 
 def test_a_savepoint_is_no_reason_to_commit(checkpointed: Checkpointed) -> None:
-    """What the next attempt continues from is before it."""
+    """The next attempt continues from a checkpoint before it."""
     record = checkpointed.running()
     checkpointed.dispatcher.trigger_savepoint(record, CheckpointKind.SAVEPOINT, "/saved", 1.0)
     checkpointed.complete(record, 1)
@@ -881,7 +885,7 @@ def test_a_savepoint_is_no_reason_to_commit(checkpointed: Checkpointed) -> None:
 def test_a_job_that_fails_after_the_savepoint_it_ends_with_continues_from_that(
     checkpointed: Checkpointed,
 ) -> None:
-    """Sinks have committed with it."""
+    """The sinks have committed with it."""
     record = checkpointed.running()
     kind = CheckpointKind.SAVEPOINT_SUSPEND
     checkpointed.dispatcher.trigger_savepoint(record, kind, "/saved", 1.0)
@@ -914,7 +918,7 @@ def test_a_job_that_fails_after_the_savepoint_it_ends_with_continues_from_that(
 def test_an_attempt_continues_from_what_was_found(
     checkpointed: Checkpointed, point: RestorePoint
 ) -> None:
-    """It waits for that, however long it takes, and nothing else calls for a tick meanwhile."""
+    """The job waits for the answer for any time, and needs no tick meanwhile."""
     record = checkpointed.failed_after_checkpoint()
     checkpointed.pass_time(100.0)
     assert (checkpointed.sought, record.present.number) == (1, 0)
@@ -935,7 +939,7 @@ PROGRAM = CheckpointedOutput(1, "program", can_withdraw=False)
 
 
 def test_a_job_that_has_given_out_records_does_not_go_back(checkpointed: Checkpointed) -> None:
-    """It fails at once, however many restarts it has left: the same would be found again."""
+    """It fails at once, with any restarts left, as the same checkpoint would be found again."""
     record = checkpointed.completed(FILES, PROGRAM)
     checkpointed.fail(record)
     checkpointed.found(record, RestorePoint("checkpoint-1-attempt-0"))
@@ -978,7 +982,7 @@ def test_a_job_that_goes_back_has_no_newer_checkpoint_from_then_on(
 def test_a_job_without_any_of_its_checkpoints_does_not_begin_at_its_start(
     checkpointed: Checkpointed,
 ) -> None:
-    """What is not mounted may be so again: that is for the restart strategy."""
+    """A missing mount may come back, so the restart strategy decides."""
     record = checkpointed.completed(FILES)
     checkpointed.fail(record)
     checkpointed.dispatcher.checkpoint_found(record, None, None, checkpointed.now, "it is empty")
@@ -995,7 +999,10 @@ def test_a_job_without_any_of_its_checkpoints_does_not_begin_at_its_start(
 
 @pytest.mark.parametrize("error", ["CheckpointCorruptedError", "CheckpointNotFoundError"])
 def test_all_files_are_read_after_one_was_damaged(checkpointed: Checkpointed, error: str) -> None:
-    """Had they been read before, that attempt would not have been: it is none of the strategy's."""
+    """If they had been read before, this attempt would not have been made.
+
+    It therefore does not count as a restart.
+    """
     record = checkpointed.failed_after_checkpoint()
     assert not record.doubts_checkpoints
     checkpointed.found(record, record.latest_checkpoint)
@@ -1041,7 +1048,7 @@ def test_what_was_found_is_kept_while_there_are_no_slots(checkpointed: Checkpoin
 
 
 def test_an_attempt_fails_with_the_place_of_its_checkpoint(checkpointed: Checkpointed) -> None:
-    """The restart strategy says whether that is tried again."""
+    """The restart strategy decides whether to try again."""
     record = checkpointed.failed_after_checkpoint()
     checkpointed.found(record, "the place does not answer")
     assert record.present.number == 1
@@ -1085,7 +1092,8 @@ def test_late_answers_about_checkpoints_change_nothing(checkpointed: Checkpointe
 def test_a_checkpoint_that_is_kept_after_its_attempt_has_ended_is_discarded(
     checkpointed: Checkpointed,
 ) -> None:
-    """The next attempt may run already, from the one before: nobody is told that it is complete."""
+    """The next attempt may already run from the checkpoint before it, so no worker is told that
+    this one is complete."""
     record = checkpointed.running()
     checkpointed.pass_time(10.0)
     checkpointed.acknowledge(record, 1)
@@ -1128,7 +1136,7 @@ def test_a_checkpoint_that_cannot_be_kept_has_failed(checkpointed: Checkpointed)
 def test_a_last_checkpoint_is_triggered_for_those_who_wait_for_it(
     checkpointed: Checkpointed,
 ) -> None:
-    """O2: at once, when all the others have finished; and of all that wait."""
+    """O2: this happens at once when all the others have finished, for all that wait."""
     record = checkpointed.running()
     done = {**RESULT, "collected": b"", "checkpoint_taken": -1}
     checkpointed.dispatcher.take_result(record, record.present, (0, 0), done, 1.0)
@@ -1152,7 +1160,8 @@ def test_a_last_checkpoint_is_triggered_for_those_who_wait_for_it(
 def test_who_had_finished_is_not_run_again_and_keeps_its_result(
     checkpointed: Checkpointed,
 ) -> None:
-    """O2: its acknowledgement may come after its result; then it had not finished."""
+    """O2: its acknowledgement may come after its result; then it had not finished in the
+    checkpoint."""
     record = checkpointed.running()
     done = {**RESULT, "collected": b"the records", "checkpoint_taken": -1}
     checkpointed.dispatcher.take_result(record, record.present, (1, 0), dict(done), 1.0)
@@ -1209,7 +1218,7 @@ def test_malformed_answers_about_checkpoints_break_the_protocol(
 
 
 class Parted(Checkpointed):
-    """A cluster whose jobs are two pipelines: each has a slice in both slots of the job."""
+    """A cluster with jobs of two pipelines: each has a slice in both slots of the job."""
 
     def submit(self, parallelism: int = 2, waits_s: float = 0.0) -> JobRecord:
         graph = replace(
@@ -1219,7 +1228,8 @@ class Parted(Checkpointed):
         return self.dispatcher.submit(Submission.from_bytes(body), self.now)
 
     def right(self, record: JobRecord, number: int) -> None:
-        """A subtask of the right pipeline fails under a number, and is let go of with the rest."""
+        """Let a subtask of the right pipeline fail under an attempt number, and all its subtasks be
+        released."""
         cause = FailureCause(Gravity.CAUSE, "worker-0", 100, "ValueError", "boom", "right (1/2)")
         self.say("worker-0", Failed(record.job_id, number, 3, 0, cause.to_dict()))
         cancels = [one for one in self.sent if isinstance(one[1], Cancel)]
@@ -1284,7 +1294,8 @@ def test_a_part_begins_again_from_the_last_checkpoint_and_the_rest_goes_on(
 
 @pytest.mark.parametrize("vertex", [0, 3])
 def test_of_a_part_only_its_own_outputs_matter(cluster_of_parts: Parted, vertex: int) -> None:
-    """Vertex 3 is of the right pipeline, which goes back; 0 of the other, which goes on."""
+    """Vertex 3 belongs to the right pipeline, which goes back; vertex 0 belongs to the other, which
+    goes on."""
     cluster = cluster_of_parts
     record = cluster.completed(CheckpointedOutput(vertex, "program", can_withdraw=False))
     cluster.sent.clear()
@@ -1344,8 +1355,10 @@ def test_a_part_that_is_restarted_waits_for_slots_and_then_fails_the_job(
 def test_what_was_found_for_a_part_is_judged_again_for_all_of_the_job(
     cluster_of_parts: Parted,
 ) -> None:
-    """The part that goes back to an older checkpoint lacks slots, so that all of the attempt fails:
-    the other part has an output that must not go back."""
+    """The part that goes back to an older checkpoint lacks slots, so the whole attempt fails.
+
+    The other part has an output that must not go back.
+    """
     cluster = cluster_of_parts
     record = cluster.completed(CheckpointedOutput(0, "program", can_withdraw=False))
     for subtask in ((0, 0), (0, 1), (1, 0), (1, 1)):
@@ -1444,7 +1457,10 @@ def test_a_part_whose_checkpoint_cannot_be_found_fails_all_of_the_attempt(
 def test_all_of_an_attempt_fails_while_the_checkpoint_of_a_part_is_sought(
     cluster_of_parts: Parted, is_answered: str
 ) -> None:
-    """The answer is about the part; whenever it comes, the job finds a checkpoint and goes on."""
+    """The answer concerns only the part.
+
+    Whenever it comes, the job finds a checkpoint and goes on.
+    """
     cluster = cluster_of_parts
     record = cluster.running()
     cluster.pass_time(10.0)
@@ -1486,7 +1502,7 @@ def test_while_a_part_is_restarted_all_of_the_job_can_be_cancelled(
 def test_a_part_does_not_begin_again_while_the_job_is_being_cancelled(
     cluster_of_parts: Parted,
 ) -> None:
-    """Its time comes while a worker has not let go of the others yet."""
+    """Its restart is due while a worker has not released the other subtasks yet."""
     cluster = cluster_of_parts
     cluster.restart = FixedDelayRestart(attempts=1, delay_ms=10.0)
     record = cluster.running()
@@ -1504,8 +1520,10 @@ END_OF_SUBTASKS = ["finish", "finish last first", "await, then finish", "fail", 
 
 @pytest.mark.parametrize("how", END_OF_SUBTASKS)
 def test_the_work_at_the_end_of_a_subtask_does_not_grow_with_their_number(how: str) -> None:
-    """While a checkpoint is under way and while none is: eight times the subtasks may cost eight
-    times the work, and no more than a little beyond."""
+    """This is tested with a pending checkpoint and without one.
+
+    Eight times the subtasks may take hardly more than eight times the work.
+    """
     few, many = (work_of_ending(parallelism, how) for parallelism in (40, 320))
     assert many < 9 * few
 

@@ -1,4 +1,4 @@
-"""Workers that were told to end: their jobs leave them, and then they go."""
+"""Draining workers: their jobs move to other workers, and then they end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GO = ("worker-0", Stop("it has drained"))
 
 @pytest.fixture
 def cluster() -> Checkpointed:
-    """No failure is allowed for."""
+    """Return a cluster with jobs that tolerate no failure."""
     cluster = Checkpointed()
     cluster.restart = NO_RESTART
     return cluster
@@ -49,7 +49,7 @@ def release(cluster: Cluster, record: JobRecord) -> None:
 
 
 def asked_for(cluster: Checkpointed) -> list[int]:
-    """The checkpoints that were triggered since this was asked last."""
+    """Return the checkpoints that were triggered since the last call."""
     numbers = {
         message.checkpoint_id
         for _, message in triggers(cluster)
@@ -72,7 +72,7 @@ def test_a_worker_on_which_nothing_runs_goes_at_once(cluster: Checkpointed) -> N
 
 
 def test_a_job_takes_a_checkpoint_and_goes_on_from_it_elsewhere(cluster: Checkpointed) -> None:
-    """No restart strategy is asked: nothing has failed."""
+    """The restart strategy is not asked, as nothing has failed."""
     record = cluster.running()
     cluster.say("worker-0", Drain())
     cluster.pass_time(0.1)
@@ -92,7 +92,7 @@ def test_a_job_takes_a_checkpoint_and_goes_on_from_it_elsewhere(cluster: Checkpo
 
 
 def test_a_checkpoint_under_way_does_not_do(cluster: Checkpointed) -> None:
-    """What it began with may be long ago; nor does one that fails: the next one serves."""
+    """It may have begun long ago. A failed one does not suffice either; the next one does."""
     cluster.checkpointing = replace(CHECKPOINTING, tolerable_failures=1)
     record = cluster.running()
     cluster.pass_time(10.0)
@@ -112,7 +112,7 @@ def test_a_checkpoint_under_way_does_not_do(cluster: Checkpointed) -> None:
 
 
 def test_a_job_that_is_forgotten_leaves_nothing(cluster: Checkpointed) -> None:
-    """A cluster that stays forgets jobs for as long as it runs."""
+    """A long-lived cluster forgets jobs again and again."""
     draining = "worker-0"
     for number in range(CONFIG.jobs_retained + 2):
         record = cluster.running(parallelism=4)

@@ -1,4 +1,4 @@
-"""Which coordinator has a state directory, whatever has become of its lock."""
+"""Which coordinator owns a state directory, without relying on its lock."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_one_that_wakes_up_hears_it_and_says_who_has_it(tmp_path: Path) -> None:
 def test_one_that_is_held_up_while_it_begins_takes_no_number_that_others_have_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between its look at the numbers and its own, two more coordinators begin."""
+    """Two more coordinators begin between its look at the numbers and the creation of its own."""
     create = epoch._create
     Epoch.take(tmp_path)
     taken: list[Epoch] = []
@@ -81,7 +81,7 @@ def test_of_many_that_begin_together_one_rules(tmp_path: Path) -> None:
 
 
 def test_one_that_took_an_old_number_late_does_not_rule(tmp_path: Path) -> None:
-    """It had looked before others came and went, and their files are removed."""
+    """It had looked before others came and went, and their files have been removed."""
     for _ in range(3):
         Epoch.take(tmp_path)
     (tmp_path / "epochs" / "2").write_text("")

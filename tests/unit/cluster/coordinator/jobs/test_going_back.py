@@ -1,4 +1,4 @@
-"""Whether a job may go back to an older checkpoint, for every combination of what matters."""
+"""Whether a job may go back to an older checkpoint, for every combination of conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that outlive their coordinator: written down by one, resumed by the next."""
+"""Jobs that outlive their coordinator: stored by one, resumed by the next."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ SUBTASKS = ((0, 0), (1, 0), (1, 1))
 
 
 class Life:
-    """One coordinator's life: a dispatcher on the directory, and what it wants workers to do."""
+    """One coordinator's life: a dispatcher on the directory, and a record of its messages to
+    workers."""
 
     def __init__(self, directory: Path, *, started_at: float = 1000.0) -> None:
         self.store = JobStore(directory)
@@ -78,7 +79,7 @@ class Life:
             self.dispatcher.resume(record, state, cause, self.now)
 
     def keep(self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard) -> None:
-        """Nobody looks."""
+        """Do nothing: the test ignores the order."""
 
     def join(self, *workers: str, slots: int = 2) -> None:
         for worker_id in workers:
@@ -112,7 +113,7 @@ class Life:
         return record
 
     def finish(self, record: JobRecord, *subtasks: tuple[int, int], collected: bytes = b"") -> None:
-        """Subtasks upload their results, as the routes have them taken."""
+        """Upload results of subtasks, as the routes do."""
         for subtask in subtasks:
             result = {**RESULT, "collected": collected, "committables": b"%d-%d" % subtask}
             number = record.present.number
@@ -146,7 +147,7 @@ class Life:
 
 @pytest.fixture
 def lives(tmp_path: Path) -> Iterator[list[Life]]:
-    """Those of one coordinator after the other: the last one is killed when the next begins."""
+    """The lives of successive coordinators: the last one is killed when the next begins."""
     lives: list[Life] = []
     yield lives
     if lives:
@@ -199,7 +200,7 @@ def test_a_job_with_checkpoints_goes_on_in_a_new_attempt(
 def test_what_outputs_were_told_of_is_known_to_the_next_coordinator(
     first: Life, lives: list[Life], tmp_path: Path, can_withdraw: bool
 ) -> None:
-    """Each checkpoint is written down before it is told; numbers are not given again."""
+    """Each checkpoint is stored before the outputs are told, and no number is used again."""
     record = first.running(checkpointing=CHECKPOINTS)
     output = CheckpointedOutput(1, "output", can_withdraw)
     record.submission = replace(record.submission, outputs=(output,))
@@ -225,7 +226,7 @@ def test_what_outputs_were_told_of_is_known_to_the_next_coordinator(
 def test_the_number_of_an_attempt_is_never_given_again(
     first: Life, lives: list[Life], tmp_path: Path
 ) -> None:
-    """Also of one that died between handing it out and anything else."""
+    """This includes an attempt that ended right after it got its number."""
     first.submit(checkpointing=CHECKPOINTS)
     for number in (1, 2, 3):
         life = next_life(lives, tmp_path)
@@ -299,7 +300,8 @@ def test_one_that_was_cancelled_does_not_rise_again(
 def test_sinks_are_committed_by_whoever_comes(
     first: Life, lives: list[Life], tmp_path: Path
 ) -> None:
-    """All have finished, and the coordinator dies before it knows whether they were committed."""
+    """All subtasks have finished, and the coordinator dies before it knows whether the sinks were
+    committed."""
     record = first.running(checkpointing=CHECKPOINTS, commits=True)
     first.finish(record, *SUBTASKS, collected=b"all")
     first.release(record)
@@ -337,7 +339,7 @@ def test_a_commit_that_nobody_lives_to_make_fails_the_job(
 
 
 def test_one_that_had_finished_has_finished(first: Life, lives: list[Life], tmp_path: Path) -> None:
-    """Nothing is to be committed: that its workers let go of it needs not be known."""
+    """Nothing has to be committed. The release by its workers need not be known."""
     record = first.running()
     first.finish(record, *SUBTASKS)
     assert record.execution.holders
@@ -364,7 +366,7 @@ def test_what_a_subtask_made_before_a_checkpoint_is_not_lost(
 def test_a_job_whose_checkpoint_was_seen_keeps_knowing_it(
     first: Life, lives: list[Life], tmp_path: Path
 ) -> None:
-    """So that it does not begin again from its start if they are gone."""
+    """It must not begin again from its start if its checkpoints are gone."""
     record = first.running(checkpointing=CHECKPOINTS)
     record.continue_from(RestorePoint("checkpoint-1-attempt-0"))
     first.dispatcher._write_down(record)
@@ -471,8 +473,8 @@ def test_a_job_that_makes_no_sense_is_left_alone(
 
 
 def test_what_is_written_down_follows_the_clock_that_is_set(tmp_path: Path) -> None:
-    """A job was submitted 10 s ago, also after the clock has been set back by an hour, and for the
-    next coordinator; and nothing was begun in the future."""
+    """A job was submitted 10 s ago, even after the clock was set back by an hour, and for the next
+    coordinator. No time lies in the future."""
     first = Life(tmp_path)
     first.join("worker-0")
     first.join("worker-1")
@@ -495,7 +497,8 @@ SAVED, SUSPENDED = CheckpointKind.SAVEPOINT, CheckpointKind.SAVEPOINT_SUSPEND
 def test_the_next_coordinator_says_what_became_of_a_savepoint(
     tmp_path: Path, kind: CheckpointKind, dies: str
 ) -> None:
-    """Also of one with which the job was to end: whether it has."""
+    """This includes a savepoint with which the job was to end: the coordinator knows whether it
+    has."""
     first = Life(tmp_path)
     first.join("worker-0", "worker-1")
     record = first.running(checkpointing=JobCheckpointingConfig(10_000.0))

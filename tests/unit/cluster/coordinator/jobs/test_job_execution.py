@@ -52,7 +52,7 @@ def running() -> JobExecution:
 
 
 def state_of(execution: JobExecution) -> JobState:
-    """The state, in a way that does not make a type checker believe that it never changes."""
+    """Return the state; a call keeps a type checker from believing that it never changes."""
     return execution.state
 
 
@@ -65,7 +65,7 @@ def cancelled_workers(commands: Commands) -> list[str]:
     return [worker_id for worker_id, _ in commands]
 
 
-# -- the good way
+# -- success
 
 
 def test_a_job_runs_once_every_worker_has_opened() -> None:
@@ -183,7 +183,7 @@ COMMIT_FAILED = FailureCause(Gravity.CAUSE, "worker-0", 100, "JobFailedError", "
 
 @pytest.fixture
 def committing() -> JobExecution:
-    """A running job with something to commit."""
+    """Return a running job with something to commit."""
     execution = new_execution(commit_timeout_s=COMMIT_TIMEOUT)
     execution.start()
     execution.opened("worker-0", 0)
@@ -203,7 +203,7 @@ def release_all(execution: JobExecution) -> Commands:
 def test_sinks_are_settled_once_when_nothing_of_the_job_runs_any_more(
     committing: JobExecution, begin_end: Begin, ending: JobState, end: JobState
 ) -> None:
-    """Committed if every subtask has finished, aborted otherwise."""
+    """They are committed if every subtask has finished, and aborted otherwise."""
     begin_end(committing)
     assert committing.released("worker-1", 0, [], now=1.5) == []
     settle = Settle("job", 0, commit=end is JobState.FINISHED)
@@ -344,11 +344,12 @@ def test_the_grace_is_not_prolonged_by_more_symptoms(running: JobExecution) -> N
 def test_a_killed_worker_is_the_cause_in_whatever_order_it_is_noticed(
     running: JobExecution, order: tuple[FailureCause, ...]
 ) -> None:
-    """A neighbour's broken connection, the closed control connection, the exit status."""
+    """The order of a neighbour's broken connection, the closed control connection and the exit
+    status does not matter."""
     for now, cause in enumerate(order):
         if cause is SYMPTOM:
             running.failed(SINK, cause, now=now * 0.1)
-        elif not (cause is SUSPICION and LOSS in order[:now]):  # the registry drops that one
+        elif not (cause is SUSPICION and LOSS in order[:now]):  # the registry drops this one
             running.worker_lost(cause, now=now * 0.1)
     assert running.cause == LOSS
     assert state_of(running) is JobState.FAILING
@@ -473,7 +474,7 @@ def test_a_subtask_that_is_not_of_the_job_breaks_the_protocol(running: JobExecut
 
 
 def happens(execution: JobExecution, event: JobEvent) -> None:
-    """Bring an event about as workers and users do."""
+    """Cause an event, as workers and users do."""
     match event:
         case JobEvent.DEPLOY:
             execution.start()
@@ -540,7 +541,7 @@ def test_an_execution_has_its_regions_by_name() -> None:
     assert execution.region_states() == {"0-0": {"FINISHED": 1}, "1-0": {"DEPLOYING": 2}}
 
 
-# -- a failure that concerns some regions only
+# -- failures of some regions only
 
 LEFT, RIGHT = frozenset({SOURCE, SINK}), frozenset({OTHER_SOURCE, OTHER_SINK})
 TWO_REGIONS = [
@@ -552,7 +553,7 @@ APART = {"worker-0": [SOURCE, SINK], "worker-1": [OTHER_SOURCE, OTHER_SINK]}
 
 
 def parted(assignment: dict[str, list[tuple[int, int]]]) -> JobExecution:
-    """A running execution of two regions that are restarted alone."""
+    """Return a running execution of two regions that are restarted separately."""
     execution = JobExecution(
         "job",
         0,
@@ -677,7 +678,8 @@ def test_subtasks_that_do_not_end_in_time_make_all_fail() -> None:
 
 
 def test_what_cannot_be_opened_again_is_given_up_again() -> None:
-    """With what was to be opened together with it: none of that runs yet."""
+    """The regions that were to be opened together with it are cancelled, too, as none of them runs
+    yet."""
     third = PipelinedRegion("2-0", frozenset({(2, 0)}), frozenset())
     execution = JobExecution(
         "job",

@@ -1,4 +1,4 @@
-"""A job's attempts: one after the other, numbered, and only so many remembered."""
+"""A job's attempts: one after the other, numbered, and a limited number of them remembered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a coordinator writes down of its jobs, and what it finds of it again."""
+"""The stored data of a coordinator's jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> Iterator[JobStore]:
 def test_what_was_written_is_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
 ) -> None:
-    """What is durable is so before it has its name."""
+    """With durable storage, data is on disk before it gets its name."""
     synced: list[int] = []
     monkeypatch.setattr("os.fsync", synced.append)
     store = JobStore(tmp_path, durable=durable)
@@ -53,7 +53,7 @@ def test_of_a_subtasks_results_the_last_one_counts(store: JobStore) -> None:
 
 
 def test_of_results_in_one_attempt_the_last_one_counts_and_the_others_stay(tmp_path: Path) -> None:
-    """A part of the attempt has begun again; another coordinator goes on writing in between."""
+    """A part of the attempt has restarted, and another coordinator has continued in between."""
     for last in range(12):
         store = JobStore(tmp_path)
         store.load()
@@ -144,7 +144,7 @@ def test_what_cannot_be_written_leaves_what_is_there(store: JobStore, tmp_path: 
 def test_a_coordinator_whose_directory_is_taken_over_writes_and_removes_nothing(
     tmp_path: Path,
 ) -> None:
-    """Its lock is lost, or it could not have been taken over."""
+    """Its lock is lost, as the directory could not have been taken over otherwise."""
     old = JobStore(tmp_path)
     old.write_job(JOB, b"job", {"attempt": 0})
     old.write_results(JOB, 0, {(0, 0): b"result"})

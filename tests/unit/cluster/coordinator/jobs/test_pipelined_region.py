@@ -1,4 +1,4 @@
-"""What must run together, from the edges of a job."""
+"""The regions of subtasks that must run together, from the edges of a job."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ MODES = {"-": ExchangeMode.PIPELINED_BOUNDED, "=": ExchangeMode.BLOCKING}
 
 
 def shape(*parallelism: int, edges: str = "", pointwise: str = "") -> JobGraph:
-    """A job of vertices of this parallelism with edges like ``0-1``, pipelined, or ``0=1``,
-    blocking; those in ``pointwise`` connect subtasks with some of the others, not with all."""
+    """Return a job of vertices of this parallelism.
+
+    Edges like ``0-1`` are pipelined, edges like ``0=1`` are blocking. Edges in ``pointwise``
+    connect each subtask with some of the others, not with all.
+    """
     return JobGraph(
         "job",
         tuple(
@@ -34,7 +37,7 @@ def shape(*parallelism: int, edges: str = "", pointwise: str = "") -> JobGraph:
 
 
 def regions(graph: JobGraph) -> dict[str, tuple[set[str], set[str]]]:
-    """By name: the subtasks, and the regions that are consumed."""
+    """Return by name the subtasks, and the consumed regions."""
     return {
         region.name: ({f"{v}-{i}" for v, i in region.subtasks}, set(region.consumes))
         for region in pipelined_regions(graph)
@@ -79,7 +82,7 @@ def test_regions_that_would_wait_for_each_other_are_one() -> None:
 
 
 def test_a_region_stands_behind_those_that_it_consumes() -> None:
-    """Also where its first vertex comes before theirs."""
+    """This holds even if its first vertex comes before theirs."""
     assert [region.name for region in pipelined_regions(shape(1, 1, 1, edges="0-2 1=2"))] == [
         "1-0",
         "0-0",
@@ -93,7 +96,7 @@ def test_a_keyed_job_is_one_region() -> None:
 
 
 def test_a_pointwise_edge_joins_the_subtasks_that_it_connects() -> None:
-    """Four pipelines side by side, of which each two share the last subtask."""
+    """There are four pipelines side by side, and each two of them share the last subtask."""
     assert regions(shape(4, 4, pointwise="0-1")) == {
         f"0-{index}": ({f"0-{index}", f"1-{index}"}, NONE) for index in range(4)
     }
@@ -124,7 +127,7 @@ def test_a_region_consumes_those_whose_subtasks_it_reads() -> None:
 
 
 def test_two_circles_of_waiting_are_two_regions() -> None:
-    """0 and 2 wait for each other over 1, and so do 3 and 5 over 4."""
+    """0 and 2 wait for each other over 1, and 3 and 5 wait for each other over 4."""
     assert regions(shape(1, 1, 1, 1, 1, 1, edges="0=1 1=2 0-2 3=4 4=5 3-5")) == {
         "0-0": ({"0-0", "1-0", "2-0"}, NONE),
         "3-0": ({"3-0", "4-0", "5-0"}, NONE),

@@ -1,4 +1,4 @@
-"""Subtasks are placed on what is free."""
+"""Subtasks are placed in free slots."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_part_that_is_placed_anew_shares_the_slots_of_what_goes_on() -> None:
 
 
 def test_where_nothing_goes_on_a_part_takes_free_slots() -> None:
-    """Its own have gone with a worker, or those beside it have finished."""
+    """Its own slots were lost with a worker, or the subtasks that shared them have finished."""
     graph = two_pipelines()
     placement = Placement.of_job(graph, "job", 0, workers("worker-0", "worker-1", slots=1))
     offers = workers("worker-0", "worker-2", "worker-3", slots=1)

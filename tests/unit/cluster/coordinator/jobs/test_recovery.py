@@ -1,4 +1,4 @@
-"""The table of a job's recovery, and the data that belongs to each of its states."""
+"""The state table of a job's recovery, and the data of each of its states."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DO: dict[RecoveryEvent, Callable[[Recovery], object]] = {
 }
 
 SILENT = {RecoveryEvent.SPREAD, RecoveryEvent.GET_WORKER}
-"""The dispatcher says this of every job; it concerns only some."""
+"""The dispatcher calls these for every job; they concern only some jobs."""
 
 PENDING = {
     RecoveryState.QUEUED,
@@ -58,7 +58,7 @@ def after(*events: RecoveryEvent) -> Recovery:
 
 
 def regions_first(state: RecoveryState) -> list[RecoveryEvent]:
-    """The way to a state on which regions have failed, if one of the same length does that."""
+    """Return the way to a state; its first failure is one of regions, if that way is as short."""
     way = way_to(state, RecoveryState.RUNNING, TRANSITIONS)
     if way and way[0] is RecoveryEvent.FAIL:
         way[0] = RecoveryEvent.FAIL_REGIONS
@@ -190,7 +190,8 @@ def test_such_a_write_would_be_seen() -> None:
 
 
 def written_of_records(tree: ast.AST) -> Iterator[str]:
-    """The attributes and items that are assigned or deleted, of what is named like a job record."""
+    """Yield the attributes and items that code assigns or deletes, of objects named like a job
+    record."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Attribute | ast.Subscript):
             continue

@@ -1,4 +1,4 @@
-"""Which regions have failed while others go on."""
+"""The failed regions of a job in which other regions go on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def failover() -> RegionFailover:
 
 
 def deadline_of(failover: RegionFailover) -> float | None:
-    """The deadline, in a way that does not make a type checker believe that it never changes."""
+    """Return the deadline; a call keeps a type checker from believing that it never changes."""
     return failover.deadline
 
 

@@ -1,4 +1,4 @@
-"""Restart strategies at work: when the next attempt begins, and when none does."""
+"""Restart strategies at work: when the next attempt begins, and when there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job continues from a checkpoint in which everything has a place."""
+"""A job continues from a checkpoint only if all its state has a place in the job."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ async def found(
     allow: bool = False,
     damage: str = "",
 ) -> RestorePoint:
-    """Make a checkpoint of one operator, and have a job continue from it."""
+    """Make a checkpoint of one operator, and return the restore point of a job that continues from
+    it."""
     store = CheckpointStore(FileStorage(top, CONFIG), "job-1", CONFIG)
     claimed = await ClaimedStore.claim(store, 0)
     part = await store.write_part(claimed.directory(1), "state", [(0, b"the content")])
@@ -63,13 +64,13 @@ async def test_all_that_had_finished_have_at_another_parallelism(tmp_path: Path)
 
 
 async def test_who_had_finished_and_has_state_left_is_restored(tmp_path: Path) -> None:
-    """O2: that is of what it has still to commit."""
+    """O2: this is state that it still has to commit."""
     point = await found(tmp_path, finished=(0, 1))
     assert point.finished == {(VERTEX.id, 1)}
 
 
 async def test_state_that_is_left_may_be_of_any_at_another_parallelism(tmp_path: Path) -> None:
-    """O2"""
+    """O2."""
     point = await found(tmp_path, parallelism=3, finished=(0, 1, 2))
     assert point.finished == set()
 
@@ -80,7 +81,7 @@ async def test_some_that_have_something_to_commit_hold_the_parallelism(tmp_path:
 
 
 async def test_of_others_none_has_finished_at_another_parallelism(tmp_path: Path) -> None:
-    """O2: they share what those had left that had not."""
+    """O2: the subtasks share the state of those that had not finished."""
     assert (await found(tmp_path, parallelism=3, finished=(1, 2))).finished == set()
 
 

@@ -1,4 +1,4 @@
-"""A request for a savepoint is in progress until it is known what has become of it."""
+"""A request for a savepoint is in progress until its outcome is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the coordinator exports, of its workers and of jobs that have not ended."""
+"""The coordinator's exported metrics, of its workers and of jobs that have not ended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LABELS = {"host": "127.0.0.1"}
 
 
 class Coordinator:
-    """A dispatcher with two workers of two slots, and what it exports."""
+    """A dispatcher with two workers of two slots, and its exported metrics."""
 
     def __init__(self) -> None:
         self.store = MetricStore(lambda worker_id, message: None, 5.0)

@@ -1,4 +1,4 @@
-"""What is kept of reports, and who gets the answer to a request."""
+"""Storing reports, and routing the answers to requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHANNELS = channel_rows(channel(0))
 
 
 class Store:
-    """A metric store and what it asks workers."""
+    """A metric store, with its requests to workers."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Message]] = []
@@ -92,7 +92,7 @@ async def test_a_worker_that_is_mute_is_not_waited_for_for_ever(store: Store) ->
     asking = await store.ask("worker-0", timeout_s=0.001)
     with pytest.raises(TimeoutError):
         await asking
-    store.report("worker-0", worker(), request=1)  # nobody waits for it any more
+    store.report("worker-0", worker(), request=1)  # no request waits for it any more
 
 
 def test_what_is_no_report_is_refused_with_the_workers_name(store: Store) -> None:

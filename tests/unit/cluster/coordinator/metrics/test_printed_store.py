@@ -1,4 +1,4 @@
-"""The lines of each job for itself."""
+"""The printed lines of each job, kept apart."""
 
 from __future__ import annotations
 

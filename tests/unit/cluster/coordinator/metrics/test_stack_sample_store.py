@@ -21,7 +21,7 @@ STACK = Stack(0, True, ("run",))
 
 
 class Sampling:
-    """A store of a job whose worker the test plays."""
+    """A store of a job; the test plays the job's worker."""
 
     def __init__(self, config: ClusterConfig = CONFIG) -> None:
         _, self.record = submitted()
@@ -33,12 +33,12 @@ class Sampling:
         self.store = StackSampleStore(self.answers, config, lambda: self.now, self.wall.ms)
 
     def stacks(self) -> dict[Stack, int] | None:
-        """What is told now."""
+        """Return the stacks that are shown now."""
         sampled = self.store.latest(self.record, self.vertex)
         return None if sampled is None else dict(sampled.samples.stacks())
 
     async def answer(self, body: bytes | None = None, times: int = 1) -> None:
-        """Tell what was seen, if that was asked."""
+        """Request samples, and answer the request."""
         sampling = self.store.sample(self.record, self.vertex)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -62,7 +62,7 @@ async def sampling() -> AsyncIterator[Sampling]:
 async def test_samples_keep_their_time_of_day_when_the_clock_is_corrected(
     sampling: Sampling,
 ) -> None:
-    """A dashboard tells new samples from old ones by it."""
+    """A dashboard distinguishes new samples from old ones by it."""
     await sampling.answer()
     before = sampling.store.latest(sampling.record, sampling.vertex)
     sampling.wall.follow(sampling.now, 1_000_010.002)

@@ -17,7 +17,8 @@ SOURCE, SUMS = 0, 1
 
 
 def history(job_id: str) -> History:
-    """The source is backpressured and one of the subtasks that sum up is busy."""
+    """Return a history in which the source is backpressured, and one of the summing subtasks is
+    busy."""
     kept = History(1.0)
     waits = times(
         accumulated_idle_time_ms=0.0,

@@ -1,4 +1,4 @@
-"""The files of the web page: all there, open to everyone, and nothing from elsewhere."""
+"""The files of the web page: complete, open to everyone, and without links to other sites."""
 
 from __future__ import annotations
 

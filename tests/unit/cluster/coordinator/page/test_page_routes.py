@@ -1,4 +1,4 @@
-"""What the page is told, over HTTP."""
+"""The data for the page, over HTTP."""
 
 from __future__ import annotations
 

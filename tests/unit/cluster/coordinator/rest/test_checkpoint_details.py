@@ -1,4 +1,4 @@
-"""Each subtask's part in a checkpoint, as Flink's REST and the page tell of it."""
+"""Each subtask's part in a checkpoint, in Flink's REST and on the page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ SLOW = SubtaskReport(b"", 10.0, 20.0, 30.0, 40.0, 500, 0, 7, unaligned=True, ack
 
 
 def checkpoint() -> PendingCheckpoint:
-    """Of four subtasks two have acknowledged, one had finished, and one is waited for."""
+    """Return a checkpoint of four subtasks: two have acknowledged, one had finished, and one is
+    awaited."""
     made = PendingCheckpoint(
         7,
         CheckpointKind.CHECKPOINT,

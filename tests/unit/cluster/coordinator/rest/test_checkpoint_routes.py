@@ -1,4 +1,4 @@
-"""The story of a job's checkpoints over HTTP, in Flink's shapes."""
+"""The history of a job's checkpoints over HTTP, in Flink's formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a job goes through the control plane, as its client sees it."""
+"""A job's way through the control plane, as its client sees it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from tests.unit.metrics.samples import channel, channel_rows, subtask, worker
 async def finish_subtasks(
     link: ControlLink, job_id: str, worker_id: str, collected: list[Any]
 ) -> list[SubtaskDescriptor]:
-    """Play the rest of a worker's part in a job that goes well."""
+    """Play the rest of a worker's part in a job that succeeds."""
     graph, descriptors, *_ = await link.fetch_deployment(job_id, 0, worker_id)
     assert JobGraph.from_bytes(graph).name == "sums"
     await expect(link, Run)
@@ -195,7 +195,7 @@ async def test_a_client_that_goes_while_it_waits_for_slots_starts_no_job(
                 await asyncio.sleep(0)
             second.cancel()
             await asyncio.wait((second,))
-        await client.progress(first, wait_ms=20)  # the coordinator hears of it
+        await client.progress(first, wait_ms=20)  # the coordinator notices it
         await link.send(Released(first, 0))
         while served.coordinator.submissions_waiting:
             await asyncio.sleep(0)
@@ -302,7 +302,7 @@ async def test_a_worker_that_reports_nonsense_is_cut_off(served: ServedCoordinat
 async def test_a_body_that_cannot_be_decoded_is_refused(
     member: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its sender is told, and the log is not."""
+    """The sender gets the error, and the log does not."""
     headers = {"Content-Encoding": "gzip"}
     async with member.post("/api/v1/jobs", data=b"no gzip", headers=headers) as response:
         assert response.status == 400

@@ -1,4 +1,4 @@
-"""Asking a coordinator who holds a job up, over HTTP."""
+"""Requests to a coordinator about the bottlenecks of a job, over HTTP."""
 
 from __future__ import annotations
 

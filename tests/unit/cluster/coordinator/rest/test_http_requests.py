@@ -1,4 +1,4 @@
-"""What the requests of clients and workers have in common."""
+"""Common parts of the requests of clients and workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The latency of markers with the operators' names."""
+"""Marker latencies with the operators' names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Prometheus gets of the coordinator: its metrics, and where everybody's are."""
+"""The coordinator's page for Prometheus: its metrics, and the addresses of all processes."""
 
 from __future__ import annotations
 

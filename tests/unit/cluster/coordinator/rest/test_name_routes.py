@@ -1,4 +1,4 @@
-"""Names over HTTP: said for as long as a request takes."""
+"""Names over HTTP: each is published as long as its request lasts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is open to everyone: that the coordinator lives, and whether it is ready."""
+"""The routes open to everyone: whether the coordinator lives, and whether it is ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that producers say and take back."""
+"""Names that producers publish and withdraw."""
 
 from __future__ import annotations
 

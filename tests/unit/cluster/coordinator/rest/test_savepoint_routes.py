@@ -1,4 +1,4 @@
-"""Savepoints over HTTP: asked for, and asked after."""
+"""Savepoints over HTTP: their requests and their progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.cluster.running_cluster import Cluster, running_cluster
 
 
 async def endless(cluster: Cluster) -> JobRecord:
-    """A job without periodic checkpoints, of which every subtask runs."""
+    """Return a job without periodic checkpoints, with all subtasks running."""
     record = cluster.served.coordinator.submit(Submission.of_graph(endless_graph()))
     while not record.checkpoints.is_running:
         await asyncio.sleep(0)

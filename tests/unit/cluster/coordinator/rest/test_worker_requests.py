@@ -1,4 +1,4 @@
-"""What workers ask of the coordinator, without a transport; see also ``test_worker_routes.py``."""
+"""Workers' requests to the coordinator, without a transport; see also ``test_worker_routes.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker fetches and uploads beside its websocket."""
+"""A worker's downloads and uploads beside its websocket."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UPLOAD = encode_result(SubtaskResult(1, 1, 1, 1, 1, 1, 1, {"Collect": ["x" * 700
 
 
 async def test_collected_records_over_the_limit_are_refused(served: ServedCoordinator) -> None:
-    """The others of the same request are taken."""
+    """The other records of the same request are accepted."""
     async with served.worker("worker-0") as link, served.client() as client:
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
@@ -91,7 +91,7 @@ async def test_the_upload_of_a_worker_may_take_any_time_while_it_is_there(worker
         async with aiohttp.ClientSession(headers=authorization_headers(served.token)) as session:
             uploading = asyncio.create_task(upload(session))
             is_known = worker_id == "worker-0"
-            # Each of these requests is reaped, one after the other, once the time is over.
+            # Each of these requests is reaped, one after the other, once its time is over.
             for _ in range(3 if is_known else 0):
                 async with session.post(f"http://{served.address}/api/v1/jobs", data=never()) as no:
                     assert no.status == 408

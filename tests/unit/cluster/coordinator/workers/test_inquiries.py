@@ -1,4 +1,4 @@
-"""Who gets the answer to a question."""
+"""Routing answers to the waiting questions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flinknet.cluster.coordinator.workers.inquiries import Inquiries
 
 
 class Asked:
-    """Inquiries, and what was sent."""
+    """Inquiries, with their sent messages."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, Message]] = []

@@ -1,4 +1,4 @@
-"""A worker's websocket: who is let in, and what ends it."""
+"""A worker's websocket: its admission, and its end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_a_worker_hears_the_pace_of_its_reports(served: ServedCoordinator)
 
 
 class UnansweredConversation:
-    """The coordinator's end of a conversation over which its answer takes its time."""
+    """The coordinator's end of a conversation over which its answer takes time."""
 
     vouched: Sequence[str] | None = None
 
@@ -52,14 +52,15 @@ class UnansweredConversation:
         return None
 
     async def close(self) -> None:
-        """There is no socket."""
+        """Do nothing: this conversation has no socket."""
 
     def abort(self) -> None:
         self.has_ended.set()
 
 
 async def test_a_cluster_is_ready_when_its_workers_know_that_they_are_registered() -> None:
-    """If its coordinator dies as soon as it is ready, they know whether another one comes."""
+    """If the coordinator dies as soon as it is ready, its workers know that they may look for
+    another one."""
     coordinator = Coordinator(replace(CONFIG, workers=1))
     conversation = UnansweredConversation()
     serving = asyncio.create_task(WorkerConnection(coordinator, conversation).serve())
@@ -80,7 +81,7 @@ async def test_a_cluster_is_ready_when_its_workers_know_that_they_are_registered
 
 
 async def test_a_connection_that_another_one_replaces_says_nothing_more() -> None:
-    """Its end is no news of the worker, which is there on the new one."""
+    """Its end is no loss of the worker, which is connected over the new one."""
     coordinator = Coordinator(replace(CONFIG, workers=1), takes_back=True)
     register = Register("worker-0", 1, "127.0.0.1:1", 1, process="the same")
     serving, conversations = [], []
@@ -141,7 +142,7 @@ async def test_the_first_message_must_be_register(served: ServedCoordinator) -> 
 
 
 async def test_workers_are_told_when_the_fail(served: ServedCoordinator) -> None:
-    """They are the ones to close: until then, what they still send is read."""
+    """They close the connection. Until then the coordinator reads their messages."""
     async with served.worker("worker-0") as link:
         served.coordinator.close("enough")
         await link.send(Heartbeat())

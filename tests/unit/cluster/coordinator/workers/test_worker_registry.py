@@ -1,4 +1,4 @@
-"""Workers come once, are lost for a reason, and their slots are counted."""
+"""Workers register once, are lost for a reason, and have their slots counted."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ def registry(stuck_timeout_s: float, takes_back: bool) -> WorkerRegistry:
 def tick_until(
     registry: WorkerRegistry, start: float, end: float, *, alive: list[str]
 ) -> list[str]:
-    """Tick at every ``next_tick`` up to ``end``, with a heartbeat of ``alive`` before each."""
+    """Tick at every ``next_tick`` up to ``end``, with a heartbeat of ``alive`` before each.
+
+    Returns the losses with their times.
+    """
     lost, now = [], start
     while now < end:
         now = registry.next_tick
@@ -62,7 +65,7 @@ def tick_until(
 
 
 def notice(registry: WorkerRegistry, event: WorkerEvent) -> FailureCause | None:
-    """Something happens to worker-1 at the time of ``TIMEOUT``; worker-0 lives."""
+    """Cause an event of worker-1 at the time of ``TIMEOUT``; worker-0 lives."""
     match event:
         case WorkerEvent.DISCONNECT:
             return registry.connection_closed("worker-1")
@@ -80,7 +83,7 @@ def notice(registry: WorkerRegistry, event: WorkerEvent) -> FailureCause | None:
 def test_every_pair_of_state_and_event(
     registry: WorkerRegistry, state: WorkerState, event: WorkerEvent
 ) -> None:
-    """What is not in the table is no news."""
+    """An event outside the table is no news."""
     registry.tick(TIMEOUT - INTERVAL)
     for worker_id in ("worker-0", "worker-1"):
         registry.heard(worker_id, 0.0)
@@ -102,7 +105,7 @@ def test_the_docstring_shows_the_table() -> None:
 
 @pytest.mark.parametrize("takes_back", [False, True])
 def test_the_id_of_a_worker_is_its_own(registry: WorkerRegistry, takes_back: bool) -> None:
-    """A lost one's is free, unless a launcher starts another worker in its place."""
+    """The id of a lost worker is free, unless a launcher starts another worker in its place."""
     another = Register("worker-1", 102, "127.0.0.1:1002", 2, process="another name")
     assert registry.connected_again(another) is None
     with pytest.raises(ConfigurationError, match=r"worker-1 is taken by pid 101: .*--worker-id"):
@@ -121,7 +124,10 @@ def test_the_id_of_a_worker_is_its_own(registry: WorkerRegistry, takes_back: boo
 
 @pytest.mark.parametrize("takes_back", [False, True])
 def test_a_process_may_connect_again(registry: WorkerRegistry, takes_back: bool) -> None:
-    """What it had before is lost, as after any loss; one without a name is never the same."""
+    """Its earlier subtasks are lost, as after any loss.
+
+    A process without a name is never the same.
+    """
     nameless = Register("worker-0", 100, "127.0.0.1:1000", 2)
     assert registry.connected_again(nameless) is None
     loss = registry.connected_again(WORKER_1)
@@ -141,7 +147,7 @@ def test_a_worker_without_slots_is_refused(registry: WorkerRegistry) -> None:
 
 
 def test_a_worker_that_hashes_text_in_another_way_is_refused(registry: WorkerRegistry) -> None:
-    """Its hash(text) would send keys elsewhere than that of the others does."""
+    """Its hash(text) would send keys to other subtasks than the other workers do."""
     message = Register("worker-2", 1, "127.0.0.1:1", 2)
     with pytest.raises(ConfigurationError, match="start it with the coordinator's cluster.hash_se"):
         registry.register(replace(message, text_hash=message.text_hash + 1), 0.0)
@@ -171,13 +177,13 @@ def test_a_pause_shorter_than_the_timeout_is_no_loss(registry: WorkerRegistry) -
 
 
 def beats_alone(registry: WorkerRegistry, until: float) -> list[str]:
-    """Tick, with worker-0 heard and only the pulse of worker-1, up to a time; what was lost."""
+    """Tick until a time, with worker-0 heard and only the pulse of worker-1; return the losses."""
     lost, now = [], 0.0
     while now < until:
         now = registry.next_tick
         registry.heard("worker-0", now)
         registry.lives("worker-1", now)
-        registry.lives("worker-9", now)  # a stranger's is nothing
+        registry.lives("worker-9", now)  # a stranger's pulse has no effect
         assert registry.one_was_held_up(since=now) == registry.is_there("worker-1")
         assert not registry.one_was_held_up(since=now + 1.0)
         lost += [cause.message for cause in registry.tick(now)]
@@ -202,7 +208,7 @@ def test_the_user_may_limit_how_long_code_holds_a_worker_up(registry: WorkerRegi
 def test_the_user_may_limit_how_long_one_call_takes(
     registry: WorkerRegistry, stuck_timeout_s: float
 ) -> None:
-    """In the thread of a subtask, beside an event loop that turns."""
+    """The call runs in the thread of a subtask, beside an event loop that turns."""
     registry.is_at_step("worker-1", "Map (1/1)", 3 * TIMEOUT - 1)
     assert registry.tick(0.0) == []
     registry.is_at_step("worker-1", "Map (1/1)", 3 * TIMEOUT)
@@ -214,7 +220,7 @@ def test_the_user_may_limit_how_long_one_call_takes(
 
 
 def test_the_absence_of_the_coordinator_is_not_blamed_on_workers(registry: WorkerRegistry) -> None:
-    """It was suspended itself: nobody's messages could be heard."""
+    """The coordinator itself was suspended and could not read any messages."""
     assert tick_until(registry, 0.0, 5.0, alive=["worker-0", "worker-1"]) == []
     assert registry.tick(1000.0) == []
     assert tick_until(registry, 1000.0, 1005.0, alive=["worker-0"]) == []
@@ -266,7 +272,7 @@ def test_a_lost_worker_has_no_free_slots(registry: WorkerRegistry) -> None:
 
 
 def test_the_last_lost_workers_are_remembered(registry: WorkerRegistry) -> None:
-    """A cluster that runs for long loses workers again and again."""
+    """A long-lived cluster loses workers again and again."""
     for number in range(2, 2 + RETAINED):
         registry.register(Register(f"worker-{number}", number, f"127.0.0.1:{number}", 1), now=0.0)
     for number in range(1, 2 + RETAINED):

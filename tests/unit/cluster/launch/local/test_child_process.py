@@ -14,7 +14,7 @@ from flinknet.cluster.launch.local.child_process import ChildProcess, describe_e
 
 
 class Lines(list[str]):
-    """Lines that a child writes, as they come."""
+    """Collects lines that a child writes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ async def test_the_last_line_is_kept() -> None:
 
 
 async def test_a_line_without_end_does_not_fill_the_memory() -> None:
-    """What comes is passed on in pieces; every byte arrives."""
+    """Output is passed on in pieces, and every byte arrives."""
     lines = Lines()
     child = await start("import sys; sys.stdout.write('x' * 1_000_000)", lines=lines)
     await child.wait()
@@ -108,7 +108,7 @@ async def test_a_line_without_end_does_not_fill_the_memory() -> None:
 async def test_a_child_does_not_suffer_from_who_reads_its_output(
     error: type[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """More than a pipe holds is written, so the child ends only if it is read on."""
+    """The child writes more than a pipe holds, so it can end only if its output is still read."""
 
     def fail(line: str) -> None:
         raise error
@@ -142,7 +142,7 @@ async def test_news_reach_standard_input_line_by_line() -> None:
 
 
 async def test_a_child_that_runs_and_hears_nothing_is_told_in_vain() -> None:
-    """As one that was just killed, whose end is not known yet."""
+    """A child that was just killed is in this state while its end is not known yet."""
     lines = Lines()
     child = await start(
         "import os, time\nos.close(0)\nos.closerange(3, 99)\nprint('deaf')\ntime.sleep(600)",
@@ -232,7 +232,7 @@ print(grandchild.stdout.readline(), end="")
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("end", ["exits", "is stopped", "is killed"])
 async def test_what_a_kept_child_has_started_ends_with_it(end: str, apart: bool) -> None:
-    """However the child ends, and also what has made a session of its own."""
+    """This holds for any end of the child, and for processes in a session of their own."""
     lines = Lines()
     last = "input()" if end == "exits" else "time.sleep(600)"
     child = await start(GRANDCHILD.format(end=last, apart=apart), lines=lines, is_kept=True)
@@ -283,7 +283,7 @@ async def test_a_child_has_a_session_of_its_own(is_kept: bool) -> None:
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_start_that_is_cancelled_leaves_no_process(turns: int) -> None:
-    """At whichever moment; it has ended when that is over."""
+    """It may be cancelled at any moment; the process has ended when the call returns."""
     before = children()
     starting = asyncio.create_task(start("import time; time.sleep(60)", lines=Lines()))
     for _ in range(turns):
@@ -305,9 +305,10 @@ async def test_one_that_cannot_start_is_an_error_even_if_nobody_waits() -> None:
 
 
 def children() -> set[str]:
-    """Of this process, those that have ended and were not waited for among them.
+    """Return the children of this process, including ended ones that were not waited for.
 
-    Looked for among all processes: a list by thread misses those of a thread that is just ending.
+    The search covers all processes, as a list by thread misses the children of a thread that is
+    just ending.
     """
     return {
         stat.parent.name

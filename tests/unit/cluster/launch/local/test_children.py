@@ -1,4 +1,4 @@
-"""Children of the launcher: what they get, and what is kept for as long as they live."""
+"""Children of the launcher: their configuration, and the directories kept during their lives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read(place: Path) -> str:
 
 
 async def test_jobs_are_kept_for_as_long_as_they_live(tmp_path: Path) -> None:
-    """In a directory of its own, unless the configuration names one."""
+    """They are in a directory of their own, unless the configuration names one."""
     variable = "FLINKNET_CLUSTER_STATE_DIRECTORY="
     for named in ("", str(tmp_path)):
         config = FlinknetConfig(cluster=ClusterConfig(state_directory=named))
@@ -42,7 +42,7 @@ async def test_jobs_are_kept_for_as_long_as_they_live(tmp_path: Path) -> None:
 
 
 async def test_a_worker_need_not_wait_for_the_coordinator_to_run() -> None:
-    """The launcher listens for it, and the system keeps the connections that come meanwhile."""
+    """The launcher listens for it, and the system queues the connections that come meanwhile."""
     news: asyncio.Queue[str] = asyncio.Queue()
     children = Children(FlinknetConfig(), new_token(), lambda *written: None, lambda end: None)
     try:

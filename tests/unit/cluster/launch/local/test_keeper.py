@@ -1,4 +1,5 @@
-"""A keeper ends as what it keeps, and leaves nothing behind that this has started."""
+"""A keeper ends with the same status as its child, and leaves no process behind that the child has
+started."""
 
 from __future__ import annotations
 
@@ -40,12 +41,13 @@ class Kept:
         os.close(reading)
 
     def line(self) -> str:
-        """What the program prints next."""
+        """Return the next line that the program prints."""
         assert self.keeper.stdout is not None
         return self.keeper.stdout.readline().rstrip()
 
     def end(self) -> tuple[int, str, str]:
-        """The keeper's status, and what is left to be read, from all that have its output."""
+        """Return the keeper's status and the remaining output, once every process with this output
+        has ended."""
         assert self.keeper.stdin is not None
         assert self.keeper.stdout is not None
         assert self.keeper.stderr is not None
@@ -131,7 +133,7 @@ def test_nothing_is_left_of_what_was_started(end: str) -> None:
 
 @needs_subreaper
 def test_orphans_are_let_go_of_while_it_keeps() -> None:
-    """A worker may live for months: what ends meanwhile must leave no zombie."""
+    """A worker may live for months, and processes that end meanwhile must leave no zombies."""
     kept = Kept(
         "import os, sys\n"
         "reading, writing = os.pipe()\n"

@@ -1,4 +1,4 @@
-"""The launcher of this machine: what its children get, and which process ids it knows."""
+"""The local launcher: the settings of its children, and the process ids that it knows."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from flinknet.errors import JobError
 
 
 class Events(asyncio.Queue[str]):
-    """What the coordinator tells its launcher."""
+    """The coordinator's messages to its launcher."""
 
     async def expect(self, event: str) -> dict[str, str]:
-        """The next event, which must be this one."""
+        """Return the next event, which must be this one."""
         news: dict[str, str] = json.loads(await self.get())
         assert news["event"] == event
         return news
 
 
 def ignore(process: str, line: str) -> None:
-    """Output that no test looks at."""
+    """Drop output."""
 
 
 def is_running(pid: int) -> bool:
@@ -47,8 +47,10 @@ def shown(pid: int, what: str) -> str:
 
 
 async def test_coordinator_and_worker_find_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The children get the whole configuration, the hash seed of that whatever this process's own
-    is, and the token, which no command line shows."""
+    """The children get the whole configuration, with its hash seed in place of this process's own.
+
+    They get the token, too, which no command line shows.
+    """
     monkeypatch.setenv("PYTHONHASHSEED", "random")
     config = FlinknetConfig(cluster=ClusterConfig(workers=1, slots_per_worker=3, hash_seed=7))
     token, events = new_token(), Events()
@@ -73,7 +75,7 @@ async def test_coordinator_and_worker_find_each_other(monkeypatch: pytest.Monkey
 async def test_no_file_of_the_user_takes_the_place_of_a_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither from the working directory nor from another directory of the program's path."""
+    """The file may be in the working directory or in another directory of the program's path."""
     own, working = tmp_path / "own", tmp_path / "working"
     ran = tmp_path / "ran"
     for directory in (own, working):
@@ -142,7 +144,10 @@ async def test_plain_python_is_asked_for_in_all_processes(monkeypatch: pytest.Mo
 
 
 async def test_the_next_coordinator_ends_the_groups_of_the_workers_that_run() -> None:
-    """It is told of them. When the launcher is gone, nothing that user code has started is left."""
+    """It is told of these workers.
+
+    After the launcher has died, no process started by user code is left.
+    """
     program = """\
 import asyncio, json, os, sys
 from flinknet.cluster.launch.local.launcher import LocalLauncher

@@ -1,4 +1,4 @@
-"""A cluster of this machine: `tests/integration/test_local_cluster.py` has what it does."""
+"""A local cluster; `tests/integration/test_local_cluster.py` tests its jobs."""
 
 from __future__ import annotations
 

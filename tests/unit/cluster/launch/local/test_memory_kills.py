@@ -1,4 +1,4 @@
-"""Kills for memory, as the files of a control group count them."""
+"""Kills for lack of memory, as the files of a control group count them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster that this machine cannot have is refused before any start."""
+"""A cluster that this machine cannot run is refused before any start."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_data_port_is_checked() -> None:
 def test_an_address_that_others_can_reach_wants_authentication(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And one that stands for all of a machine's wants to know under which it is reached."""
+    """A wildcard address also needs the address under which the machine is reached."""
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     advice = r"0\.0\.0\.0.*FLINKNET_CLUSTER_TOKEN or cluster\.token_file.*cluster\.tls.*loopback"
     with pytest.raises(ConfigurationError, match=advice):

@@ -1,4 +1,4 @@
-"""The task of Spark, without Spark: it starts workers as it is told, and none outlives it."""
+"""Spark's task, without Spark: it starts workers on command, and none of them outlives it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Launching:
         return await self.linked.get(), task
 
     async def event(self, name: str) -> Mapping[str, Any]:
-        """The next event of that name."""
+        """Return the next event of that name."""
         while True:
             news = await self.news.get()
             if news["event"] == name:
@@ -98,7 +98,7 @@ async def test_a_worker_tells_what_it_says_and_how_it_ended_and_another_takes_it
 
 @pytest.mark.parametrize("is_gone", [False, True])
 async def test_no_worker_outlives_its_task(launching: Launching, is_gone: bool) -> None:
-    """Neither when the task is told to end, nor when the launcher is gone."""
+    """This holds when the task is told to end, and when the launcher is gone."""
     launching.settings["start"] = "import time; print('here', flush=True); time.sleep(3600)"
     link, task = await launching.start()
     start(link, "worker-3")
@@ -145,7 +145,7 @@ async def test_a_worker_has_the_cluster_but_nothing_of_the_python_worker(
 
 
 async def test_it_tells_what_flinknet_it_has_found(launching: Launching, tmp_path: Path) -> None:
-    """That of an archive which was shipped goes before any other; here it is not there."""
+    """The version in a shipped archive takes precedence; here the archive is missing."""
     link, task = await launching.start()
     found = link.facts["found"]
     assert found["missing"] == ["no_such_library"]

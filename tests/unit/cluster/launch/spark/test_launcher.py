@@ -1,5 +1,8 @@
-"""Spark's launcher before it has a stage: `tests/contract/test_launchers.py` has all that it does
-with one, and `tests/integration/test_spark_cluster.py` what happens to it."""
+"""Spark's launcher before it has a stage.
+
+`tests/contract/test_launchers.py` tests its work with one, and
+`tests/integration/test_spark_cluster.py` its failures.
+"""
 
 from __future__ import annotations
 

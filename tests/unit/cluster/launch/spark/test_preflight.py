@@ -1,6 +1,7 @@
-"""What is refused before a stage is launched, with numbers; and where the coordinator listens.
+"""Refusals before a stage is launched, with numbers, and the address of the coordinator.
 
-The sessions here are not Spark's: they have the answers that a real one gives."""
+The sessions here are not Spark's. They give the answers of a real one.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ CONFIG = FlinknetConfig(
 
 
 class Session:
-    """A session of PySpark, as far as it is asked."""
+    """A stand-in for a PySpark session, with the needed answers."""
 
     def __init__(self, master: str, slots: int, /, **settings: str) -> None:
         self.conf = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Which Java Spark gets, which session clusters run on, and what is said if there is none."""
+"""The Java of Spark, the session of clusters, and the errors without them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flinknet.errors import ConfigurationError
 
 
 def java_in(home: Path, answer: str) -> Path:
-    """Make a java that answers the question for its version."""
+    """Make a java that prints its version."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho '{answer}' >&2\n")

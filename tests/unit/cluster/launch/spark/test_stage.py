@@ -1,4 +1,7 @@
-"""Why a stage has ended, in a few words. Real stages run in `tests/contract/test_launchers.py`."""
+"""The reason of a stage's end, in a few words.
+
+`tests/contract/test_launchers.py` runs real stages.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links to tasks: who is let in. What goes over them is in `test_agent.py`."""
+"""Links to tasks: their admission. `test_agent.py` tests their messages."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_a_stranger_is_not_let_in(greeting: bytes) -> None:
 
 
 def served(tls: TlsFiles | None = None) -> TaskLinks:
-    """Links that let any task in."""
+    """Return links that admit any task."""
     return TaskLinks(SECRET, lambda link: True, lambda *news: None, lambda link: None, tls)
 
 
@@ -70,7 +70,7 @@ def served(tls: TlsFiles | None = None) -> TaskLinks:
 async def test_a_stranger_that_does_not_prove_the_secret_in_time_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secure: bool, said: bytes
 ) -> None:
-    """With TLS the time has the handshake in it: one that says nothing never begins that."""
+    """With TLS this time includes the handshake, which a silent stranger never begins."""
     monkeypatch.setattr(task_links, "_PROOF_S", 0.2)
     tls = Authority(tmp_path).tls("launcher") if secure else None
     links = served(tls)
@@ -119,7 +119,7 @@ async def test_strangers_without_the_certificate_or_the_secret_are_counted_and_t
             context.load_verify_locations(ours.files("launcher")[2])
         reader, writer = await asyncio.open_connection(host, port, ssl=context)
         writer.write(json.dumps(GREETING).encode() + b'\n{"proof": "guessed"}\n')
-        with suppress(OSError):  # TLS says on reading that the certificate was refused
+        with suppress(OSError):  # with TLS, a read reports that the certificate was refused
             while await reader.read(1024):
                 pass
         writer.transport.abort()
@@ -182,5 +182,5 @@ async def test_a_task_proves_the_secret_and_its_end_is_told() -> None:
     writer.transport.abort()
     assert await lost.get() is link
     assert link.lost.is_set()
-    link.command("end")  # to one that is lost
+    link.command("end")  # for a task that is lost
     await links.close()

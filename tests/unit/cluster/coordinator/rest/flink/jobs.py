@@ -1,4 +1,4 @@
-"""Jobs in the dispatcher's books, whose workers the test plays."""
+"""Jobs of a dispatcher, with workers that the test plays."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tests.unit.cluster.graphs import keyed_graph
 __all__ = ["EPOCH_S", "ms", "open_all", "release", "result", "submitted"]
 
 EPOCH_S = 1000.0
-"""What the clock on the wall shows when the dispatcher's shows 0."""
+"""The wall clock's time when the dispatcher's clock shows 0."""
 
 
 def ms(at: float) -> int:
-    """A time of the dispatcher's as everybody is told it."""
+    """Convert a time of the dispatcher to milliseconds of the wall clock."""
     return round((EPOCH_S + at) * 1000)
 
 
 def submitted(now: float = 1.0) -> tuple[Dispatcher, JobRecord]:
-    """A worker with four slots, and a job on it: one source, two subtasks that sum up."""
+    """Return a worker with four slots and a job on it: one source and two summing subtasks."""
 
     def send(worker_id: str, message: Message) -> None:
-        """Nobody listens."""
+        """Do nothing: the test ignores the messages."""
 
     dispatcher = Dispatcher(ClusterConfig(), now=0.0, send=send, wall=WallClock(EPOCH_S))
     dispatcher.register(Register("worker-0", 1, "127.0.0.1:1000", 4), 0.5)
@@ -36,17 +36,17 @@ def submitted(now: float = 1.0) -> tuple[Dispatcher, JobRecord]:
 
 
 def open_all(dispatcher: Dispatcher, record: JobRecord, now: float) -> None:
-    """All subtasks run."""
+    """Let all subtasks run."""
     dispatcher.receive("worker-0", Opened(record.job_id, record.present.number), now)
 
 
 def release(dispatcher: Dispatcher, record: JobRecord, now: float) -> None:
-    """The worker holds nothing of the job any more."""
+    """Let the worker release everything of the job."""
     dispatcher.receive("worker-0", Released(record.job_id, record.present.number), now)
 
 
 def result(first: int = 1) -> dict[str, Any]:
-    """What a finished subtask uploads."""
+    """Return the upload of a finished subtask."""
     counters = dict(zip(IO_METRICS, range(first, first + len(IO_METRICS)), strict=True))
     return {
         **counters,

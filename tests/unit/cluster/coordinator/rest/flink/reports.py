@@ -1,4 +1,4 @@
-"""What a worker may report of a subtask."""
+"""A worker's report of a subtask."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def reported(
     records_in: int = 0,
     backpressured_ms_per_s: float = 0.0,
 ) -> SubtaskTotals:
-    """A subtask that has read some records, and waits for output a part of the time."""
+    """Return a report of a subtask that has read some records, and waits for output part of the
+    time."""
     waits = times()._replace(
         idle_time_ms_per_second=50.0,
         soft_backpressured_time_ms_per_second=backpressured_ms_per_s,

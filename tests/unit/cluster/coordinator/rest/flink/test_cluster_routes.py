@@ -1,4 +1,4 @@
-"""What Flink's clients ask of the cluster, over HTTP."""
+"""The requests of Flink's clients about the cluster, over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster in Flink's shapes: configuration, overview, TaskManagers."""
+"""The cluster in Flink's formats: configuration, overview, TaskManagers."""
 
 from __future__ import annotations
 

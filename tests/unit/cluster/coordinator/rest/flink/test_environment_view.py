@@ -1,4 +1,4 @@
-"""How the coordinator and a job are set up, in Flink's shapes."""
+"""The settings of the coordinator and of a job, in Flink's formats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from tests.unit.cluster.coordinator.rest.flink.jobs import submitted
 
 
 def test_every_option_of_the_cluster_is_told() -> None:
-    """By its path; what is in the files that it names is told nowhere."""
+    """Options are named by their path.
+
+    The contents of the files that they name are shown nowhere.
+    """
     tls = TlsConfig(certificate="a.pem", private_key="a.key", authority="ca.pem")
     told = coordinator_configuration(ClusterConfig(workers=7, token_file="secret", tls=tls))
     assert {"key": "cluster.workers", "value": "7"} in told

@@ -1,4 +1,4 @@
-"""Failures of a job in Flink's shape."""
+"""Failures of a job in Flink's format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CAUSE = FailureCause(
 
 
 def failed(cause: FailureCause) -> tuple[Dispatcher, JobRecord]:
-    """A job without restarts that has failed at 3."""
+    """Return a job without restarts that has failed at 3."""
     dispatcher, record = submitted(1.0)
     open_all(dispatcher, record, 2.0)
     record.execution.fail(cause, 2.5)

@@ -1,4 +1,4 @@
-"""What Flink's clients ask of jobs, over HTTP."""
+"""The requests of Flink's clients about jobs, over HTTP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LATENCY = re.compile(
 
 
 async def latency_names(session: aiohttp.ClientSession, job: str) -> list[str]:
-    """Of the job's metrics, the first latencies."""
+    """Return the names of latencies among the job's metrics."""
     _, names = await get(session, f"{job}/metrics")
     return [one["id"] for one in names if one["id"].startswith("latency.")]
 

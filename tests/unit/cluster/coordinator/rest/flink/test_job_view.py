@@ -1,4 +1,4 @@
-"""A job in Flink's shapes: overview, details, plan."""
+"""A job in Flink's formats: overview, details, plan."""
 
 from __future__ import annotations
 

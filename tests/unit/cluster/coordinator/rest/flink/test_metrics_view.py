@@ -1,4 +1,4 @@
-"""Metrics by Flink's names: listed, told, aggregated."""
+"""Metrics by Flink's names: lists, values, aggregates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flame graphs and the backpressure of before, in Flink's shapes."""
+"""Flame graphs, and Flink's older backpressure, in Flink's formats."""
 
 from __future__ import annotations
 

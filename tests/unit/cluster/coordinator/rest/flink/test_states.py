@@ -1,4 +1,4 @@
-"""Flink's words for the states of jobs, subtasks and vertices."""
+"""Flink's names of the states of jobs, subtasks and vertices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Flink's clients ask of vertices, over HTTP."""
+"""The requests of Flink's clients about vertices, over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A vertex in Flink's shapes: its subtasks, and their backpressure."""
+"""A vertex in Flink's formats: its subtasks, and their backpressure."""
 
 from __future__ import annotations
 
