@@ -1,4 +1,4 @@
-"""A run of the family ``adaptive``: the sums of its accounts, and its setup."""
+"""A run of the family ``adaptive``: its combined accounts, and its setup."""
 
 from __future__ import annotations
 

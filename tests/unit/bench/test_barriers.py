@@ -1,4 +1,4 @@
-"""The family ``barriers``: the sums of its runs, and its sink."""
+"""The family ``barriers``: the combined results of its runs, and its sink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sums of the accounts of a run of the family ``isolation``."""
+"""The combined accounts of a run of the family ``isolation``."""
 
 from __future__ import annotations
 

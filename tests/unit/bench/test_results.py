@@ -1,4 +1,4 @@
-"""The READMEs quote the numbers of ``bench/results`` exactly."""
+"""The READMEs quote the content of ``bench/results``, and no other numbers."""
 
 from __future__ import annotations
 

@@ -372,7 +372,7 @@ def test_an_attempt_that_ends_takes_its_checkpoints_along() -> None:
 def test_a_job_goes_on_with_checkpoints_when_sources_have_finished() -> None:
     """O2: finished subtasks take part in no checkpoint.
 
-    The next subtasks trigger it in their place.
+    It is triggered at the next subtasks instead.
     """
     books = coordinator()
     assert books.subtask_finished(SOURCES[0]) == []

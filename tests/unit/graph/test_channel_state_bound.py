@@ -39,7 +39,7 @@ def test_a_partition_stores_what_its_pool_and_its_overdraft_hold() -> None:
 
 
 def test_a_gate_stores_what_its_remote_channels_hold_and_parts_of_records() -> None:
-    """Local channels store their producer's buffers. They have parts of records, too."""
+    """The buffers of local channels belong to their producer. Parts of records are stored, too."""
     bound = channel_state_bound(worker(GATE), CONFIG)
     assert bound.network_buffers == (3 * 2 + 8 + 1) * BUFFER
     part = RECORD + 4 * (RECORD // 1024 + 1)

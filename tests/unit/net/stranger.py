@@ -81,7 +81,7 @@ async def assert_nothing_is_held(environment: NetworkEnvironment) -> None:
 
 
 NONCE = bytes(range(16))
-"""A new number for each stranger, so that names and addresses differ."""
+"""The nonce of every stranger, which need not be new in each handshake."""
 
 
 class Stranger:

@@ -73,10 +73,7 @@ from tests.unit.records.writing import Arranged
 EXPECTED = [{"n": 1}, {"n": 2}, {"n": 3}]
 
 SEEN: list[list[Any]] = []
-"""The records of a chain's consumers.
-
-The chain copies its functions, so these cannot be attributes.
-"""
+"""The records of a chain's consumers; not attributes, as the chain copies its functions."""
 
 Factory = Callable[[], Operator]
 

@@ -220,7 +220,7 @@ def test_another_protocol_is_refused_at_its_first_wrong_byte(data: bytes) -> Non
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 6, 256, 65535])
 @pytest.mark.parametrize("length", [0, 64, 513, 65535])
 def test_another_version_is_refused_by_its_preamble_alone(version: int, length: int) -> None:
-    """Any length is accepted, as another version may have other limits."""
+    """Its length is not checked, as another version may have other limits."""
     preamble = b"flinknet" + version.to_bytes(2, "big") + length.to_bytes(2, "big")
     assert decode_handshake(preamble[:11], LIMITS) is None
     error = refusal(preamble)

@@ -293,7 +293,7 @@ async def test_the_first_end_of_a_worker_counts(event: WorkEvent) -> None:
 
 @pytest.mark.parametrize("event", ENDS)
 async def test_a_worker_that_drains_ends_well(event: WorkEvent) -> None:
-    """If its coordinator is lost, no further message comes from it."""
+    """The loss of the coordinator during the drain makes no difference."""
     link = http_link("127.0.0.1:1", new_token(), CONFIG)
     worker = Worker(NetworkEnvironment(worker_id="worker-0"), link, CONFIG)
     worker._end(WorkEvent.JOIN)

@@ -224,7 +224,10 @@ def write(file: Path, columns: dict[str, Any]) -> Path:
 
 
 async def test_columns_are_found_by_name_in_all_files(tmp_path: Path) -> None:
-    """This includes a subtask that does not read the first file, and files with another storage."""
+    """The files store the columns in another order and with other types.
+
+    A subtask that does not read the first file finds them too.
+    """
     write(tmp_path / "a.parquet", {"id": pa.array([1], pa.int32()), "name": ["a"]})
     write(tmp_path / "b.PARQUET", {"name": pa.array(["b"]).dictionary_encode(), "id": [2]})
     with pa.OSFile(str(tmp_path / "c.arrow"), "wb") as out:
@@ -299,7 +302,7 @@ async def test_a_value_that_python_has_not(
 ) -> None:
     """The values have the same type with and without pandas.
 
-    The error names the row of a value without such a type.
+    The error names the row of a value that Python cannot represent.
     """
     rows = SOURCE_BATCH_ROWS + BATCH_RECORDS + 2
     file = write(tmp_path / "a.parquet", {"value": pa.array([good] * rows + [bad], kind)})

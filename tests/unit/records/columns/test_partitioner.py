@@ -445,8 +445,7 @@ def test_a_batch_is_written_if_all_of_its_parts_are(way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_batch_over_the_limit_is_not_cut(way: str) -> None:
-    """Its parts would be within the limit, but each has the bytes that the batch itself has as a
-    part of a longer batch."""
+    """Its parts would be within the limit. A slice of a longer batch counts with its own bytes."""
     columns = Columns(4, ColumnHashPartitioner("number"), record_bytes_max=9_000)
     batch = pa.record_batch({"number": range(2_000)})
     with pytest.raises(

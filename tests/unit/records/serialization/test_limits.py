@@ -67,7 +67,7 @@ def test_a_large_record_is_held_against_its_bytes_alone() -> None:
 
 
 def test_what_fits_a_buffer_is_checked_if_it_is_long() -> None:
-    """A buffer may be longer than a record in which keys are not counted."""
+    """A buffer may be longer than the records in which keys are not counted."""
     limits = RecordLimits(1 << 20, 10)
     limits.check_long(b"\xc0" * COUNTED_FROM_BYTES)
     with pytest.raises(SerializationError, match="record_elements_max"):
