@@ -3,7 +3,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := $(wildcard flinknet bench tests hatch_build.py)
+SOURCES := $(wildcard flinknet bench examples tests hatch_build.py)
 # Processes that share the tests; ARGS="-n 0" runs them in one, as a debugger needs it.
 SHARED := -n logical --maxprocesses 8 --dist loadgroup
 TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz peers integration browser))
