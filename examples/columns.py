@@ -1,9 +1,8 @@
 """How much was sold per city, if no row ever becomes a Python object?
 
-Arrow record batches are the records. They are cut by the values of a column, so that the rows of a
-city meet in one subtask. There Arrow sums them up, batch by batch, and emits the sums at the end.
-If DuckDB is installed, it answers the same question for the same batches, and must agree. Needs
-the extra: pip install "flinknet[arrow]".
+Arrow record batches are the records, and are cut by a column, so that the rows of a city meet in
+one subtask. There Arrow sums them up. If DuckDB is installed, it answers the same question for the
+same batches, and must agree. Needs pip install "flinknet[arrow]".
 
 Shows: columnar records, a generated source, key_by_columns, a batch function with finish.
 Run: flinknet run examples/columns.py

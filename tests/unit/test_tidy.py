@@ -19,7 +19,7 @@ TEXTS = [
     *sorted(ROOT.glob("*.md")),
     *sorted(
         path
-        for folder in ("bench", "deploy", "docs", "flinknet", "tests")
+        for folder in ("bench", "deploy", "docs", "examples", "flinknet", "tests")
         for path in (ROOT / folder).rglob("*.md")
         if "node_modules" not in path.parts
     ),
