@@ -48,7 +48,7 @@ class Clicks(Source):
     async def batches(self, context: RuntimeContext) -> AsyncIterator[list[Click]]:
         yield ON_TIME
         with context.idle():
-            await asyncio.sleep(0.5)  # many times the interval of watermarks
+            await asyncio.sleep(1.5)  # many times the interval of watermarks
         yield LATE
 
 

@@ -407,7 +407,10 @@ class StreamExecutionEnvironment(PyFlinkNames):
         stream = DataStream(self, (StreamInput(transformation),))
         if watermark_strategy is None or watermark_strategy.timestamp_assigner is None:
             return stream
-        return stream.assign_timestamps_and_watermarks(watermark_strategy)
+        timestamped = stream.assign_timestamps_and_watermarks(watermark_strategy)
+        operator = timestamped._operator("from_source")
+        operator.source, operator.parallelism = transformation, transformation.parallelism
+        return timestamped
 
     def add_source(
         self,

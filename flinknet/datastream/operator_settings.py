@@ -45,23 +45,24 @@ class OperatorSettings(PyFlinkNames, ABC):
 
     def set_parallelism(self, parallelism: int) -> Self:
         """Set the number of subtasks, instead of the environment's parallelism."""
-        operator = self._operator("set_parallelism")
-        if operator.max_parallelism == 1 and checked_parallelism(parallelism) > 1:
-            raise ConfigurationError(
-                f'"{operator.display_name}" is not parallel: its parallelism stays 1'
-            )
-        operator.parallelism = checked_parallelism(parallelism)
+        for operator in self._with_source("set_parallelism"):
+            if operator.max_parallelism == 1 and checked_parallelism(parallelism) > 1:
+                raise ConfigurationError(
+                    f'"{operator.display_name}" is not parallel: its parallelism stays 1'
+                )
+            operator.parallelism = checked_parallelism(parallelism)
         return self
 
     def force_non_parallel(self) -> Self:
         """Run the operator in one subtask, in every version of the job."""
-        operator = self._operator("force_non_parallel")
-        operator.parallelism = operator.max_parallelism = 1
+        for operator in self._with_source("force_non_parallel"):
+            operator.parallelism = operator.max_parallelism = 1
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
         """Set the number of key groups, which limits the number of subtasks of the operator."""
-        self._operator("set_max_parallelism").max_parallelism = checked_parallelism(max_parallelism)
+        for operator in self._with_source("set_max_parallelism"):
+            operator.max_parallelism = checked_parallelism(max_parallelism)
         return self
 
     def slot_sharing_group(self, slot_sharing_group: str) -> Self:
@@ -71,7 +72,8 @@ class OperatorSettings(PyFlinkNames, ABC):
                 f"a slot sharing group is a name, not {slot_sharing_group!r}: slots have no "
                 "resources of their own here"
             )
-        self._operator("slot_sharing_group").slot_sharing_group = slot_sharing_group
+        for operator in self._with_source("slot_sharing_group"):
+            operator.slot_sharing_group = slot_sharing_group
         return self
 
     def disable_chaining(self) -> Self:
@@ -89,6 +91,11 @@ class OperatorSettings(PyFlinkNames, ABC):
         check_buffer_timeout(timeout_millis)
         self._operator("set_buffer_timeout").buffer_timeout_ms = timeout_millis
         return self
+
+    def _with_source(self, method: str) -> tuple[Transformation, ...]:
+        """Return the operator; before it the source, if the two came from one ``from_source``."""
+        operator = self._operator(method)
+        return (operator,) if operator.source is None else (operator.source, operator)
 
 
 def checked_parallelism(parallelism: int) -> int:

@@ -195,6 +195,12 @@ class Transformation:
     """Whether records are converted to that type; otherwise they keep the type of the input."""
     is_bounded: bool = True
     """Whether a source ends; True for any other operator."""
+    source: Transformation | None = None
+    """The source to whose records this operator assigns timestamps, as part of ``from_source``.
+
+    Flink does so inside the source. Both have one parallelism: a rebalance between them would
+    change the order of the records of a key.
+    """
     description: str | None = None
     """Description of the operator, longer than its name."""
 

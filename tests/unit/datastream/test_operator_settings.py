@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from flinknet.datastream import StreamExecutionEnvironment
+from flinknet.datastream import (
+    CollectionSource,
+    DataStream,
+    StreamExecutionEnvironment,
+    WatermarkStrategy,
+)
 from flinknet.datastream.operator_settings import checked_parallelism
 from flinknet.errors import ConfigurationError
 
@@ -36,3 +43,34 @@ def test_a_slot_sharing_group_is_a_name() -> None:
 def test_a_parallelism_is_a_positive_number(parallelism: int) -> None:
     with pytest.raises(ConfigurationError, match="parallelism"):
         checked_parallelism(parallelism)
+
+
+def change(setting: str, *values: object) -> Callable[[DataStream], object]:
+    return lambda stream: getattr(stream, setting)(*values)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ([], (1, 128, "default")),
+        ([change("set_parallelism", 3)], (3, 128, "default")),
+        ([change("set_max_parallelism", 7)], (1, 7, "default")),
+        ([change("force_non_parallel")], (1, 1, "default")),
+        ([change("slot_sharing_group", "in")], (1, 128, "in")),
+    ],
+    ids=["none", "parallelism", "max parallelism", "not parallel", "slots"],
+)
+def test_a_source_and_its_timestamps_are_one_task(
+    changes: list[Callable[[DataStream], object]], expected: tuple[int, int, str]
+) -> None:
+    """Subtasks of other parallelism in between would change the order of a key's records."""
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    monotonous = WatermarkStrategy.for_monotonous_timestamps()
+    by_value = monotonous.with_timestamp_assigner(lambda value, _: value)
+    stream = environment.from_source(CollectionSource(range(9)), by_value, "numbers")
+    for make in changes:
+        make(stream)
+    stream.key_by(lambda value: 0).map(str).print()
+    source = environment.job_graph().vertices[0]
+    assert source.name == "Source: numbers -> Timestamps/Watermarks"
+    assert (source.parallelism, source.max_parallelism, source.slot_sharing_group) == expected
