@@ -25,8 +25,8 @@ from tests.unit.cluster.running_cluster import CONFIG, running_cluster
 FAILED_JOBS = 250
 """Failures at each of two places."""
 
-WARM_UP_JOBS = 50
-"""More than the coordinator remembers."""
+WARM_UP_JOBS = 150
+"""More than the coordinator remembers, and than the caches of the HTTP client hold."""
 
 KEPT_BYTES_MAX = 2048
 """Bytes kept of a failed job: the names of its partitions, and a line of text for each.
