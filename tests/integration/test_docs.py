@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.snippets import PAGES
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
@@ -24,16 +26,18 @@ PRINTED = re.compile(r"```text\n(.*?)```", re.DOTALL)
 SCRIPT = re.compile(r"```sh\n# (?P<host>[\w.]+)\n(?P<commands>.*?)```", re.DOTALL)
 FILE = re.compile(r"```(?:toml|python)\n(?P<content># (?P<name>[\w.]+)\n.*?)```", re.DOTALL)
 
+COMPARED = sorted(set(DOCS.rglob("*.md")) - set(PAGES))
+"""``test_readme.py`` and ``test_embedding.py`` run the programs of the other pages."""
 PROGRAMS = {
     f"{page.relative_to(DOCS)}:{found['name']}": found
-    for page in sorted(DOCS.rglob("*.md"))
+    for page in COMPARED
     for found in PROGRAM.finditer(page.read_text())
 }
 
 
 def test_every_program_of_the_pages_is_run_here() -> None:
     """Every program has a name and a printed output, so that no program is left out."""
-    blocks = sum(page.read_text().count("```python\n") for page in DOCS.rglob("*.md"))
+    blocks = sum(page.read_text().count("```python\n") for page in COMPARED)
     assert len(PROGRAMS) == blocks
     assert all(PRINTED.search(found["behind"]) for found in PROGRAMS.values())
 

@@ -1,4 +1,4 @@
-"""The README's embedding snippets, run unchanged in two processes."""
+"""The programs that embed the exchange in the documentation, run unchanged in two processes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ import pyarrow.parquet
 import pytest
 
 from tests.free_port import free_port
-
-README = Path(__file__).parents[2] / "README.md"
+from tests.snippets import BLOCKS
 
 
 def snippet(name: str) -> str:
-    """Return the README's code block that begins with ``# name``."""
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    (found,) = [block for block in blocks if block.startswith(f"# {name}\n")]
-    return str(found)
+    """Return the code block that begins with ``# name``."""
+    (found,) = [block for block in BLOCKS if block.startswith(f"# {name}\n")]
+    return found
 
 
 def write_snippets(directory: Path, *names: str) -> None:
@@ -43,7 +41,7 @@ def run_snippet(name: str, directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_snippets_exchange_everything_between_two_processes(tmp_path: Path) -> None:
-    """The README's producer and consumer run as printed, except for the port, and lose nothing."""
+    """The page's producer and consumer run as printed, except for the port, and lose nothing."""
     write_snippets(tmp_path, "producer.py", "consumer.py")
     with subprocess.Popen(
         [sys.executable, tmp_path / "producer.py"], stderr=subprocess.PIPE, text=True
@@ -56,7 +54,7 @@ def test_snippets_exchange_everything_between_two_processes(tmp_path: Path) -> N
 
 
 def test_the_consumer_may_start_first_and_says_for_whom_it_waits(tmp_path: Path) -> None:
-    """Processes may start in any order, as the README says.
+    """Processes may start in any order, as the page says.
 
     The consumer prints one line about its wait after some seconds, and earlier if configured.
     """

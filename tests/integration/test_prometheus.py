@@ -35,8 +35,8 @@ from tests.integration.grafana_dashboard_11049 import ASKED, NOT_ANSWERED
 from tests.integration.test_local_cluster import sums
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-README = (DEPLOY.parent / "README.md").read_text()
-[README_TOKEN] = re.findall(r"^(\(umask .*> deploy/flinknet\.token\))$", README, re.MULTILINE)
+PAGE = (DEPLOY.parent / "docs" / "how-to" / "monitoring.md").read_text()
+[PAGE_TOKEN] = re.findall(r"^(\(umask .*> deploy/flinknet\.token\))$", PAGE, re.MULTILINE)
 DASHBOARD = json.loads((DEPLOY / "grafana" / "dashboards" / "flinknet.json").read_text())
 CONFIG = FlinknetConfig(
     network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
@@ -60,7 +60,7 @@ async def prometheus(cluster: LocalCluster, folder: Path) -> AsyncIterator[aioht
     (folder / "deploy").mkdir()
     environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     made = await asyncio.create_subprocess_exec(
-        *("sh", "-ec", README_TOKEN),
+        *("sh", "-ec", PAGE_TOKEN),
         cwd=folder,
         env={**os.environ, **environment, "FLINKNET_CLUSTER_TOKEN": cluster.token},
     )

@@ -1,4 +1,4 @@
-"""The README's programs run as printed.
+"""The programs of the README, and of pages that print no output, run as printed.
 
 ``test_embedding.py`` has those that need two programs, files or columns.
 """
@@ -10,19 +10,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import indent
 
-ROOT = Path(__file__).parents[2]
-BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-NAMED = re.compile(r"# (\w+\.py)\n")
-PROGRAMS = {named[1]: block for block in BLOCKS if (named := NAMED.match(block))}
-FRAGMENTS = [block for block in BLOCKS if not NAMED.match(block)]
+from tests.free_port import free_port
+from tests.snippets import BLOCKS, FRAGMENTS, PROGRAMS, ROOT
 
 PRINTED = re.compile(r"^(?:\d> )?(.*)$", re.MULTILINE)
 """A record of a print sink, without the subtask's number before it."""
 
 
-def printed(program: str, directory: Path) -> list[str]:
-    """Return the program's sorted output, without the subtasks' numbers."""
+def printed(program: str, directory: Path, *, with_subtasks: bool = False) -> list[str]:
+    """Return the program's sorted output, by default without the subtasks' numbers."""
     run = subprocess.run(
         [sys.executable, "-c", program],
         cwd=directory,
@@ -38,19 +36,49 @@ def printed(program: str, directory: Path) -> list[str]:
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    return sorted(PRINTED.findall(run.stdout.rstrip("\n")))
+    lines = run.stdout.rstrip("\n")
+    return sorted(lines.splitlines() if with_subtasks else PRINTED.findall(lines))
 
 
 def test_every_block_is_run_here_or_in_the_tests_of_embedding() -> None:
     tested = (ROOT / "tests" / "integration" / "test_embedding.py").read_text()
-    here = {"count.py", "counts.py", "means.py"}
+    here = {"totals.py", "count.py", "counts.py", "means.py"}
+    assert len(PROGRAMS) + len(FRAGMENTS) == len(BLOCKS)
     assert {name for name in PROGRAMS if f'"{name}"' not in tested} == here
     starts = [fragment.partition("(")[0] for fragment in FRAGMENTS]
     assert starts == [
+        "async with NetworkEnvironment",
         "env.set_state_backend",
         "prices = AsyncDataStream.unordered_wait",
         "env.register_type",
     ]
+
+
+def test_the_first_program_prints_what_the_readme_says(tmp_path: Path) -> None:
+    """The lines of one subtask are in order; those of the two may come in any order."""
+    (said,) = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert printed(PROGRAMS["totals.py"], tmp_path, with_subtasks=True) == sorted(said.splitlines())
+
+
+def test_the_two_ends_of_an_exchange(tmp_path: Path) -> None:
+    """They run side by side, as printed but for the port."""
+    producer, consumer = FRAGMENTS[0].replace("7001", str(free_port())).split("\n\n")
+    program = f"""
+import asyncio
+from flinknet import NetworkEnvironment
+
+async def produce():
+{indent(producer, "    ")}
+
+async def consume():
+{indent(consumer, "    ")}
+
+async def main():
+    await asyncio.gather(consume(), produce())
+
+asyncio.run(main())
+"""
+    assert printed(program, tmp_path) == ["sensor-1 21.5"]
 
 
 def test_counts(tmp_path: Path) -> None:
@@ -74,10 +102,10 @@ def test_state_in_rocksdb(tmp_path: Path) -> None:
     program = (
         PROGRAMS["count.py"]
         .replace("import GeneratorSource", "import EmbeddedRocksDBStateBackend, GeneratorSource")
-        .replace("env.set_parallelism(4)\n", f"env.set_parallelism(1)\n{FRAGMENTS[0]}")
+        .replace("env.set_parallelism(4)\n", f"env.set_parallelism(1)\n{FRAGMENTS[1]}")
         .replace("count=100_000", "count=5_000")
     )
-    assert FRAGMENTS[0] in program
+    assert FRAGMENTS[1] in program
     assert printed(program, tmp_path) == sorted(f"({key}, 5)" for key in range(1000))
 
 
@@ -89,7 +117,7 @@ async def look_up_price(order):
     return [order * 2]
 
 orders = StreamExecutionEnvironment.get_execution_environment().from_collection([1, 2, 3])
-{FRAGMENTS[1]}
+{FRAGMENTS[2]}
 for price in sorted(prices.execute_and_collect()):
     print(price)
 """
@@ -97,7 +125,7 @@ for price in sorted(prices.execute_and_collect()):
 
 
 def test_registered_types(tmp_path: Path) -> None:
-    environment, writing, reading = FRAGMENTS[2].splitlines()
+    environment, writing, reading = FRAGMENTS[3].splitlines()
     program = f"""
 import asyncio
 from dataclasses import dataclass
