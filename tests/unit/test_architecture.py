@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md and the page behind it agree with the code.
+"""ARCHITECTURE.md, the page behind it and CONTRIBUTING.md agree with the code.
 
 Each file that they name exists and defines the name beside it, and each way gives the right number
 of files that it crosses. The table of compiled modules is complete.
@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "flinknet"
 ARCHITECTURE = (PACKAGE / "ARCHITECTURE.md").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs/explanation/accounts-and-bounds.md").read_text(encoding="utf-8")
-TEXT = f"{ARCHITECTURE}\n{PAGE}"
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+TEXT = f"{ARCHITECTURE}\n{PAGE}\n{CONTRIBUTING}"
 COMPILED = (ROOT / "docs/explanation/compiled-modules.md").read_text(encoding="utf-8")
 
 SAID = re.compile(r"`([^`\n]+)`")
