@@ -3,8 +3,8 @@
     python -m bench.attackers.crowd
 
 The process reads one line of JSON (the fields of ``Orders``) from its input, attacks until the
-input ends and each kind of ``until`` has ended once, and prints the number of ended attacks of each
-kind. An attacker reconnects at once when its connection ends.
+input ends, and prints the number of ended attacks of each kind. An attacker reconnects at once when
+its connection ends.
 
 Outsiders know no secret and have no certificate of the authority. Insiders have both and pass the
 handshake: they stand for a compromised worker of the cluster.
@@ -20,7 +20,7 @@ import socket
 import ssl
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import cache
 from itertools import count
@@ -57,8 +57,6 @@ class Orders(NamedTuple):
     """Trusted certificate and private key, with TLS: for insiders."""
     foreign: list[str] | None = None
     """The same files from another authority."""
-    until: Sequence[str] = ()
-    """Kinds of attack of which at least one has to end before the process does."""
 
 
 class Attacker:
@@ -392,16 +390,13 @@ async def _flood(
         writer.transport.abort()
 
 
-async def _attack(
-    kind: str, orders: Orders, number: int, ends: Counter[str], has_ended: asyncio.Event
-) -> None:
+async def _attack(kind: str, orders: Orders, number: int, ends: Counter[str]) -> None:
     """Attack again and again."""
     attacker = Attacker(orders, number)
     while True:
         with suppress(OSError, FlinknetError, EOFError):
             await KINDS[kind](attacker)
         ends[kind] += 1
-        has_ended.set()
         await asyncio.sleep(0)
 
 
@@ -410,16 +405,12 @@ async def _main() -> None:
     fields: dict[str, Any] = json.loads(await asyncio.to_thread(sys.stdin.readline))
     orders = Orders(**fields)
     ends: Counter[str] = Counter()
-    has_ended = asyncio.Event()
     kinds = [kind for kind, number in orders.kinds.items() for _ in range(number)]
     attacks = [
-        asyncio.create_task(_attack(kind, orders, number, ends, has_ended))
+        asyncio.create_task(_attack(kind, orders, number, ends))
         for number, kind in enumerate(kinds)
     ]
     await asyncio.to_thread(sys.stdin.read)
-    while not set(orders.until) <= set(ends):
-        has_ended.clear()
-        await has_ended.wait()
     for attack in attacks:
         attack.cancel()
     print(json.dumps(ends), flush=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -37,13 +37,12 @@ async def besieged(
     config: FlinknetConfig,
     kinds: Mapping[str, int],
     foreign: Sequence[Path] | None = None,
-    until: Collection[str] = (),
 ) -> AsyncIterator[dict[str, int]]:
     """Attack a cluster with the given number of attackers of each kind.
 
-    The siege lasts until the block ends, and at least one attack of each kind of ``until`` has
-    ended. Yields a dictionary that then gets the number of ended attacks by kind.
-    ``foreign`` are certificate and private key of another authority, if the cluster has TLS.
+    The siege lasts until the block ends. Yields a dictionary that then gets the number of ended
+    attacks by kind. ``foreign`` are certificate and private key of another authority, if the
+    cluster has TLS.
     """
     tls = config.cluster.tls
     orders = Orders(
@@ -55,7 +54,6 @@ async def besieged(
         secret=data_plane_secret(cluster.token).hex(),
         own=[tls.certificate, tls.private_key] if tls.is_on else None,
         foreign=None if foreign is None else [*map(str, foreign)],
-        until=[*until],
     )
     ends: dict[str, int] = {}
     crowd = await asyncio.create_subprocess_exec(

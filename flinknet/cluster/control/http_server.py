@@ -26,6 +26,7 @@ from flinknet.errors import ConfigurationError, HandshakeError
 from flinknet.net.address import is_any_address, join_address, reached_at
 from flinknet.net.handshake_turns import HandshakeTurns
 from flinknet.net.listening import ACCEPTS_PER_TURN, deepen_backlog
+from flinknet.net.patience import PatientTimer
 from flinknet.net.refusals import Refusals
 from flinknet.net.tls import Entrance, TlsFiles, refusal_of, tls_of
 
@@ -92,7 +93,7 @@ class HttpServer:
         self._refusals = Refusals() if refusals is None else refusals
         self._by_handler: dict[asyncio.Protocol, _Connection] = {}
         """The connection of each protocol of aiohttp, for the middleware."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: PatientTimer | None = None
         # The outermost middleware sees the status of every answer, also of refusals.
         application.middlewares.insert(0, self._middleware())
         # A handler is cancelled with its connection, because its answer could not be delivered.
@@ -217,7 +218,7 @@ class HttpServer:
     def _set_timer(self) -> None:
         deadline = self._connections.deadline
         if self._timer is None and deadline is not None:
-            self._timer = self._loop.call_at(deadline, self._reap)
+            self._timer = PatientTimer(self._loop, deadline, self._reap)
 
     def _reap(self) -> None:
         self._timer = None

@@ -5,15 +5,21 @@ separate HTTP connections, so that they never delay a heartbeat.
 
 The timeout of a request starts after it has waited for its turn, and restarts with each piece of a
 body that is sent or received. It thus measures only the silence of the coordinator.
+
+Each request may be sent twice: its connection may break although the coordinator lives, for
+instance when the coordinator closes it as idle. aiohttp then sends the request once more on another
+connection (RFC 9110, 9.2.2).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import Payload
 
 from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.transport import unanswered
@@ -106,11 +112,8 @@ class HttpTransport:
     async def _request_in_turn(self, method: str, path: str, body: bytes | None) -> bytes:
         try:
             async with patient_timeout(self._timeout_ms / 1000) as begin_anew:
-                data, headers = None, {}
-                if body is not None:
-                    data = _in_pieces(body, begin_anew)
-                    headers["Content-Length"] = str(len(body))
-                async with self._http.request(method, path, data=data, headers=headers) as response:
+                data = None if body is None else _Pieces(body, begin_anew)
+                async with self._http.request(method, path, data=data) as response:
                     content = bytearray()
                     async for piece in response.content.iter_any():
                         begin_anew()
@@ -146,7 +149,26 @@ class _WebSocket:
         await self._socket.close()
 
 
-async def _in_pieces(body: bytes, begin_anew: Callable[[], None]) -> AsyncIterator[bytes]:
-    for start in range(0, len(body), _PIECE_BYTES):
-        begin_anew()
-        yield body[start : start + _PIECE_BYTES]
+class _Pieces(Payload):
+    """A body that is sent in pieces, with a call of ``begin_anew`` before each.
+
+    Unlike an iterator, it can be sent again.
+    """
+
+    def __init__(self, body: bytes, begin_anew: Callable[[], None]) -> None:
+        super().__init__(body, content_type="application/octet-stream")
+        self._body = body
+        self._begin_anew = begin_anew
+
+    @property
+    def size(self) -> int:
+        """See ``Payload`` for this and the methods below."""
+        return len(self._body)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return self._body.decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        for start in range(0, len(self._body), _PIECE_BYTES):
+            self._begin_anew()
+            await writer.write(self._body[start : start + _PIECE_BYTES])

@@ -13,7 +13,6 @@ from flinknet.config import NetworkConfig, WireLimits
 from flinknet.connection.session import Session
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.errors import ConfigurationError, HandshakeError, RemoteTransportError
-from flinknet.net import patience
 from flinknet.net.dial import Dial
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.partition.registry import wire_partition_id
@@ -21,14 +20,16 @@ from flinknet.records.partitioner import RebalancePartitioner
 from flinknet.wire.handshake_messages import Verdict
 from flinknet.wire.messages import MessageType
 from tests.free_port import free_port
+from tests.sim.loop import SimLoop
 from tests.unit.net.stranger import Host, Stranger, peers, quick, until
 from tests.unit.wire.received import partition_request
 
 
 class Tries:
-    """A dial, with its tries and pauses recorded; the loop turns, but no time passes."""
+    """A dial, with its tries and pauses recorded. Pauses take no time, except on virtual time."""
 
     def __init__(self, **options: float) -> None:
+        self.loop = asyncio.get_running_loop()
         self.pauses: list[float] = []
         self.failure: Exception = ConnectionRefusedError("refused")
         self.enough = asyncio.Event()
@@ -40,7 +41,7 @@ class Tries:
             self._try_once,
             self._pause,
             self.over.append,
-            asyncio.get_running_loop(),
+            self.loop,
             NetworkConfig(**options),  # type: ignore[arg-type]
         )
 
@@ -52,7 +53,7 @@ class Tries:
         self.pauses.append(seconds)
         if len(self.pauses) == 20:
             self.enough.set()
-        await asyncio.sleep(0)
+        await asyncio.sleep(seconds if isinstance(self.loop, SimLoop) else 0)
         return self.arrives
 
     async def until_enough(self) -> None:
@@ -91,27 +92,34 @@ async def test_what_will_not_pass_is_not_tried_again() -> None:
     assert tries.pauses == []
 
 
-async def test_a_worker_that_is_held_up_is_waited_for_where_no_peer_is_given_up(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("heartbeat_timeout_ms", [0.0, 60_000.0])
+def test_a_worker_that_is_held_up_is_waited_for_where_no_peer_is_given_up(
+    heartbeat_timeout_ms: float,
 ) -> None:
-    """It is waited for beyond the deadline.
+    """It is waited for beyond the deadline, on virtual time.
 
     The deadline counts again once the address refuses connections.
     """
-    monkeypatch.setattr(patience, "LATE_S", 0.01)
-    silent = HandshakeError("it has not answered")
-    silent.may_pass = silent.unanswered = True
-    for heartbeat_timeout_ms in (0.0, 60_000.0):
-        tries = Tries(rendezvous_timeout_ms=1.0, heartbeat_timeout_ms=heartbeat_timeout_ms)
+    loop = SimLoop()
+
+    async def dial() -> None:
+        tries = Tries(rendezvous_timeout_ms=1_000.0, heartbeat_timeout_ms=heartbeat_timeout_ms)
+        silent = HandshakeError("it has not answered")
+        silent.may_pass = silent.unanswered = True
         tries.failure = silent
         waiting = await tries.begin_to_wait()
         tries.goes_on.set()
-        if not heartbeat_timeout_ms:
-            await asyncio.sleep(0.05)  # many deadlines: the wait must not end
-            assert not waiting.done()
-            tries.failure = ConnectionRefusedError("refused")
+        await asyncio.sleep(60.0)
+        assert waiting.done() == (heartbeat_timeout_ms > 0)
+        tries.failure = ConnectionRefusedError("refused")
         with pytest.raises(RemoteTransportError, match="rendezvous_timeout_ms"):
             await waiting
+        await asyncio.wait([tries.dial.cancel()])
+
+    try:
+        loop.run_until_complete(dial())
+    finally:
+        loop.close()
 
 
 async def test_a_longest_pause_below_the_first_is_refused() -> None:

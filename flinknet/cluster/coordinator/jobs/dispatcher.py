@@ -339,11 +339,12 @@ class Dispatcher:
         result: dict[str, Any],
         now: float,
     ) -> None:
-        """Take the result of a subtask that has finished; do nothing if the attempt has ended.
+        """Take the result of a subtask that has finished, once.
 
-        Raises JobError if the job collects too many bytes.
+        Do nothing if the attempt has ended, or if the worker sends the result again because the
+        connection of its request broke. Raises JobError if the job collects too many bytes.
         """
-        if attempt.ended_at is not None:
+        if attempt.ended_at is not None or subtask in attempt.finished_at:
             return
         check_collected_bytes(
             attempt.collected_bytes + len(result["collected"]), self._config.collect_bytes_max

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from flinknet.cluster.control.http_server import HttpServer, check_role
 from flinknet.cluster.control.submission import Submission
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError
+from flinknet.net import patience
 from tests.unit.cluster.control_plane import serve_control_plane
 from tests.unit.cluster.graphs import keyed_graph
 from tests.unit.cluster.running_cluster import CONFIG, running_cluster
@@ -87,6 +89,22 @@ async def test_a_connection_is_not_reaped_while_a_worker_is_held_up() -> None:
             assert set(asked) == {QUICK.http_request_timeout_ms / 1000}
     finally:
         await server.close()
+
+
+async def test_the_time_in_which_the_server_was_held_up_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It could not have read a request that had come by then."""
+    monkeypatch.setattr(patience, "LATE_S", 0.01)
+    request = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
+    async with (
+        serve_control_plane(QUICK) as served,
+        connected(served.address, request) as (reader, writer),
+    ):
+        await reader.readuntil(b"ok\n")
+        writer.write(request)
+        time.sleep(0.2)  # noqa: ASYNC251
+        assert (await until_closed(reader)).endswith(b"ok\n")
 
 
 async def test_a_head_that_comes_byte_by_byte_does_not_keep_a_connection() -> None:

@@ -169,3 +169,24 @@ async def test_a_timeout_does_not_count_the_time_in_which_a_body_is_sent() -> No
         http_link(address, new_token(), BRIEF) as link,
     ):
         await link.upload_answer("worker-0", 1, body)
+
+
+async def test_a_request_is_sent_again_if_its_connection_breaks_before_the_answer() -> None:
+    """Its whole body is sent again, also if the coordinator had received a part of it."""
+    body = bytes(range(256)) * 4096
+    received: list[bytes] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        if not received:
+            received.append(await request.content.readexactly(1_000))
+            assert request.transport is not None
+            request.transport.abort()
+        received.append(await request.read())
+        return web.Response()
+
+    async with (
+        slow_coordinator(answer) as address,
+        http_link(address, new_token(), BRIEF) as link,
+    ):
+        await link.upload_answer("worker-0", 1, body)
+    assert received == [body[:1_000], body]

@@ -49,6 +49,10 @@ async def test_a_worker_gets_its_subtasks_and_hands_in_their_results(
     body = pack_results({(0, 0): RESULT})
     assert msgpack.unpackb(await requests.take_results(record.job_id, 0, "worker-0", body)) == []
     assert set(record.present.results) == {(0, 0)}
+    taken = record.present.results[0, 0]
+    # The worker sends it again if the connection broke before the answer.
+    assert msgpack.unpackb(await requests.take_results(record.job_id, 0, "worker-0", body)) == []
+    assert record.present.results[0, 0] is taken
     with pytest.raises(ConfigurationError, match="holds no results"):
         await requests.take_results(record.job_id, 0, "worker-0", b"garbage")
 
