@@ -107,6 +107,27 @@ async def test_the_time_in_which_the_server_was_held_up_does_not_count(
         assert (await until_closed(reader)).endswith(b"ok\n")
 
 
+async def test_a_flood_of_requests_takes_turns_with_the_requests_of_others() -> None:
+    order: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        order.append(request.path)
+        return web.Response()
+
+    application = web.Application()
+    application.add_routes([web.get("/{name}", answer)])
+    server = HttpServer(application, CONFIG)
+    try:
+        address = await server.start("127.0.0.1", 0, "port")
+        flood = b"GET /flood HTTP/1.1\r\nHost: a\r\n\r\n" * 200
+        one = b"GET /one HTTP/1.1\r\nHost: a\r\n\r\n"
+        async with connected(address, flood), connected(address, one) as (reader, _):
+            await reader.readuntil(b"\r\n\r\n")
+        assert order.index("/one") < 20
+    finally:
+        await server.close()
+
+
 async def test_a_head_that_comes_byte_by_byte_does_not_keep_a_connection() -> None:
     """This holds for any number of bytes (slow loris)."""
     async with (
