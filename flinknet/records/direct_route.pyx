@@ -410,27 +410,35 @@ cdef Py_ssize_t _pack_block(
     cdef Py_ssize_t held
     cdef Py_ssize_t end = min(len(records), index + BLOCK_RECORDS_MAX)
     cdef int32_t channel = 0
+    cdef uint8_t *behind
     cdef _Block block = _Block(end - index)
+    cdef _Place *place = block._places
     long_one = None
     try:
-        while index < end and long_one is None and direct._size - start < BLOCK_BYTES:
-            if index >= len(records):  # code of a record's class has changed the list
-                break
-            record = records[index]
+        while index < end and direct._size - start < BLOCK_BYTES:
+            if index >= PyList_GET_SIZE(<PyObject *>records):
+                break  # code of a record's class has changed the list
+            record = <object>PyList_GET_ITEM(<PyObject *>records, index)
+            index += 1
             if chosen is not None:
                 channel = chosen._channel_to_note(<PyObject *>record)
-            held = direct._size
-            _pack(direct, record)
-            if direct._size - held >= LARGE_FROM_BYTES:
-                long_one = PyBytes_FromStringAndSize(
-                    <char *>direct._scratch + held, direct._size - held
-                )
-                direct.release(held)
+            behind = direct._room(FLAT_BYTES)
+            behind = put_flat(behind, behind + FLAT_BYTES, <PyObject *>record)
+            if behind is not NULL:
+                direct._size = behind - direct._scratch
             else:
-                block._places[block.records].end = <uint32_t>(direct._size - start)
-                block._places[block.records].channel = channel
-                block.records += 1
-            index += 1
+                held = direct._size
+                _pack(direct, record)
+                if direct._size - held >= LARGE_FROM_BYTES:
+                    long_one = PyBytes_FromStringAndSize(
+                        <char *>direct._scratch + held, direct._size - held
+                    )
+                    direct.release(held)
+                    break
+            place.end = <uint32_t>(direct._size - start)
+            place.channel = channel
+            place += 1
+        block.records = place - block._places
         if block.records:
             size = block.take(direct._scratch + start)
             writes.append(Write(partial(_write_block, route, block), size))
@@ -463,12 +471,8 @@ cdef object _pack_large(RecordRoute route, CPacker direct, DirectRouteToChosen c
 
 cdef int _pack(CPacker direct, record) except -1:
     """Pack a record after the bytes that the packer holds."""
-    cdef uint8_t *at = direct._room(FLAT_BYTES)
-    cdef uint8_t *behind = put_flat(at, at + FLAT_BYTES, <PyObject *>record)
     cdef Py_ssize_t held = direct._size
-    if behind is not NULL:
-        direct._size = behind - direct._scratch
-    elif pack_quietly(direct, <PyObject *>record) < 0:
+    if pack_quietly(direct, <PyObject *>record) < 0:
         direct.release(held)
         _raise_unserializable(record)
     return 0
