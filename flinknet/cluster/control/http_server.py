@@ -196,8 +196,8 @@ class HttpServer:
                 raise web.HTTPServiceUnavailable
             self._connections.begin(connection)
             connection.is_asked, connection.has_unread = True, False
-            # From CPython 3.12 on, aiohttp answers requests that came together without a turn of the
-            # event loop between them, so that one flood would hold up everything else for seconds.
+            # From CPython 3.12 on, aiohttp answers requests that came together without a turn of
+            # the event loop between them: one flood would hold up everything else for seconds.
             await asyncio.sleep(0)
             try:
                 response = await handler(request)
