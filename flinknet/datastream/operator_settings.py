@@ -26,21 +26,21 @@ class OperatorSettings(PyFlinkNames, ABC):
 
     def get_name(self) -> str:
         """Return the operator's name."""
-        return self._operator("get_name").name
+        return self._with_source("get_name")[0].name
 
     def name(self, name: str) -> Self:
         """Name the operator; errors, metrics and collected results use the name."""
-        self._operator("name").name = name
+        self._with_source("name")[0].name = name
         return self
 
     def uid(self, uid: str) -> Self:
         """Set an id that identifies the operator's state in other versions of the job."""
-        self._operator("uid").uid = uid
+        self._with_source("uid")[0].uid = uid
         return self
 
     def set_description(self, description: str) -> Self:
         """Set a description for plans, longer than the name."""
-        self._operator("set_description").description = description
+        self._with_source("set_description")[0].description = description
         return self
 
     def set_parallelism(self, parallelism: int) -> Self:
@@ -93,7 +93,10 @@ class OperatorSettings(PyFlinkNames, ABC):
         return self
 
     def _with_source(self, method: str) -> tuple[Transformation, ...]:
-        """Return the operator; before it the source, if the two came from one ``from_source``."""
+        """Return the operator; before it the source, if the two came from one ``from_source``.
+
+        The first of them has the name and the state.
+        """
         operator = self._operator(method)
         return (operator,) if operator.source is None else (operator.source, operator)
 

@@ -74,3 +74,17 @@ def test_a_source_and_its_timestamps_are_one_task(
     source = environment.job_graph().vertices[0]
     assert source.name == "Source: numbers -> Timestamps/Watermarks"
     assert (source.parallelism, source.max_parallelism, source.slot_sharing_group) == expected
+
+
+def test_the_name_and_the_id_of_a_stream_with_timestamps_are_those_of_its_source() -> None:
+    """The source has the state that a job continues with under the same id."""
+    environment = StreamExecutionEnvironment()
+    monotonous = WatermarkStrategy.for_monotonous_timestamps()
+    by_value = monotonous.with_timestamp_assigner(lambda value, _: value)
+    stream = environment.from_source(CollectionSource(range(9)), by_value, "numbers")
+    assert stream.get_name() == "numbers"
+    stream.uid("read").name("readings").set_description("all of them").print()
+    (task,) = environment.job_graph().vertices
+    assert task.name == "Source: readings -> Timestamps/Watermarks -> Sink: Print"
+    assert task.operators[0].uid == "read"
+    assert "read" not in {operator.uid for operator in task.operators[1:]}
