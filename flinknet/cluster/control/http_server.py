@@ -259,8 +259,10 @@ class _Connection(asyncio.Protocol):
         """Whether aiohttp's protocol has the connection."""
         self._is_new = True
         """Whether the peer has sent nothing yet."""
+        self._is_aborted = False
+        """Whether this server has closed the connection, for a reason that it has counted."""
         self._ended_by_peer = False
-        """Whether the peer, or ``abort``, has ended the connection, and not aiohttp."""
+        """Whether the peer has ended the connection, and not aiohttp."""
         self._unwritten = 0
         """Bytes of answers that the peer had not taken at the last call of ``has_written``."""
         self.handler = handler
@@ -268,8 +270,7 @@ class _Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Close the connection at once."""
         assert self._transport is not None
-        # The end of this connection must not count as one that aiohttp has decided.
-        self._ended_by_peer = True
+        self._is_aborted = True
         self._transport.abort()
 
     def reason_overdue(self) -> str | None:
@@ -312,8 +313,12 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.lost(self)
         if self._is_served:
-            if self.has_unread and exc is None and not self._ended_by_peer:
-                self._server.refused(self.source, "malformed", "what it sent is no HTTP")
+            if self.has_unread and not self._is_aborted:
+                # Over TLS a peer that got the answer to invalid data may look as if it had left.
+                if exc is not None or self._ended_by_peer:
+                    self._server.refused(self.source, "left", "it left before the end of a request")
+                else:
+                    self._server.refused(self.source, "malformed", "its request is not valid HTTP")
             self.handler.connection_lost(exc)
         elif exc is not None and (reason := refusal_of(exc)) is not None:
             self._server.refused(self.source, "tls", reason)

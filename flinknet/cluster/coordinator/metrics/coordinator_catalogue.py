@@ -173,7 +173,7 @@ _CLOCK: Catalogue[WorkerRecord] = Catalogue(
 _HTTP: Catalogue[int] = Catalogue(
     "Refusals of the HTTP server",
     (
-        Metric("flinknet_http_refused_total", Unit.NUMBER, int, "Connections and requests that the coordinator has refused, by the reason: tls, full, silent, slow, malformed, oversized, unauthorized, forbidden, unread", COUNTER),
+        Metric("flinknet_http_refused_total", Unit.NUMBER, int, "Connections and requests that the coordinator has refused, by the reason: tls, full, silent, slow, left, malformed, oversized, unauthorized, forbidden, unread", COUNTER),
     ),
     labels=(*_HOST, "reason"),
 )

@@ -162,6 +162,20 @@ async def test_what_is_refused_is_counted_by_its_reason(sent: bytes, reason: str
         assert counts == ({} if reason is None else {reason: 1})
 
 
+@pytest.mark.parametrize(
+    "sent", [b"GET /livez HTT", b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n", b""]
+)
+async def test_a_peer_that_leaves_before_the_end_of_a_request_is_counted(sent: bytes) -> None:
+    async with serve_control_plane(CONFIG) as served:
+        async with connected(served.address, sent) as (reader, writer):
+            if sent.endswith(b"\n"):
+                await reader.readuntil(b"\r\n")
+            writer.write_eof()
+            await until_closed(reader)
+        expected = {"left": 1} if sent and not sent.endswith(b"\n") else {}
+        assert served.coordinator.http_refusals.counts == expected
+
+
 async def test_an_answer_that_nobody_fetches_does_not_keep_a_connection() -> None:
     body = b"x" * 30_000_000
 
