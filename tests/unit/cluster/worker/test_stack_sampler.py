@@ -207,7 +207,7 @@ async def test_a_thread_that_computes_beside_others_does_not_wait() -> None:
     for stack, times in samples.stacks():
         if function(stack.calls[0]) == "search":
             looks[stack.is_on_cpu] += times
-    assert looks[True] > 2 * looks[False]
+    assert looks[True] > looks[False]
 
 
 async def test_a_step_in_the_thread_of_a_subtask_is_what_the_subtask_does() -> None:
