@@ -30,7 +30,7 @@ from flinknet import machine
 from flinknet.config import BufferTimeout, NetworkConfig
 from flinknet.errors import LocalProtocolError
 from flinknet.metrics.environment_statistics import EnvironmentStatistics, TopicStatistics
-from flinknet.net.after_fork import left_behind
+from flinknet.net.after_fork import used_after_fork
 from flinknet.net.network_environment import NetworkEnvironment as AsyncNetworkEnvironment
 from flinknet.net.topic_writer import SlowReaders
 from flinknet.net.topic_writer import TopicWriter as AsyncTopicWriter
@@ -161,7 +161,7 @@ class _Resource(Generic[T]):
         if self._manager is None:
             raise LocalProtocolError(f"{self._what} is not open: use it inside its `with` block")
         if self._served_by is not _shared:
-            raise left_behind(self._what)
+            raise used_after_fork(self._what)
 
     def _call_in_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         assert self._loop is not None, "it was entered"
@@ -256,7 +256,7 @@ class RecordReader(_Resource[AsyncRecordReader]):
 
     def __next__(self) -> Any:
         if self._served_by is not _shared:
-            raise left_behind(self._what)
+            raise used_after_fork(self._what)
         with self._turn:
             while True:
                 for record in self._rest:

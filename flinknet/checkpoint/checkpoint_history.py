@@ -18,14 +18,14 @@ from flinknet.checkpoint.failure_reason import CheckpointFailureReason
 from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint, SubtaskId, SubtaskReport
 from flinknet.wire.checkpoint_options import CheckpointKind
 
-__all__ = ["CheckpointHistory", "CheckpointStory"]
+__all__ = ["CheckpointHistory", "CheckpointStats"]
 
 _SUMS = ("state_bytes", "processed_bytes", "persisted_bytes")
 _LONGEST = ("start_delay_ms", "alignment_ms", "sync_ms", "async_ms")
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointStory:
+class CheckpointStats:
     """The course of one checkpoint. Times are seconds of the coordinator's clock."""
 
     checkpoint_id: int
@@ -72,13 +72,13 @@ class CheckpointHistory:
         self.triggered = 0
         self.completed = 0
         self.failed = 0
-        self.last_completed: CheckpointStory | None = None
-        self._stories: deque[CheckpointStory] = deque(maxlen=retained)
+        self.last_completed: CheckpointStats | None = None
+        self._checkpoints: deque[CheckpointStats] = deque(maxlen=retained)
 
     @property
-    def stories(self) -> tuple[CheckpointStory, ...]:
+    def checkpoints(self) -> tuple[CheckpointStats, ...]:
         """The retained records, in the order of their ends."""
-        return tuple(self._stories)
+        return tuple(self._checkpoints)
 
     def note_trigger(self) -> None:
         """Count a checkpoint that was triggered."""
@@ -87,7 +87,7 @@ class CheckpointHistory:
     def note_end(self, checkpoint: PendingCheckpoint, now: float, explanation: str = "") -> None:
         """Record a checkpoint that is complete, or has failed for its ``reason``."""
         reports = list(checkpoint.reports.values())
-        story = CheckpointStory(
+        stats = CheckpointStats(
             checkpoint_id=checkpoint.checkpoint_id,
             kind=checkpoint.kind,
             triggered_at=checkpoint.triggered_at,
@@ -105,24 +105,24 @@ class CheckpointHistory:
             },
             finished=frozenset(checkpoint.finished),
         )
-        self._stories.append(story)
+        self._checkpoints.append(stats)
         if checkpoint.reason is None:
             self.completed += 1
-            self.last_completed = story
+            self.last_completed = stats
         else:
             self.failed += 1
 
     def reason_of(self, checkpoint_id: int) -> CheckpointFailureReason | None:
         """Return the reason of a retained failure; None if the checkpoint is unknown or good."""
-        reasons = {story.checkpoint_id: story.reason for story in self._stories}
+        reasons = {stats.checkpoint_id: stats.reason for stats in self._checkpoints}
         return reasons.get(checkpoint_id)
 
     def why_failed(self, checkpoint_id: int) -> str:
         """Return, for people, why a retained checkpoint has failed."""
-        for story in self._stories:
-            if story.checkpoint_id == checkpoint_id and story.reason is not None:
-                detail = f": {story.explanation}" if story.explanation else ""
-                return f"{story.reason.value}{detail}"
+        for stats in self._checkpoints:
+            if stats.checkpoint_id == checkpoint_id and stats.reason is not None:
+                detail = f": {stats.explanation}" if stats.explanation else ""
+                return f"{stats.reason.value}{detail}"
         return "it is not remembered why"
 
     def age_s(self, now: float) -> float | None:
@@ -138,7 +138,7 @@ class CheckpointHistory:
             "failed": self.failed,
             "in_progress": self.triggered - self.completed - self.failed,
             "last_completed": None if last is None else last.to_dict(now),
-            "history": [story.to_dict(now) for story in self._stories],
+            "history": [stats.to_dict(now) for stats in self._checkpoints],
         }
 
     def check_invariants(self, under_way: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.storage import Storage
 from flinknet.config import CheckpointingConfig
-from flinknet.config.local_path import is_of_one_process, local_path
+from flinknet.config.local_path import is_process_local, local_path
 from flinknet.errors import ConfigurationError
 
 __all__ = ["absolute_place", "open_storage"]
@@ -21,7 +21,7 @@ def open_storage(location: str, config: CheckpointingConfig) -> Storage:
         raise ConfigurationError(
             "checkpoints have no place: name a directory or a URL in checkpointing.directory"
         )
-    if is_of_one_process(location):
+    if is_process_local(location):
         raise ConfigurationError(
             f"{location} is in the memory of each process for itself, so no process could restore "
             "what another has written: name a directory that all workers share, or an object store "

@@ -1,7 +1,7 @@
 """The stored checkpoints of a job: writing by subtasks, listing, reading and verification.
 
 Subtasks write their parts (``write_part``) and report them. The coordinator, which has claimed the
-checkpoints for its attempt (``claimed_store.py``), completes a checkpoint: it writes the metadata
+checkpoints for its attempt (``fenced_store.py``), completes a checkpoint: it writes the metadata
 and an entry in the journal. A complete checkpoint never changes; it can only be removed.
 """
 

@@ -20,17 +20,17 @@ from flinknet.errors import ConfigurationError
 
 __all__ = [
     "FLINK_OPTIONS",
-    "WITHOUT_MEANING",
+    "IGNORED_OPTIONS",
     "FlinkOption",
     "buffer_timeout",
     "check_known",
     "is_of_a_job",
     "milliseconds",
     "read_option",
+    "reason_ignored",
     "truth_value",
-    "warn_without_meaning",
+    "warn_ignored",
     "whole_number",
-    "why_without_meaning",
 ]
 
 _SIMILAR, _SAME = 0.6, 0.93
@@ -218,7 +218,7 @@ _NO_JVM = "there is no Java virtual machine, and a process takes what it needs"
 _BLOCKING = "exchanges are pipelined, and no result waits on disk for its readers"
 _WHOLE = "a checkpoint is written whole"
 
-WITHOUT_MEANING: Mapping[str, str] = {
+IGNORED_OPTIONS: Mapping[str, str] = {
     "taskmanager.memory.network.max": _ONE_SIZE,
     "taskmanager.memory.network.fraction": _ONE_SIZE,
     "taskmanager.memory.network.": _ONE_SIZE,
@@ -305,24 +305,24 @@ def is_of_a_job(key: str) -> bool:
     return key not in FLINK_OPTIONS and key.startswith(_OF_A_JOB)
 
 
-def why_without_meaning(key: str) -> str | None:
+def reason_ignored(key: str) -> str | None:
     """Return why an option of Flink has no effect here; None for a name unknown to Flink."""
     families = (
         name
-        for name in WITHOUT_MEANING
+        for name in IGNORED_OPTIONS
         if key == name or (name.endswith(".") and key.startswith(name))
     )
     # The longest prefix is the most specific one.
     family = max(families, key=len, default=None)
-    return None if family is None else WITHOUT_MEANING[family]
+    return None if family is None else IGNORED_OPTIONS[family]
 
 
 def check_known(key: str, known: Iterable[str]) -> None:
     """Raise ConfigurationError for a name that is neither in ``known`` nor an option of Flink."""
-    if key in known or key in WITHOUT_MEANING:
+    if key in known or key in IGNORED_OPTIONS:
         return
-    names = [*known, *(name for name in WITHOUT_MEANING if not name.endswith("."))]
-    is_flinks = why_without_meaning(key) is not None
+    names = [*known, *(name for name in IGNORED_OPTIONS if not name.endswith("."))]
+    is_flinks = reason_ignored(key) is not None
     # A name with a known prefix may be an option that this table does not list.
     near = get_close_matches(key, names, 1, _SAME if is_flinks else _SIMILAR)
     if near or not is_flinks:
@@ -338,7 +338,7 @@ def read_option(key: str, written: str) -> object:
         raise ConfigurationError(f"{key} is {written!r}: {error}") from error
 
 
-def warn_without_meaning(key: str, stacklevel: int) -> None:
+def warn_ignored(key: str, stacklevel: int) -> None:
     """Warn that an option has no effect, with the reason."""
-    why = why_without_meaning(key)
+    why = reason_ignored(key)
     warnings.warn(f"the option {key} does nothing here: {why}", stacklevel=stacklevel + 1)

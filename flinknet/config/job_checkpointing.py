@@ -135,7 +135,7 @@ class JobCheckpointingConfig:
         """Maximum number of concurrent periodic checkpoints."""
         return 1 if self.min_pause_ms else self.max_concurrent
 
-    def stay(self, *, failed: bool, cancelled: bool) -> bool:
+    def are_retained(self, *, failed: bool, cancelled: bool) -> bool:
         """Return whether the checkpoints of a job that ended in this way are kept."""
         return (failed and self.retention != "no_externalized_checkpoints") or (
             cancelled and self.retention == "retain_on_cancellation"

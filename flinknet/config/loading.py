@@ -37,7 +37,7 @@ from flinknet.config.flink_options import (
     check_known,
     is_of_a_job,
     read_option,
-    warn_without_meaning,
+    warn_ignored,
 )
 from flinknet.errors import ConfigurationError
 
@@ -294,7 +294,7 @@ def _from_flink_options(
                 stacklevel=2,
             )
         else:
-            warn_without_meaning(key, stacklevel=1)
+            warn_ignored(key, stacklevel=1)
 
 
 def _is_flinks(key: str) -> bool:

@@ -7,14 +7,14 @@ from urllib.parse import urlsplit
 
 from flinknet.errors import ConfigurationError
 
-__all__ = ["is_of_one_process", "local_path"]
+__all__ = ["is_process_local", "local_path"]
 
 _OF_ONE_PROCESS = "memory"
 
 OF_THIS_MACHINE = ("", "localhost")
 
 
-def is_of_one_process(place: str) -> bool:
+def is_process_local(place: str) -> bool:
     """Return whether the location is in memory, separate for each process."""
     return urlsplit(place).scheme == _OF_ONE_PROCESS
 

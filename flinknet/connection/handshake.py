@@ -17,16 +17,16 @@ shows that neither side's messages were changed.
 
 The states of the accepting side, of the dialling side, and the three ends::
 
-    AWAITS_OPENING    OPENED -> AWAITS_HELLO, TURNED_AWAY -> REFUSED, BROKEN -> FAILED
-    AWAITS_HELLO      WELCOMED -> AGREED, TURNED_AWAY -> REFUSED, BROKEN -> FAILED
-    AWAITS_CHALLENGE  CHALLENGED -> AWAITS_ANSWER, TURNED_AWAY -> REFUSED, BROKEN -> FAILED
-    AWAITS_ANSWER     WELCOMED -> AGREED, TURNED_AWAY -> REFUSED, BROKEN -> FAILED
+    AWAITS_OPENING    OPENED -> AWAITS_HELLO, REFUSED -> REFUSED, FAILED -> FAILED
+    AWAITS_HELLO      ACCEPTED -> AGREED, REFUSED -> REFUSED, FAILED -> FAILED
+    AWAITS_CHALLENGE  CHALLENGED -> AWAITS_ANSWER, REFUSED -> REFUSED, FAILED -> FAILED
+    AWAITS_ANSWER     ACCEPTED -> AGREED, REFUSED -> REFUSED, FAILED -> FAILED
 
 A message with another form, or in another state than its own, is not answered: FAILED.
 
 A proof shows that the peer knows the secret, but not which worker it is. A certificate shows that,
-once the transport has checked it, and the owner passes its names to ``vouch``. With ``admit``, the
-owner of the accepting side decides whether it wants an otherwise valid peer.
+once the transport has checked it, and the owner passes its names to ``require_certificate_name``.
+With ``admit``, the owner of the accepting side decides whether it wants an otherwise valid peer.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ __all__ = [
     "Handshake",
     "HandshakeEvent",
     "HandshakeState",
-    "judge",
-    "stands_for",
+    "certificate_name_matches",
+    "check_identity",
 ]
 
 log = logging.getLogger("flinknet.connection")
@@ -75,13 +75,13 @@ Admission = Callable[[WorkerIdentity], tuple[Verdict, str]]
 class HandshakeState(Enum):
     """Message that a side waits for, or one of the three ends."""
 
-    AWAITS_OPENING = "accepting, nothing heard"
-    AWAITS_HELLO = "accepting, challenge said"
-    AWAITS_CHALLENGE = "dialling, opening said"
-    AWAITS_ANSWER = "dialling, hello said"
-    AGREED = "the connection stands"
-    REFUSED = "a refusal was said or heard"
-    FAILED = "given up without a word"
+    AWAITS_OPENING = "accepting, nothing received"
+    AWAITS_HELLO = "accepting, challenge sent"
+    AWAITS_CHALLENGE = "dialling, opening sent"
+    AWAITS_ANSWER = "dialling, hello sent"
+    AGREED = "both sides have agreed"
+    REFUSED = "one side has refused"
+    FAILED = "given up without an answer"
 
     @property
     def is_open(self) -> bool:
@@ -92,11 +92,11 @@ class HandshakeState(Enum):
 class HandshakeEvent(Enum):
     """Event in a handshake."""
 
-    OPENED = "an opening came"
-    CHALLENGED = "a challenge came, and its proof is right"
-    WELCOMED = "hello or answer came, its proof is right, and both sides agree"
-    TURNED_AWAY = "one side says no"
-    BROKEN = "wrong form, wrong order, wrong proof of the accepting side, or too late"
+    OPENED = "an opening arrived"
+    CHALLENGED = "a challenge with a valid proof arrived"
+    ACCEPTED = "a hello or answer with a valid proof arrived, and both sides agree"
+    REFUSED = "one side refuses"
+    FAILED = "a malformed, unexpected or late message, or an invalid proof of the accepting side"
 
 
 _S, _E = HandshakeState, HandshakeEvent
@@ -104,17 +104,17 @@ _S, _E = HandshakeState, HandshakeEvent
 TRANSITIONS: Transitions[HandshakeState, HandshakeEvent] = Transitions(
     {
         (_S.AWAITS_OPENING, _E.OPENED): _S.AWAITS_HELLO,
-        (_S.AWAITS_OPENING, _E.TURNED_AWAY): _S.REFUSED,
-        (_S.AWAITS_OPENING, _E.BROKEN): _S.FAILED,
-        (_S.AWAITS_HELLO, _E.WELCOMED): _S.AGREED,
-        (_S.AWAITS_HELLO, _E.TURNED_AWAY): _S.REFUSED,
-        (_S.AWAITS_HELLO, _E.BROKEN): _S.FAILED,
+        (_S.AWAITS_OPENING, _E.REFUSED): _S.REFUSED,
+        (_S.AWAITS_OPENING, _E.FAILED): _S.FAILED,
+        (_S.AWAITS_HELLO, _E.ACCEPTED): _S.AGREED,
+        (_S.AWAITS_HELLO, _E.REFUSED): _S.REFUSED,
+        (_S.AWAITS_HELLO, _E.FAILED): _S.FAILED,
         (_S.AWAITS_CHALLENGE, _E.CHALLENGED): _S.AWAITS_ANSWER,
-        (_S.AWAITS_CHALLENGE, _E.TURNED_AWAY): _S.REFUSED,
-        (_S.AWAITS_CHALLENGE, _E.BROKEN): _S.FAILED,
-        (_S.AWAITS_ANSWER, _E.WELCOMED): _S.AGREED,
-        (_S.AWAITS_ANSWER, _E.TURNED_AWAY): _S.REFUSED,
-        (_S.AWAITS_ANSWER, _E.BROKEN): _S.FAILED,
+        (_S.AWAITS_CHALLENGE, _E.REFUSED): _S.REFUSED,
+        (_S.AWAITS_CHALLENGE, _E.FAILED): _S.FAILED,
+        (_S.AWAITS_ANSWER, _E.ACCEPTED): _S.AGREED,
+        (_S.AWAITS_ANSWER, _E.REFUSED): _S.REFUSED,
+        (_S.AWAITS_ANSWER, _E.FAILED): _S.FAILED,
     }
 )
 
@@ -156,7 +156,7 @@ class Handshake:
         self._limits = limits
         self._peer = peer
         self._admit = admit
-        self._vouched: Sequence[str] | None = None
+        self._certificate_names: Sequence[str] | None = None
         self._incoming = bytearray()
         self._transcript = b""
         log.debug("%s: handshake %s", peer, self.state.name)
@@ -186,18 +186,18 @@ class Handshake:
 
     # -- calls of the owner -----------------------------------------------------------------------
 
-    def vouch(self, names: Sequence[str]) -> None:
+    def require_certificate_name(self, names: Sequence[str]) -> None:
         """Accept only a worker that one of these certificate names stands for."""
-        self._vouched = names
+        self._certificate_names = names
 
     def start(self) -> bytes:
         """Return the bytes to send first: the dialling side's OPENING, or nothing."""
-        return self._say(Opening(self._nonce).encode()) if self._dials else b""
+        return self._record_sent(Opening(self._nonce).encode()) if self._dials else b""
 
     def received(self, data: bytes) -> bytes:
         """Take bytes in any pieces, and return the bytes to send, including those at the end."""
         self._incoming += data
-        said = b""
+        sent = b""
         try:
             while self.state.is_open:
                 decoded = decode_handshake(self._incoming, self._limits)
@@ -206,25 +206,25 @@ class Handshake:
                 message, size = decoded
                 raw = bytes(self._incoming[:size])
                 del self._incoming[:size]
-                said += self._answer_to(message, raw)
+                sent += self._answer_to(message, raw)
         except HandshakeError as error:
             # Only the accepting side can send a refusal.
             if error.code is ErrorCode.VERSION and not self._dials:
-                said += self._turn_away(Verdict.VERSION, error)
+                sent += self._refuse(Verdict.VERSION, error)
             else:
                 self._fail(error)
         # A side that has refused reads on and discards until the peer closes. Closing a socket with
         # unread bytes could lose the refusal on its way to the peer.
         if self.state in (_S.REFUSED, _S.FAILED):
             self._incoming.clear()
-        return said
+        return sent
 
     def refuse(self, verdict: Verdict, reason: str) -> bytes:
         """Refuse a peer that has proved nothing yet, on the accepting side.
 
         Returns the bytes to send. The reason is not sent.
         """
-        return self._turn_away(verdict, HandshakeError(f"{self._peer} was refused: {reason}"))
+        return self._refuse(verdict, HandshakeError(f"{self._peer} was refused: {reason}"))
 
     def reject(self, error: HandshakeError) -> None:
         """Fail without an answer, because of an error in the transport."""
@@ -259,21 +259,23 @@ class Handshake:
             case _S.AWAITS_OPENING, Opening():
                 self._transcript += raw
                 self._become(_E.OPENED)
-                return self._say(Challenge.encode(self._nonce, self._secret, self._transcript))
+                return self._record_sent(
+                    Challenge.encode(self._nonce, self._secret, self._transcript)
+                )
             case _S.AWAITS_HELLO, Hello():
                 return self._on_hello(message, raw)
             case _S.AWAITS_CHALLENGE, Challenge():
                 if not self._proves(HandshakeKind.CHALLENGE, message.proof, raw):
                     raise HandshakeError(f"{self._peer} {_NO_PROOF}")
                 self._become(_E.CHALLENGED)
-                return self._say(Hello.encode(self._mine, self._secret, self._transcript))
+                return self._record_sent(Hello.encode(self._mine, self._secret, self._transcript))
             case _S.AWAITS_ANSWER, Answer():
                 self._on_answer(message, raw)
             case ((_S.AWAITS_CHALLENGE | _S.AWAITS_ANSWER), Refusal(verdict)):
                 error = HandshakeError(
-                    f"{self._peer} refused the connection: {_TO_STRANGERS[verdict]}"
+                    f"{self._peer} refused the connection: {_REASON_WITHOUT_PROOF[verdict]}"
                 )
-                self._turned_away(verdict, error)
+                self._refused(verdict, error)
             case _:
                 raise HandshakeError(
                     f"{self._peer} sent {type(message).__name__} when it was not its turn"
@@ -283,22 +285,24 @@ class Handshake:
     def _on_hello(self, hello: Hello, raw: bytes) -> bytes:
         """Judge the dialling side's HELLO, and answer it."""
         if not self._proves(HandshakeKind.HELLO, hello.proof, raw):
-            return self._turn_away(Verdict.REFUSED, HandshakeError(f"{self._peer} {_NO_PROOF}"))
+            return self._refuse(Verdict.REFUSED, HandshakeError(f"{self._peer} {_NO_PROOF}"))
         if self._incoming:
             raise HandshakeError(
                 f"{self._peer} sent {len(self._incoming)} bytes behind its hello, before it was "
                 f"welcome"
             )
         self.theirs = hello.identity
-        verdict, reason = judge(self._mine, hello.identity, self._vouched)
+        verdict, reason = check_identity(self._mine, hello.identity, self._certificate_names)
         if verdict is Verdict.WELCOME and self._admit is not None:
             verdict, reason = self._admit(hello.identity)
         if verdict is Verdict.WELCOME:
             self.verdict = verdict
-            self._become(_E.WELCOMED)
+            self._become(_E.ACCEPTED)
         else:
-            self._turned_away(verdict, HandshakeError(f"{self._peer} was refused: {reason}"))
-        return self._say(Answer.encode(verdict, self._mine, reason, self._secret, self._transcript))
+            self._refused(verdict, HandshakeError(f"{self._peer} was refused: {reason}"))
+        return self._record_sent(
+            Answer.encode(verdict, self._mine, reason, self._secret, self._transcript)
+        )
 
     def _on_answer(self, answer: Answer, raw: bytes) -> None:
         """Take the final decision of the accepting side."""
@@ -307,18 +311,18 @@ class Handshake:
         self.theirs = answer.identity
         if answer.verdict is not Verdict.WELCOME:
             error = HandshakeError(f"{self._peer} refused the connection: {answer.reason}")
-            self._turned_away(answer.verdict, error)
+            self._refused(answer.verdict, error)
             return
         # The dialling side judges for itself whether it has reached the right worker.
-        verdict, reason = judge(self._mine, answer.identity, self._vouched)
+        verdict, reason = check_identity(self._mine, answer.identity, self._certificate_names)
         if verdict is not Verdict.WELCOME:
             raise HandshakeError(f"{self._peer} answered as another worker: {reason}")
         self.verdict = verdict
-        self._become(_E.WELCOMED)
+        self._become(_E.ACCEPTED)
 
-    def _say(self, said: bytes) -> bytes:
-        self._transcript += said
-        return said
+    def _record_sent(self, message: bytes) -> bytes:
+        self._transcript += message
+        return message
 
     def _proves(self, kind: HandshakeKind, proof: bytes, raw: bytes) -> bool:
         """Add a message to the transcript; return whether its proof is right."""
@@ -329,19 +333,19 @@ class Handshake:
 
     # -- the ends ---------------------------------------------------------------------------------
 
-    def _turn_away(self, verdict: Verdict, error: HandshakeError) -> bytes:
-        self._turned_away(verdict, error)
+    def _refuse(self, verdict: Verdict, error: HandshakeError) -> bytes:
+        self._refused(verdict, error)
         return Refusal(verdict).encode()
 
-    def _turned_away(self, verdict: Verdict, error: HandshakeError) -> None:
+    def _refused(self, verdict: Verdict, error: HandshakeError) -> None:
         self.verdict = verdict
         error.may_pass = verdict in _MAY_PASS
         self.error = error
-        self._become(_E.TURNED_AWAY)
+        self._become(_E.REFUSED)
 
     def _fail(self, error: HandshakeError) -> None:
         self.error = error
-        self._become(_E.BROKEN)
+        self._become(_E.FAILED)
 
     def _become(self, event: HandshakeEvent) -> None:
         self.state = TRANSITIONS[self.state, event]
@@ -358,22 +362,24 @@ class Handshake:
             )
 
 
-_TO_STRANGERS: dict[Verdict, str] = {
+_REASON_WITHOUT_PROOF: dict[Verdict, str] = {
     Verdict.VERSION: "it speaks another version of the protocol",
     Verdict.FULL: "it has as many connections as it may, or as many handshakes at a time",
     Verdict.REFUSED: "it does not take this side's proof of the secret",
 }
 
 
-def judge(
-    mine: WorkerIdentity, theirs: WorkerIdentity, vouched: Sequence[str] | None = None
+def check_identity(
+    mine: WorkerIdentity, theirs: WorkerIdentity, certificate_names: Sequence[str] | None = None
 ) -> tuple[Verdict, str]:
     """Decide whether two workers may exchange data: WELCOME, or IDENTITY and a reason.
 
-    ``vouched`` holds the names in the peer's certificate, if it has shown one.
+    ``certificate_names`` holds the names in the peer's certificate, if it has shown one.
     """
-    if vouched is not None and not any(stands_for(name, theirs.worker_id) for name in vouched):
-        names = ", ".join(vouched)[:60] or "no name"
+    if certificate_names is not None and not any(
+        certificate_name_matches(name, theirs.worker_id) for name in certificate_names
+    ):
+        names = ", ".join(certificate_names)[:60] or "no name"
         return (
             Verdict.IDENTITY,
             f"its certificate is that of {names!r}, it says {theirs.worker_id[:60]!r}",
@@ -402,7 +408,7 @@ def judge(
     return Verdict.WELCOME, ""
 
 
-def stands_for(name: str, worker_id: str) -> bool:
+def certificate_name_matches(name: str, worker_id: str) -> bool:
     """Return whether a certificate name stands for a worker; ``*`` matches any characters."""
     # A star matches dots too: the worker that replaces worker-0 is called worker-0.1.
     parts = (re.escape(part) for part in name.split("*"))

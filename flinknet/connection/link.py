@@ -2,7 +2,7 @@
 
 Input: ``get_buffer`` and ``received``. A violation raises RemoteProtocolError, and the owner then
 calls ``reject``: a violation ends the whole link, never only a channel. Messages about channels go
-to the ``Session``; heartbeats and goodbyes belong to the link. One call handles at most
+to the ``Session``; heartbeats and CloseRequests belong to the link. One call handles at most
 ``turn_messages_max`` messages. If there are more, the link ``has_more``: the owner lets the event
 loop turn and calls again before it reads. Without credit (``flow_control`` is "off"), a frame may
 find no buffer. The link is then *stalled*, and the owner stops reading until ``can_resume``.
@@ -13,16 +13,18 @@ which buffers to recycle. The owner also calls ``tick`` once per heartbeat inter
 
 Either side ends the link with a CloseRequest, its last message, behind all queued output. The other
 side answers with its own, and both may begin at the same time. The owner closes the socket when
-both have been sent (BOTH_LEFT)::
+both have been sent (CLOSED)::
 
-    OPEN       CLOSE -> LEAVING, GOODBYE_HEARD -> PEER_LEFT, REJECT -> REJECTED, LOSE -> LOST
-    LEAVING    CLOSE -> LEAVING, GOODBYE_SAID -> LEFT, GOODBYE_HEARD -> PEER_LEFT
-    LEAVING    REJECT -> REJECTED, LOSE -> LOST
-    LEFT       CLOSE -> LEFT, GOODBYE_HEARD -> BOTH_LEFT, REJECT -> REJECTED, LOSE -> LOST
-    PEER_LEFT  CLOSE -> PEER_LEFT, GOODBYE_SAID -> BOTH_LEFT, REJECT -> REJECTED, LOSE -> LOST
-    BOTH_LEFT  CLOSE -> BOTH_LEFT, REJECT -> REJECTED, LOSE -> LOST
-    REJECTED   CLOSE -> REJECTED, LOSE -> LOST
-    LOST       CLOSE -> LOST, LOSE -> LOST
+    OPEN            CLOSE -> CLOSING, RECEIVE_CLOSE -> CLOSE_RECEIVED
+    OPEN            REJECT -> REJECTED, LOSE -> LOST
+    CLOSING         CLOSE -> CLOSING, SEND_CLOSE -> CLOSE_SENT, RECEIVE_CLOSE -> CLOSE_RECEIVED
+    CLOSING         REJECT -> REJECTED, LOSE -> LOST
+    CLOSE_SENT      CLOSE -> CLOSE_SENT, RECEIVE_CLOSE -> CLOSED, REJECT -> REJECTED, LOSE -> LOST
+    CLOSE_RECEIVED  CLOSE -> CLOSE_RECEIVED, SEND_CLOSE -> CLOSED
+    CLOSE_RECEIVED  REJECT -> REJECTED, LOSE -> LOST
+    CLOSED          CLOSE -> CLOSED, REJECT -> REJECTED, LOSE -> LOST
+    REJECTED        CLOSE -> REJECTED, LOSE -> LOST
+    LOST            CLOSE -> LOST, LOSE -> LOST
 
 The session keeps the ``failure``.
 """
@@ -36,7 +38,7 @@ from typing import NamedTuple, NoReturn
 
 from flinknet.config import NetworkConfig
 from flinknet.connection.liveness import Liveness
-from flinknet.connection.peer_budget import MinuteBudget
+from flinknet.connection.peer_limits import RateLimit
 from flinknet.connection.session import HEARTBEAT, Session
 from flinknet.connection.subpartition_reader import SubpartitionReaderStatistics
 from flinknet.errors import (
@@ -61,21 +63,21 @@ log = logging.getLogger("flinknet.connection")
 class LinkState(Enum):
     """Which sides may still send messages."""
 
-    OPEN = "both sides speak"
-    LEAVING = "this side says what it has to, then goodbye"
-    LEFT = "this side has said goodbye"
-    PEER_LEFT = "the peer has said goodbye, this side says what it has to, then goodbye"
-    BOTH_LEFT = "both sides have said goodbye: the socket can be closed"
-    REJECTED = "the peer broke the protocol: nothing more is taken from it, or said to it"
+    OPEN = "both sides may send messages"
+    CLOSING = "this side sends its queued output, then CloseRequest"
+    CLOSE_SENT = "this side has sent CloseRequest"
+    CLOSE_RECEIVED = "the peer has sent CloseRequest: this side sends its output, then its own"
+    CLOSED = "both sides have sent CloseRequest: the socket can be closed"
+    REJECTED = "the peer broke the protocol: nothing more is received or sent"
     LOST = "the socket is gone"
 
 
 class LinkEvent(Enum):
     """Event in the life of a link."""
 
-    CLOSE = "this side wants to leave"
-    GOODBYE_SAID = "this side's last message was taken"
-    GOODBYE_HEARD = "the peer's last message came"
+    CLOSE = "this side closes the link"
+    SEND_CLOSE = "this side sends CloseRequest"
+    RECEIVE_CLOSE = "CloseRequest arrives from the peer"
     REJECT = "the peer broke the protocol"
     LOSE = "the socket is gone"
 
@@ -84,26 +86,26 @@ _S, _E = LinkState, LinkEvent
 
 TRANSITIONS: Transitions[LinkState, LinkEvent] = Transitions(
     {
-        (_S.OPEN, _E.CLOSE): _S.LEAVING,
-        (_S.OPEN, _E.GOODBYE_HEARD): _S.PEER_LEFT,
+        (_S.OPEN, _E.CLOSE): _S.CLOSING,
+        (_S.OPEN, _E.RECEIVE_CLOSE): _S.CLOSE_RECEIVED,
         (_S.OPEN, _E.REJECT): _S.REJECTED,
         (_S.OPEN, _E.LOSE): _S.LOST,
-        (_S.LEAVING, _E.CLOSE): _S.LEAVING,
-        (_S.LEAVING, _E.GOODBYE_SAID): _S.LEFT,
-        (_S.LEAVING, _E.GOODBYE_HEARD): _S.PEER_LEFT,
-        (_S.LEAVING, _E.REJECT): _S.REJECTED,
-        (_S.LEAVING, _E.LOSE): _S.LOST,
-        (_S.LEFT, _E.CLOSE): _S.LEFT,
-        (_S.LEFT, _E.GOODBYE_HEARD): _S.BOTH_LEFT,
-        (_S.LEFT, _E.REJECT): _S.REJECTED,
-        (_S.LEFT, _E.LOSE): _S.LOST,
-        (_S.PEER_LEFT, _E.CLOSE): _S.PEER_LEFT,
-        (_S.PEER_LEFT, _E.GOODBYE_SAID): _S.BOTH_LEFT,
-        (_S.PEER_LEFT, _E.REJECT): _S.REJECTED,
-        (_S.PEER_LEFT, _E.LOSE): _S.LOST,
-        (_S.BOTH_LEFT, _E.CLOSE): _S.BOTH_LEFT,
-        (_S.BOTH_LEFT, _E.REJECT): _S.REJECTED,
-        (_S.BOTH_LEFT, _E.LOSE): _S.LOST,
+        (_S.CLOSING, _E.CLOSE): _S.CLOSING,
+        (_S.CLOSING, _E.SEND_CLOSE): _S.CLOSE_SENT,
+        (_S.CLOSING, _E.RECEIVE_CLOSE): _S.CLOSE_RECEIVED,
+        (_S.CLOSING, _E.REJECT): _S.REJECTED,
+        (_S.CLOSING, _E.LOSE): _S.LOST,
+        (_S.CLOSE_SENT, _E.CLOSE): _S.CLOSE_SENT,
+        (_S.CLOSE_SENT, _E.RECEIVE_CLOSE): _S.CLOSED,
+        (_S.CLOSE_SENT, _E.REJECT): _S.REJECTED,
+        (_S.CLOSE_SENT, _E.LOSE): _S.LOST,
+        (_S.CLOSE_RECEIVED, _E.CLOSE): _S.CLOSE_RECEIVED,
+        (_S.CLOSE_RECEIVED, _E.SEND_CLOSE): _S.CLOSED,
+        (_S.CLOSE_RECEIVED, _E.REJECT): _S.REJECTED,
+        (_S.CLOSE_RECEIVED, _E.LOSE): _S.LOST,
+        (_S.CLOSED, _E.CLOSE): _S.CLOSED,
+        (_S.CLOSED, _E.REJECT): _S.REJECTED,
+        (_S.CLOSED, _E.LOSE): _S.LOST,
         (_S.REJECTED, _E.CLOSE): _S.REJECTED,
         (_S.REJECTED, _E.LOSE): _S.LOST,
         (_S.LOST, _E.CLOSE): _S.LOST,
@@ -112,9 +114,9 @@ TRANSITIONS: Transitions[LinkState, LinkEvent] = Transitions(
 )
 
 _OPEN = LinkState.OPEN
-_LEAVES = frozenset((_S.LEAVING, _S.PEER_LEFT))
-_AGREED = frozenset((_S.LEAVING, _S.LEFT, _S.PEER_LEFT, _S.BOTH_LEFT))
-_CAN_HEAR_WHY = frozenset((_S.OPEN, _S.LEAVING))
+_MUST_SEND_CLOSE = frozenset((_S.CLOSING, _S.CLOSE_RECEIVED))
+_AGREED = frozenset((_S.CLOSING, _S.CLOSE_SENT, _S.CLOSE_RECEIVED, _S.CLOSED))
+_CAN_SEND_REASON = frozenset((_S.OPEN, _S.CLOSING))
 
 
 class ConnectionStatistics(NamedTuple):
@@ -178,7 +180,7 @@ class Link:
         self._take_frames = session.outbox.next_frames
         self._sealed = seal if session.checksums else bytes
         """Converts a message to its form on the wire."""
-        self._heartbeats = MinuteBudget(config.wire.heartbeats_per_minute_max)
+        self._heartbeats = RateLimit(config.wire.heartbeats_per_minute_max)
         self._liveness = Liveness(
             config.heartbeat_interval_ms / 1000, config.heartbeat_timeout_ms / 1000
         )
@@ -212,21 +214,21 @@ class Link:
         return self._decoder.has_more
 
     @property
-    def must_rest(self) -> bool:
+    def must_pause(self) -> bool:
         """Whether the peer has requested so many absent partitions that it must wait.
 
         Such requests end a call of ``received`` early. Nothing more may be read before
-        ``take_rest``.
+        ``take_pause``.
         """
-        return self.session.readers.rests_until is not None
+        return self.session.readers.paused_until is not None
 
-    def take_rest(self) -> float:
-        """Return the time until which the due rest lasts.
+    def take_pause(self) -> float:
+        """Return the time until which the due pause lasts.
 
-        If it has passed, the rest ends immediately, or in the next turn of the event loop.
+        If it has passed, the pause ends immediately, or in the next turn of the event loop.
         """
         readers = self.session.readers
-        until, readers.rests_until = readers.rests_until, None
+        until, readers.paused_until = readers.paused_until, None
         return until or 0.0
 
     @property
@@ -250,11 +252,11 @@ class Link:
         if message_type is MessageType.HEARTBEAT:
             self._on_heartbeat()
         elif message_type is MessageType.CLOSE_REQUEST:
-            self._hear_goodbye()
+            self._receive_close()
             self.session.on_output()
         else:
             self.session.on_message(message_type, fields, self._now)
-            if self.session.readers.rests_until is not None:
+            if self.session.readers.paused_until is not None:
                 self._decoder.end_turn()
 
     def on_error_response(self, channel: int, code: int, text: str) -> None:
@@ -262,7 +264,7 @@ class Link:
         if channel != CONNECTION_CHANNEL:
             self.session.on_error(channel, code, text)
             return
-        self._hear_goodbye()
+        self._receive_close()
         corrupted = code == ErrorCode.CORRUPTED
         error = CorruptedDataError if corrupted else RemoteProtocolError
         raise error(f"the peer closes the connection: {text}", kind="told")
@@ -276,10 +278,10 @@ class Link:
                 kind="heartbeats",
             )
 
-    def _hear_goodbye(self) -> None:
-        self._become(_E.GOODBYE_HEARD)
+    def _receive_close(self) -> None:
+        self._become(_E.RECEIVE_CLOSE)
         # A new receiver, so that messages need no check of the state.
-        self._decoder.receiver = self._decoder.buffers = _AfterGoodbye()
+        self._decoder.receiver = self._decoder.buffers = _AfterClose()
 
     # -- bytes out --------------------------------------------------------------------------------
 
@@ -288,12 +290,12 @@ class Link:
         """Whether there is output that must be sent."""
         if self.state is _OPEN:
             return bool(self.session.outbox)
-        return self.state in _LEAVES
+        return self.state in _MUST_SEND_CLOSE
 
     def next_frames(self, budget_bytes: int) -> list[bytes | memoryview]:
         """Return frames of about ``budget_bytes`` for one ``writelines`` call.
 
-        When this side is leaving, the goodbye follows the last output, and later calls return
+        When this side is closing, CloseRequest follows the last output, and later calls return
         nothing.
         """
         if self.state is _OPEN:
@@ -302,7 +304,7 @@ class Link:
             return []
         frames = self._take_frames(budget_bytes)
         if not self.session.outbox:
-            self._become(_E.GOODBYE_SAID)
+            self._become(_E.SEND_CLOSE)
             self.session.end()
             frames.append(self._sealed(encode(MessageType.CLOSE_REQUEST)))
         return frames
@@ -336,25 +338,25 @@ class Link:
 
     @property
     def ends_in_agreement(self) -> bool:
-        """Whether this side or the peer leaves on purpose."""
+        """Whether this side or the peer closes the link on purpose."""
         return self.state in _AGREED
 
     def close(self) -> None:
-        """Send the goodbye after all output; the peer answers, knowing the end is intended."""
+        """Send CloseRequest after all output; the peer answers, knowing the end is intended."""
         self._become(_E.CLOSE)
         self.session.on_output()
 
     def reject(self, violation: RemoteProtocolError) -> bytes:
         """Return the last message to a peer that broke the protocol.
 
-        It is empty for a peer that has left, or after this side's goodbye.
+        It is empty after a CloseRequest of either side.
         """
-        hears_why = self.state in _CAN_HEAR_WHY
+        can_send_reason = self.state in _CAN_SEND_REASON
         log.debug("%s broke the protocol: %s", self.session.peer, text_of(violation))
         self._become(_E.REJECT)
         self.session.fail(violation)
-        # A goodbye is the last message of either side.
-        if not hears_why:
+        # CloseRequest is the last message of either side.
+        if not can_send_reason:
             return b""
         text = str(violation)
         return self._sealed(
@@ -404,8 +406,8 @@ class Link:
         self.session.check_invariants()
 
 
-class _AfterGoodbye(BufferReceiver):
-    """Refuses all messages of a peer after its goodbye."""
+class _AfterClose(BufferReceiver):
+    """Refuses all messages of a peer after its CloseRequest."""
 
     def _refuse(self, *message: object, **fields: object) -> NoReturn:
         raise RemoteProtocolError("the peer sent a message after its CLOSE_REQUEST")

@@ -8,9 +8,9 @@ Requests are checked against the limits before anything is created for them.
 A request beyond the worker's room is answered with an error, which ends its channel. Until the
 cancel comes, one shared reader in state DONE represents all such channels at no further cost.
 
-A request that meets no registered partition is *unmet*. After several of them, ``rests_until`` is
+A request that meets no registered partition is *unmet*. After several of them, ``paused_until`` is
 the time from which the connection may be read: now, but in another turn of the event loop, or at
-its time slot (``peer_budget.py``). It is None while there is no reason to rest.
+its time slot (``peer_limits.py``). It is None while there is no reason to pause.
 
 Invariant: the worker's quota counts every reader here except the shared one.
 """
@@ -21,11 +21,11 @@ import logging
 from collections.abc import Iterator
 
 from flinknet.config import NetworkConfig
-from flinknet.connection.peer_budget import (
+from flinknet.connection.peer_limits import (
     UNMET_REQUESTS_AT_ONCE,
-    MinuteBudget,
+    RateLimit,
     ReaderQuota,
-    UnmetRequests,
+    UnmetRequestPacer,
 )
 from flinknet.connection.subpartition_reader import ReaderOwner, SubpartitionReader
 from flinknet.errors import RemoteProtocolError, TooManyChannelsError
@@ -49,7 +49,7 @@ class ReaderRegistry:
         partitions: PartitionRegistry,
         config: NetworkConfig,
         quota: ReaderQuota,
-        unmet_requests: UnmetRequests,
+        unmet_requests: UnmetRequestPacer,
         consumer: str,
     ) -> None:
         self._consumer = consumer
@@ -63,8 +63,8 @@ class ReaderRegistry:
         self._quota = quota
         self._unmet_requests = unmet_requests
         self._unmet = 0
-        self.rests_until: float | None = None
-        self._unused = MinuteBudget(config.wire.unused_requests_per_minute_max)
+        self.paused_until: float | None = None
+        self._unused = RateLimit(config.wire.unused_requests_per_minute_max)
         self._refused = SubpartitionReader(
             owner,
             CONNECTION_CHANNEL,
@@ -139,11 +139,11 @@ class ReaderRegistry:
             self._count_unmet(now)
 
     def _count_unmet(self, now: float) -> None:
-        place = self._unmet_requests.take_place(now)
+        place = self._unmet_requests.reserve_slot(now)
         self._unmet += 1
         if self._unmet == UNMET_REQUESTS_AT_ONCE:
             self._unmet = 0
-            self.rests_until = place
+            self.paused_until = place
 
     def cancel(self, channel: int, now: float) -> SubpartitionReader:
         """Handle a CancelPartitionRequest: release the reader and return it."""

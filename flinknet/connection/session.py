@@ -24,7 +24,7 @@ cause.
 
 Limits: control messages (``control_bytes_max``); events (``events_per_channel_max``); readers
 (``channels_per_connection_max``, and ``channels_per_worker_max`` over all sessions); messages
-without cost to the peer (``peer_budget.py``).
+without cost to the peer (``peer_limits.py``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from flinknet.config import NetworkConfig
 from flinknet.connection.channel_registry import ChannelRegistry
 from flinknet.connection.checksummed_outbox import ChecksummedOutbox
 from flinknet.connection.outbox import Outbox
-from flinknet.connection.peer_budget import ReaderQuota, UnmetRequests
+from flinknet.connection.peer_limits import ReaderQuota, UnmetRequestPacer
 from flinknet.connection.reader_registry import ReaderRegistry
 from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.remote_channel import RemoteInputChannel
@@ -98,7 +98,7 @@ class Session:
         registry: PartitionRegistry,
         config: NetworkConfig,
         quota: ReaderQuota | None = None,
-        unmet_requests: UnmetRequests | None = None,
+        unmet_requests: UnmetRequestPacer | None = None,
         *,
         worker_id: str = "",
         checksums: bool = False,
@@ -119,7 +119,7 @@ class Session:
         if quota is None:
             quota = ReaderQuota(config.wire.channels_per_worker_max)
         if unmet_requests is None:
-            unmet_requests = UnmetRequests(config.wire.unmet_requests_per_second_max)
+            unmet_requests = UnmetRequestPacer(config.wire.unmet_requests_per_second_max)
         self.readers = ReaderRegistry(self, registry, config, quota, unmet_requests, worker_id)
         outbox = ChecksummedOutbox if checksums else Outbox
         self.outbox = outbox(config.segment_bytes, _no_link)
@@ -254,7 +254,7 @@ class Session:
         It is sent once the reader has taken half of the channel's event limit since the last one.
         """
         if 2 * channel.events_untold >= self._limits.events_per_channel_max:
-            self._send_for(channel, MessageType.ADD_EVENT_CREDIT, channel.tell_events())
+            self._send_for(channel, MessageType.ADD_EVENT_CREDIT, channel.take_event_credit())
 
     def resume_reading(self, channel: RemoteInputChannel) -> None:
         """Let the link resume if it is stalled on this channel."""

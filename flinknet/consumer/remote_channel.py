@@ -354,7 +354,7 @@ class RemoteInputChannel(InputChannel):
         self.events_untold += 1
         self._client.notify_event_taken(self)
 
-    def tell_events(self) -> int:
+    def take_event_credit(self) -> int:
         """Return the number of untold events, and count them as told."""
         events, self.events_untold = self.events_untold, 0
         return events

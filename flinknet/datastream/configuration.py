@@ -20,7 +20,7 @@ from flinknet.config.flink_options import (
     milliseconds,
     read_option,
     truth_value,
-    warn_without_meaning,
+    warn_ignored,
     whole_number,
 )
 from flinknet.config.restart_strategy import ATTEMPTS_UNLIMITED
@@ -292,7 +292,7 @@ def configure(environment: Environment, configuration: Configuration) -> None:
         read_option(key, text)
     for key, text in sorted(values.items(), key=lambda option: option[0] in _LAST):
         if key not in known:
-            warn_without_meaning(key, stacklevel=_PROGRAM)
+            warn_ignored(key, stacklevel=_PROGRAM)
         if key in _OPTIONS:
             _read(key, text, partial(_OPTIONS[key], environment))
     _configure_restart(environment, values)

@@ -20,7 +20,7 @@ from flinknet.datastream.sources import CollectionSource
 from flinknet.datastream.state_backends import StateBackend
 from flinknet.datastream.streams import DataStream
 from flinknet.errors import ConfigurationError
-from flinknet.functions.own_types import record_types
+from flinknet.functions.builtin_types import record_types
 from flinknet.functions.type_information import TypeInformation, converter
 from flinknet.functions.watermark_strategy import WatermarkStrategy
 from flinknet.graph.graph import JobGraph

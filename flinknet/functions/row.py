@@ -1,6 +1,6 @@
 """Rows: values with optional names, PyFlink's Row.
 
-A row is a record like any other; its class is registered in every job (``own_types.py``). It is
+A row is a record like any other; its class is registered in every job (``builtin_types.py``). It is
 mutable, and a copy is independent of the original. A row is hashable by its values, for programs
 that put rows into sets.
 """

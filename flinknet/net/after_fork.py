@@ -14,25 +14,25 @@ from weakref import WeakSet
 
 from flinknet.errors import LocalProtocolError
 
-__all__ = ["disown_after_fork", "left_behind"]
+__all__ = ["disown_after_fork", "used_after_fork"]
 
 
-class Owned(Protocol):
+class ProcessBound(Protocol):
     """An object that belongs to one process and not to its forked children."""
 
     def disown(self) -> None:
-        """Make each later call raise ``left_behind``; change nothing outside this process."""
+        """Make each later call raise ``used_after_fork``; change nothing outside this process."""
 
 
-_owned: WeakSet[Owned] = WeakSet()
+_owned: WeakSet[ProcessBound] = WeakSet()
 
 
-def disown_after_fork(one: Owned) -> None:
+def disown_after_fork(one: ProcessBound) -> None:
     """Let children forked from now on disown an object, while it lives."""
     _owned.add(one)
 
 
-def left_behind(what: str) -> LocalProtocolError:
+def used_after_fork(what: str) -> LocalProtocolError:
     """Return the error for a forked child that uses ``what``."""
     return LocalProtocolError(
         f"{what} was opened before this process ({os.getpid()}) was forked, and belongs to the "

@@ -47,10 +47,10 @@ class BusyPoll:
         self._until_ns = self._clock_ns() + self._duration_ns
         if not self._polling:
             self._polling = True
-            self._loop.call_soon(self._look)
+            self._loop.call_soon(self._poll)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._polling = self._clock_ns() < self._until_ns
         if self._polling:
             offer_processor()
-            self._loop.call_soon(self._look)
+            self._loop.call_soon(self._poll)

@@ -26,7 +26,7 @@ from flinknet.config import NetworkConfig
 from flinknet.connection.session import Session
 from flinknet.errors import HandshakeError, RemoteTransportError
 from flinknet.net.backoff import Backoff
-from flinknet.net.patience import patient_timeout
+from flinknet.net.stall_tolerant_timer import stall_tolerant_timeout
 
 __all__ = ["Dial"]
 
@@ -68,10 +68,10 @@ class Dial:
         self._pausing = False
         self._notice: asyncio.TimerHandle | None = None
         self._task = loop.create_task(self._run(), name=f"flinknet dial {address}")
-        self._task.add_done_callback(lambda _: self._over(on_over))
+        self._task.add_done_callback(lambda _: self._on_task_done(on_over))
 
-    async def wait(self, who: str) -> Session:
-        """Wait for the connection, on behalf of ``who``.
+    async def wait(self, waiter: str) -> Session:
+        """Wait for the connection, on behalf of ``waiter``.
 
         A cancelled waiter does not stop the dial for others; the last one ends its attempts.
 
@@ -80,11 +80,11 @@ class Dial:
             HandshakeError: If the peer will never agree.
         """
         if self._notice_s and not self._waiting:
-            self._notice = self._loop.call_later(self._notice_s, self._tell)
-        self._waiting.append(who)
+            self._notice = self._loop.call_later(self._notice_s, self._log_waiting)
+        self._waiting.append(waiter)
         try:
             # The shield keeps a cancelled waiter from cancelling the dial for others.
-            async with patient_timeout(self._timeout_s or None, self._waits_for_answer):
+            async with stall_tolerant_timeout(self._timeout_s or None, self._waits_for_answer):
                 return await asyncio.shield(self._task)
         except TimeoutError:
             raise RemoteTransportError(
@@ -92,16 +92,16 @@ class Dial:
                 f"(rendezvous_timeout_ms), in {self._tries} tries: {self._reason()}"
             ) from self._failure
         finally:
-            self._waiting.remove(who)
+            self._waiting.remove(waiter)
             if not self._waiting:
-                self._nobody_waits()
+                self._on_last_waiter_gone()
 
     def _waits_for_answer(self) -> bool:
         """Whether the peer accepts connections in silence, and this side never gives it up."""
         failure = self._failure
         return self._never_gives_up and isinstance(failure, HandshakeError) and failure.unanswered
 
-    def _nobody_waits(self) -> None:
+    def _on_last_waiter_gone(self) -> None:
         if self._notice is not None:
             self._notice.cancel()
         # An attempt in progress is completed, because the peer may rely on its connection.
@@ -138,7 +138,7 @@ class Dial:
             if arrived is not None:
                 return arrived
 
-    def _over(self, on_over: Callable[[Dial], None]) -> None:
+    def _on_task_done(self, on_over: Callable[[Dial], None]) -> None:
         if not self._task.cancelled():
             self._task.exception()  # retrieved here in case there is no waiter
         on_over(self)
@@ -150,7 +150,7 @@ class Dial:
             return f"{self._failure}; is a worker listening there?"
         return str(self._failure)
 
-    def _tell(self) -> None:
+    def _log_waiting(self) -> None:
         others = f" and {len(self._waiting) - 1} more" if len(self._waiting) > 1 else ""
         log.warning(
             "%s%s: still waiting for a worker at %s, tried %d times: %s",

@@ -4,7 +4,7 @@ One flusher serves all writers of a worker. A writer requests a flush once, when
 buffer that is empty or fully taken. An idle writer costs nothing, and no channel has its own timer.
 
 *Immediate* (0): records leave before anything else happens, unless there are so many that this
-would cause many small writes (``write_turn.py``).
+would cause many small writes (``write_scheduler.py``).
 
 *Periodic* (a positive timeout): all written records leave when the timeout is over (Flink's
 OutputFlusher).
@@ -24,7 +24,7 @@ from asyncio import AbstractEventLoop, Handle
 from functools import partial
 
 from flinknet.config import ADAPTIVE, NetworkConfig
-from flinknet.net.write_turn import Sender
+from flinknet.net.write_scheduler import Sender
 from flinknet.records.writer import RecordWriter
 
 __all__ = ["EventLoopFlusher"]
@@ -51,7 +51,7 @@ class EventLoopFlusher:
             channels = len(writer.partition.subpartitions)
             delay_s = max(self._adaptive_s_max, channels * self._adaptive_s_per_channel)
             # No progress equals -1, so the first look does not take the writer for idle.
-            self._look_again(writer, -1, self._loop.time() + delay_s)
+            self._check_later(writer, -1, self._loop.time() + delay_s)
         else:
             delay_s = float(writer.buffer_timeout_ms) / 1000
             self._pending[writer] = self._loop.call_later(delay_s, partial(self._flush, writer))
@@ -62,16 +62,16 @@ class EventLoopFlusher:
         if handle is not None:
             handle.cancel()
 
-    def _look_again(self, writer: RecordWriter, seen: int, deadline: float) -> None:
-        self._pending[writer] = self._loop.call_soon(partial(self._look, writer, seen, deadline))
+    def _check_later(self, writer: RecordWriter, seen: int, deadline: float) -> None:
+        self._pending[writer] = self._loop.call_soon(partial(self._check, writer, seen, deadline))
 
-    def _look(self, writer: RecordWriter, seen: int, deadline: float) -> None:
+    def _check(self, writer: RecordWriter, seen: int, deadline: float) -> None:
         progress = writer.progress
         # The writer is idle for the moment, or its limit is reached.
         if progress == seen or self._loop.time() >= deadline:
             self._flush(writer)
         else:
-            self._look_again(writer, progress, deadline)
+            self._check_later(writer, progress, deadline)
 
     def _flush(self, writer: RecordWriter) -> None:
         self._pending.pop(writer, None)

@@ -129,10 +129,10 @@ class GateRequests:
             for channel in channels:
                 channel.request(session)
             if self._notice_s:
-                notice = self._loop.call_later(self._notice_s, self._tell, address, channels)
+                notice = self._loop.call_later(self._notice_s, self._log_waiting, address, channels)
                 self._notices.setdefault(gate, []).append(notice)
 
-    def _tell(self, address: str, channels: Sequence[RemoteInputChannel]) -> None:
+    def _log_waiting(self, address: str, channels: Sequence[RemoteInputChannel]) -> None:
         if not any(channel.buffers_in or channel.error for channel in channels):
             others = f" and {len(channels) - 1} more" if len(channels) > 1 else ""
             log.info(

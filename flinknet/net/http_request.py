@@ -17,7 +17,7 @@ import aiohttp
 from flinknet.errors import ConfigurationError, RemoteTransportError
 from flinknet.net.address import join_address
 from flinknet.net.http_client import HttpClient
-from flinknet.net.patience import patient_timeout
+from flinknet.net.stall_tolerant_timer import stall_tolerant_timeout
 from flinknet.net.tls import TlsFiles
 
 __all__ = ["HttpRequest"]
@@ -103,7 +103,7 @@ class HttpRequest:
 
     async def _in_time(self, answer: Awaitable[_T]) -> _T:
         try:
-            async with patient_timeout(self._timeout_s):
+            async with stall_tolerant_timeout(self._timeout_s):
                 return await answer
         except TimeoutError as error:
             raise RemoteTransportError(

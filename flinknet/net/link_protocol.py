@@ -1,12 +1,12 @@
 """The link's protocol: moves bytes between one socket and one ``Link``, after the handshake.
 
-Input goes to the link immediately and always. Output is written when the ``WriteTurn`` says so, as
-one ``writelines``. The write buffer limits are 0, so "paused" means that the socket has not taken
-all bytes yet. While paused, no more output is taken from the link, so the transport holds at most
-``outbox_bytes_max``. Only a failed session does not wait for the socket.
+Input goes to the link immediately and always. The ``WriteScheduler`` decides when output is
+written, as one ``writelines``. The write buffer limits are 0, so "paused" means that the socket has
+not taken all bytes yet. While paused, no more output is taken from the link, so the transport holds
+at most ``outbox_bytes_max``. Only a failed session does not wait for the socket.
 
 Turns. One peer's input must not keep the event loop from all others. A link that has had its turn
-(``turn_messages_max``, ``turn_bytes_max``) *rests*: its socket is not read until the loop has
+(``turn_messages_max``, ``turn_bytes_max``) *pauses*: its socket is not read until the loop has
 turned, and TCP holds the peer back meanwhile. This pause is for fairness and ends within one turn,
 independent of the consumers. It is no flow control; only credit limits the data.
 
@@ -16,8 +16,8 @@ The peer answers with its own CloseRequest. Each side closes when it has receive
 CloseRequest and the socket has taken its own, so nothing is left to read. No side half-closes the
 stream, because TLS does not support that. A peer that half-closes, or closes without an answer, has
 ended the link. A peer that broke the protocol gets the reason if its socket takes it immediately.
-Its session is lost from then on, but the socket stays for a ``Farewell``, so that the peer can read
-the reason.
+Its session is lost from then on, but the socket stays for a ``LingeringClose``, so that the peer
+can read the reason.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from flinknet.connection.session import Session
 from flinknet.errors import RemoteProtocolError, RemoteTransportError
 from flinknet.net.acknowledgements import Acknowledgements
 from flinknet.net.busy_poll import BusyPoll
-from flinknet.net.farewell import Farewell
-from flinknet.net.rest_queue import Rest, RestQueue
-from flinknet.net.write_turn import Sender, WriteTurn
+from flinknet.net.lingering_close import LingeringClose
+from flinknet.net.read_pause_queue import ReadPause, ReadPauseQueue
+from flinknet.net.write_scheduler import Sender, WriteScheduler
 
 __all__ = ["LinkProtocol", "write_limit"]
 
 _LARGE_READ_BYTES = 64 * 1024
 """An event loop reads the same socket again in one turn only after reads of this size."""
 
-_BOTH_LEFT = LinkState.BOTH_LEFT
+_CLOSED = LinkState.CLOSED
 
 
 class LinkSender(Sender, Protocol):
     """State that a link's protocol shares with the worker's other links."""
 
-    rests: RestQueue
-    """Links that rest because they have requested too many absent partitions."""
+    read_pauses: ReadPauseQueue
+    """Links that pause because they have requested too many absent partitions."""
 
     busy_poll: BusyPoll | None
     """Keeps the event loop awake after input or output, if enabled."""
@@ -69,15 +69,15 @@ class LinkProtocol(asyncio.BufferedProtocol):
         loop: asyncio.AbstractEventLoop,
         on_lost: Callable[[], None],
     ) -> None:
-        turn = WriteTurn(loop, sender, self._write)
+        scheduler = WriteScheduler(loop, sender, self._write)
         self.session = session
-        self.link = Link(session, config, turn.request)
+        self.link = Link(session, config, scheduler.request)
         self.get_buffer = self.link.get_buffer  # type: ignore[method-assign]
         self._transport = transport
         self._config = config
         self._loop = loop
         self._on_lost = on_lost
-        self._farewell: Farewell | None = None
+        self._lingering: LingeringClose | None = None
         self._busy_poll = sender.busy_poll
         self._may_stall = config.flow_control == "off"
         self._write_limit = write_limit(transport)
@@ -85,8 +85,8 @@ class LinkProtocol(asyncio.BufferedProtocol):
         self._paused = transport.get_write_buffer_size() > 0
         self._turn = 0.0
         self._turn_bytes = 0
-        self._rest: asyncio.Handle | Rest | None = None
-        self._rests = sender.rests
+        self._read_pause: asyncio.Handle | ReadPause | None = None
+        self._read_pauses = sender.read_pauses
         self._reading_paused = False
         self._acknowledgements = Acknowledgements()
         self._heartbeat_s = config.heartbeat_interval_ms / 1000
@@ -97,23 +97,23 @@ class LinkProtocol(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the loss of the socket to the link and the owner."""
         self._heartbeat_timer.cancel()
-        if self._rest is not None:
-            self._rest.cancel()
-        if self._farewell is not None:
-            self._farewell.cancel()
+        if self._read_pause is not None:
+            self._read_pause.cancel()
+        if self._lingering is not None:
+            self._lingering.cancel()
         session, link = self.session, self.link
         clean = link.ends_in_agreement and not session.in_use
         link.lost(session.failure or _loss(session.peer, exc, clean))
         self._on_lost()
 
     def close(self) -> None:
-        """Send the queued output and a goodbye; the socket closes when the peer has answered."""
+        """Send the queued output and a CloseRequest; close the socket after the peer's answer."""
         self.link.close()
 
     def _reject(self, violation: RemoteProtocolError) -> None:
         """Send the reason to the peer and close this connection; nothing else is affected."""
         transport, link = self._transport, self.link
-        has_left = link.state is LinkState.LEFT
+        has_left = link.state is LinkState.CLOSE_SENT
         reason = link.reject(violation)
         link.lost(violation)
         if reason and not (self._paused or transport.is_closing()):
@@ -127,7 +127,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
             return
         self._heartbeat_timer.cancel()
         config = self._config
-        self._farewell = Farewell(
+        self._lingering = LingeringClose(
             transport,
             self._loop,
             bytes_max=config.wire.farewell_bytes_max,
@@ -140,7 +140,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
 
     def _is_over(self) -> bool:
         """Return whether this side takes no more input and sends no more output."""
-        return self._farewell is not None or self._transport.is_closing()
+        return self._lingering is not None or self._transport.is_closing()
 
     def _tick(self) -> None:
         """Check the peer's liveness, and send a heartbeat if one is due."""
@@ -175,8 +175,8 @@ class LinkProtocol(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Handle bytes read from the socket."""
         link = self.link
-        if self._farewell is not None:
-            self._farewell.discard(nbytes)
+        if self._lingering is not None:
+            self._lingering.discard(nbytes)
             return
         if self._busy_poll is not None:
             self._busy_poll.extend()
@@ -185,35 +185,35 @@ class LinkProtocol(asyncio.BufferedProtocol):
         except RemoteProtocolError as violation:
             self._reject(violation)
             return
-        if link.has_more or nbytes >= _LARGE_READ_BYTES or link.must_rest:
-            self._rest_if_due(nbytes)
+        if link.has_more or nbytes >= _LARGE_READ_BYTES or link.must_pause:
+            self._pause_if_due(nbytes)
         if self._may_stall:
             self._pause_or_resume_reading()
 
-    def _rest_if_due(self, nbytes: int) -> None:
-        """Rest if the link has had its turn, which may include several reads."""
+    def _pause_if_due(self, nbytes: int) -> None:
+        """Pause if the link has had its turn, which may include several reads."""
         now = self._loop.time()
         # uvloop's clock stands still within a turn, and asyncio reads a socket once per turn.
         if now != self._turn:
             self._turn, self._turn_bytes = now, 0
         self._turn_bytes += nbytes
         is_long = self._turn_bytes >= self._config.turn_bytes_max
-        if is_long or self.link.has_more or self.link.must_rest:
-            self._begin_rest()
+        if is_long or self.link.has_more or self.link.must_pause:
+            self._begin_pause()
 
-    def _begin_rest(self) -> None:
-        """Pause the link for a turn of the loop, or for as long as it must rest."""
-        if self._rest is not None:
+    def _begin_pause(self) -> None:
+        """Pause the link for a turn of the loop, or for as long as it must pause."""
+        if self._read_pause is not None:
             return
-        if self.link.must_rest:
-            self._rest = self._rests.add(self.link.take_rest(), self._end_rest)
+        if self.link.must_pause:
+            self._read_pause = self._read_pauses.add(self.link.take_pause(), self._end_pause)
         else:
-            self._rest = self._loop.call_soon(self._end_rest)
+            self._read_pause = self._loop.call_soon(self._end_pause)
         self._pause_or_resume_reading()
 
-    def _end_rest(self) -> None:
+    def _end_pause(self) -> None:
         """Continue with the bytes already read, and with the socket if that was at most a turn."""
-        self._rest = None
+        self._read_pause = None
         self._turn_bytes = 0
         link = self.link
         if self._is_over():
@@ -224,7 +224,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
             except RemoteProtocolError as violation:
                 self._reject(violation)
                 return
-            self._rest_if_due(0)
+            self._pause_if_due(0)
         self._pause_or_resume_reading()
 
     def _resume(self) -> None:
@@ -234,12 +234,12 @@ class LinkProtocol(asyncio.BufferedProtocol):
         except RemoteProtocolError as violation:
             self._reject(violation)
             return
-        self._rest_if_due(0)
+        self._pause_if_due(0)
         self._pause_or_resume_reading()
 
     def _pause_or_resume_reading(self) -> None:
-        """Read nothing while the link rests or is stalled (never stalled with credit)."""
-        pause = self._rest is not None or self.link.stalled
+        """Read nothing while the link pauses or is stalled (never stalled with credit)."""
+        pause = self._read_pause is not None or self.link.stalled
         transport = self._transport
         if pause == self._reading_paused or transport.is_closing():
             return
@@ -285,7 +285,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
                 transport.set_write_buffer_limits(high=self._write_limit)
                 return
             link.frames_written()
-        if link.state is _BOTH_LEFT:
+        if link.state is _CLOSED:
             transport.close()
 
     def pause_writing(self) -> None:

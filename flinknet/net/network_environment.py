@@ -52,7 +52,7 @@ from flinknet.net.address import (
     reached_at,
     split_address,
 )
-from flinknet.net.after_fork import disown_after_fork, left_behind
+from flinknet.net.after_fork import disown_after_fork, used_after_fork
 from flinknet.net.debloat_timer import DebloatTimer
 from flinknet.net.flusher import EventLoopFlusher
 from flinknet.net.gate_requests import GateRequests
@@ -69,7 +69,7 @@ from flinknet.net.topic_writer import SlowReaders, TopicWriter
 from flinknet.net.writer_rendezvous import WriterRendezvous
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.partition.registry import PartitionRegistry
-from flinknet.partition.result_partition import ResultPartition, as_consumers_get_it
+from flinknet.partition.result_partition import ResultPartition, failure_for_consumers
 from flinknet.records.partitioner import Partitioner
 from flinknet.records.reader import EventHandler, RecordReader
 from flinknet.records.serialization.record_types import Registered
@@ -280,20 +280,20 @@ class NetworkEnvironment:
         return self._address
 
     def disown(self) -> None:
-        """Make all open writers and readers raise ``left_behind``.
+        """Make all open writers and readers raise ``used_after_fork``.
 
         Called in a process that was forked from the environment's process.
         """
         self._is_disowned = True
         for partition in self._registry.partitions():
-            partition.lost = left_behind(f"the writer of {partition.partition_id}")
+            partition.lost = used_after_fork(f"the writer of {partition.partition_id}")
             partition.writable = False
         for gate in self._requests.gates:
-            gate.fail(left_behind(f"the reader {gate.name}"))
+            gate.fail(used_after_fork(f"the reader {gate.name}"))
 
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._is_disowned:
-            raise left_behind("the network environment")
+            raise used_after_fork("the network environment")
         if self._loop is None or self._server is None:
             raise LocalProtocolError(
                 "the network environment is not running: use it inside its `async with` block"
@@ -466,7 +466,7 @@ class NetworkEnvironment:
                     self._registry.forget_topic(name)
                     await topic.finish(self.config.close_timeout_ms / 1000)
                 except BaseException as cause:
-                    failure = KeptError.of(as_consumers_get_it(cause))
+                    failure = KeptError.of(failure_for_consumers(cause))
                     raise
         except BaseException as cause:
             topic.fail(cause)

@@ -9,7 +9,7 @@ With TLS, an accepted socket is secured first, within the same deadline, before 
 message. A dialled socket comes here when it is secure. The names in the peer's certificate are
 passed to the handshake.
 
-A side that refuses sends its refusal, and then a ``Farewell`` until the deadline of the handshake
+A side that refuses sends its refusal. A ``LingeringClose`` until the deadline of the handshake then
 lets the peer read it.
 """
 
@@ -24,9 +24,9 @@ from flinknet.connection.link import Link
 from flinknet.connection.session import Session
 from flinknet.errors import HandshakeError
 from flinknet.net.address import is_loopback, join_address
-from flinknet.net.farewell import Farewell
+from flinknet.net.lingering_close import LingeringClose
 from flinknet.net.link_protocol import LinkProtocol, LinkSender, write_limit
-from flinknet.net.patience import PatientTimer
+from flinknet.net.stall_tolerant_timer import StallTolerantTimer
 from flinknet.net.tls import Tls, refusal_of
 from flinknet.wire.handshake_messages import Verdict
 
@@ -101,8 +101,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._is_cut_off = False
         self._linked: LinkProtocol | None = None
         self._memory = bytearray(_HANDSHAKE_READ_BYTES)
-        self._timer: PatientTimer | None = None
-        self._farewell: Farewell | None = None
+        self._timer: StallTolerantTimer | None = None
+        self._lingering: LingeringClose | None = None
 
     @property
     def session(self) -> Session | None:
@@ -140,7 +140,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
             self.peer = join_address(peername[0], peername[1])
             self.is_loopback = is_loopback(peername[0])
         self.handshake = self._registrar.begin_handshake(self)
-        self._timer = PatientTimer(self._loop, self.handshake.deadline, self._time_out)
+        self._timer = StallTolerantTimer(self._loop, self.handshake.deadline, self._time_out)
         self._registrar.on_connected(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -160,7 +160,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=write_limit(transport))
         if self._tls is not None:
             try:
-                handshake.vouch(self._tls.names_of_peer(transport))
+                handshake.require_certificate_name(self._tls.names_of_peer(transport))
             except HandshakeError as error:
                 self._reject(str(error))
                 return
@@ -200,7 +200,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         else:
             round_trip_s = self._config.wire.handshake_timeout_ms / 1000 / _ROUND_TRIPS
             stands_at = self._loop.time() + round_trip_s
-            self._timer = PatientTimer(self._loop, stands_at, self._establish)
+            self._timer = StallTolerantTimer(self._loop, stands_at, self._establish)
         session.on_output()
 
     def _establish(self) -> None:
@@ -264,7 +264,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._registrar.on_lost(self)
 
     def close(self) -> None:
-        """Send queued output and a goodbye; ``closed`` is done when the peer has answered."""
+        """Send queued output and a CloseRequest; ``closed`` is done when the peer has answered."""
         if self._linked is not None:
             self._linked.close()
         else:
@@ -288,8 +288,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
         handshake, transport = self.handshake, self._transport
         assert handshake is not None
         assert transport is not None
-        if self._farewell is not None:
-            self._farewell.discard(nbytes)
+        if self._lingering is not None:
+            self._lingering.discard(nbytes)
             return
         # The first input shows that the dialling side has received the answer.
         if self._linked is not None:
@@ -336,7 +336,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         assert self.handshake is not None
         if state is HandshakeState.REFUSED and not self.dialled:
             self._stop_timer()
-            self._farewell = Farewell(
+            self._lingering = LingeringClose(
                 self._transport,
                 self._loop,
                 bytes_max=self._config.wire.farewell_bytes_max,
@@ -368,8 +368,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
             self.established.exception()  # retrieved here, because accepted sockets have no waiter
 
     def _stop_timer(self) -> None:
-        if self._farewell is not None:
-            self._farewell.cancel()
+        if self._lingering is not None:
+            self._lingering.cancel()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

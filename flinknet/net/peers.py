@@ -15,7 +15,7 @@ Limits. The number of sockets in handshake is limited (``pending_handshakes.py``
 socket is *admitted* from its first byte until it is lost or refused, so sockets in handshake count
 too. A socket that comes when there is no room may complete its handshake. It then takes the place
 of a silent socket, or is refused with FULL if there is none. With TLS, accepted sockets take turns
-to begin their handshakes, at a limited rate (``handshake_turns.py``).
+to begin their handshakes, at a limited rate (``handshake_rate_limit.py``).
 
 Invariant: admitted sockets are open, not dialled, and at most ``accepted_connections_max``.
 """
@@ -34,7 +34,7 @@ from flinknet import machine
 from flinknet.config import NetworkConfig
 from flinknet.connection.handshake import Handshake
 from flinknet.connection.link import Link, LinkState
-from flinknet.connection.peer_budget import ReaderQuota, UnmetRequests
+from flinknet.connection.peer_limits import ReaderQuota, UnmetRequestPacer
 from flinknet.connection.session import Session
 from flinknet.errors import (
     ClosedResourceError,
@@ -51,13 +51,13 @@ from flinknet.metrics.environment_statistics import (
 from flinknet.net.address import join_address, split_address
 from flinknet.net.busy_poll import BusyPoll
 from flinknet.net.dial import Dial
-from flinknet.net.handshake_turns import HandshakeTurns
-from flinknet.net.patience import patient_timeout
+from flinknet.net.handshake_rate_limit import HandshakeRateLimit
 from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.pending_handshakes import PendingHandshakes
-from flinknet.net.refusals import Refusals
-from flinknet.net.rest_queue import RestQueue
-from flinknet.net.tls import Entrance, Tls, refusal_of
+from flinknet.net.read_pause_queue import ReadPauseQueue
+from flinknet.net.refusal_log import RefusalLog
+from flinknet.net.stall_tolerant_timer import stall_tolerant_timeout
+from flinknet.net.tls import Tls, TlsAcceptor, refusal_of
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.texts import printable, text_of
 from flinknet.wire.handshake_messages import NONCE_BYTES, Verdict, WorkerIdentity
@@ -88,7 +88,7 @@ class PeerDirectory:
         self._config = config
         self._loop = loop
         self.sends_at_once = False
-        self.rests = RestQueue(loop)
+        self.read_pauses = ReadPauseQueue(loop)
         self.busy_poll = BusyPoll(loop, config.busy_poll_us) if config.busy_poll_us else None
         self._sessions: dict[str, Session] = {}
         self._carriers: dict[Session, PeerProtocol] = {}
@@ -106,19 +106,19 @@ class PeerDirectory:
             config.wire.pending_handshakes_max, config.wire.handshake_timeout_ms / 1000
         )
         self._reader_quota = ReaderQuota(config.wire.channels_per_worker_max)
-        self._unmet_requests = UnmetRequests(config.wire.unmet_requests_per_second_max)
-        self._tls_turns = HandshakeTurns(loop, config.wire.tls_handshakes_per_second_max)
+        self._unmet_requests = UnmetRequestPacer(config.wire.unmet_requests_per_second_max)
+        self._tls_rate_limit = HandshakeRateLimit(loop, config.wire.tls_handshakes_per_second_max)
         self._closing = False
         self._accepted = self._dialled = self._lost = 0
-        self._refusals = Refusals()
-        self._violations = Refusals("broke the protocol")
+        self._refusals = RefusalLog()
+        self._violations = RefusalLog("broke the protocol")
 
     # -- finding a peer ---------------------------------------------------------------------------
 
-    async def connect(self, address: str, who: str = "somebody") -> Session:
+    async def connect(self, address: str, waiter: str = "a program") -> Session:
         """Return the session with the worker at ``address``, and connect if there is none.
 
-        The log names ``who`` if it takes long. Concurrent callers share one dial. A cancelled
+        The log names ``waiter`` if it takes long. Concurrent callers share one dial. A cancelled
         caller does not stop it for others, and an attempt in progress is completed even without
         callers.
 
@@ -142,7 +142,7 @@ class PeerDirectory:
                 self._loop,
                 self._config,
             )
-        return await dial.wait(who)
+        return await dial.wait(waiter)
 
     def _on_dialled(self, dial: Dial) -> None:
         """Remove a finished dial; a failure is not remembered, so the next request dials again."""
@@ -173,7 +173,7 @@ class PeerDirectory:
         log.debug("%s: dialling", address)
         self._dialling[protocol] = address
         try:
-            async with patient_timeout(self._config.connect_timeout_ms / 1000):
+            async with stall_tolerant_timeout(self._config.connect_timeout_ms / 1000):
                 await self._connect(protocol, host, port)
                 return await protocol.established
         except TimeoutError:
@@ -228,7 +228,7 @@ class PeerDirectory:
         name = self._known_as.get(address, address)
         event = self._arrivals.setdefault(name, asyncio.Event())
         try:
-            async with patient_timeout(timeout_s):
+            async with stall_tolerant_timeout(timeout_s):
                 await event.wait()
         except TimeoutError:
             return None
@@ -244,7 +244,7 @@ class PeerDirectory:
         if self.tls is None:
             return protocol
         timeout_s = self._config.wire.handshake_timeout_ms / 1000
-        return Entrance(protocol, self.tls.server(), self._loop, timeout_s, self._tls_turns)
+        return TlsAcceptor(protocol, self.tls.server(), self._loop, timeout_s, self._tls_rate_limit)
 
     def begin_handshake(self, protocol: PeerProtocol) -> Handshake:
         """Create the handshake of a socket."""

@@ -22,7 +22,7 @@ _SPARED_SHARE = 0.02
 """Share of the handshake timeout for which a new socket is not taken for silent: 100 ms of 5 s."""
 
 
-class Shaking(Protocol):
+class PendingPeer(Protocol):
     """A socket in handshake."""
 
     @property
@@ -35,7 +35,7 @@ class _Arrival(NamedTuple):
     at: float
 
 
-S = TypeVar("S", bound=Shaking)
+S = TypeVar("S", bound=PendingPeer)
 
 
 class PendingHandshakes(Generic[S]):

@@ -9,7 +9,7 @@ import logging
 from asyncio import AbstractEventLoop
 from collections.abc import Sequence
 
-from flinknet.net.patience import PatientTimer
+from flinknet.net.stall_tolerant_timer import StallTolerantTimer
 from flinknet.partition.registry import PartitionRegistry, PartitionRequester
 
 __all__ = ["RequestTimer"]
@@ -29,7 +29,7 @@ class RequestTimer:
     def __init__(self, loop: AbstractEventLoop, registry: PartitionRegistry) -> None:
         self._loop = loop
         self._registry = registry
-        self._timer: PatientTimer | None = None
+        self._timer: StallTolerantTimer | None = None
         registry.on_waiting = self._arm
         registry.clock = loop.time
 
@@ -39,18 +39,18 @@ class RequestTimer:
         deadline = self._registry.next_deadline()
         if deadline is not None:
             # Requests left over from the last turn are past their deadline, but the loop was not
-            # held up, as a ``PatientTimer`` would conclude.
+            # held up, as a ``StallTolerantTimer`` would conclude.
             when = max(deadline, self._loop.time())
-            self._timer = PatientTimer(self._loop, when, self._expire)
+            self._timer = StallTolerantTimer(self._loop, when, self._expire)
 
     def _expire(self) -> None:
         self._timer = None
         now = self._loop.time()
-        self._tell(self._registry.take_overdue(now))
+        self._log_waiting(self._registry.take_overdue(now))
         self._registry.expire(now, _EXPIRED_PER_TURN)
         self._arm()
 
-    def _tell(self, overdue: Sequence[PartitionRequester]) -> None:
+    def _log_waiting(self, overdue: Sequence[PartitionRequester]) -> None:
         if overdue:
             names = [partition.partition_id for partition in self._registry.partitions()]
             log.warning(

@@ -11,7 +11,7 @@ handshake must match one of them (``connection/handshake.py``). The control plan
 clients check the coordinator's host name as browsers do.
 
 An accepted socket is counted, and its deadline runs, before its TLS handshake begins. The limits on
-sockets in handshake therefore also hold for slow TLS clients (``Entrance``). TLS 1.3 has no
+sockets in handshake therefore also hold for slow TLS clients (``TlsAcceptor``). TLS 1.3 has no
 renegotiation.
 """
 
@@ -30,9 +30,9 @@ from typing import Any, NamedTuple, Protocol, cast
 from flinknet import machine
 from flinknet.config.tls import TlsConfig
 from flinknet.errors import ConfigurationError, HandshakeError
-from flinknet.net.handshake_turns import HandshakeTurns
+from flinknet.net.handshake_rate_limit import HandshakeRateLimit
 
-__all__ = ["Entrance", "Tls", "TlsFiles", "check_private", "names_in", "refusal_of", "tls_of"]
+__all__ = ["Tls", "TlsAcceptor", "TlsFiles", "check_private", "names_in", "refusal_of", "tls_of"]
 
 log = logging.getLogger("flinknet.tls")
 
@@ -282,7 +282,7 @@ def names_in(certificate: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for kind, name in certificate.get("subjectAltName", ()) if kind == "DNS")
 
 
-class Inner(Protocol):
+class InnerProtocol(Protocol):
     """An asyncio protocol behind an entrance, which is told of its socket before TLS begins."""
 
     def accepted(self, transport: asyncio.BaseTransport) -> None:
@@ -293,7 +293,7 @@ class Inner(Protocol):
     def connection_lost(self, exc: Exception | None) -> None: ...
 
 
-class Entrance(asyncio.BufferedProtocol):
+class TlsAcceptor(asyncio.BufferedProtocol):
     """Protocol of an accepted socket until its TLS handshake is over; ``inner`` follows.
 
     ``inner`` is told of the socket immediately. It has its own deadline for both handshakes, at
@@ -301,21 +301,21 @@ class Entrance(asyncio.BufferedProtocol):
     one.
 
     The handshake begins after the first input and when it is its turn, because only this side has a
-    cost (``handshake_turns.py``). asyncio can begin TLS one turn of the loop after the accept at
-    the earliest. It may also pass on input behind a handshake before it reports its completion. In
-    both cases, bytes that are read too early are passed on later.
+    cost (``handshake_rate_limit.py``). asyncio can begin TLS one turn of the loop after the accept
+    at the earliest. It may also pass on input behind a handshake before it reports its completion.
+    In both cases, bytes that are read too early are passed on later.
     """
 
     def __init__(
         self,
-        inner: Inner,
+        inner: InnerProtocol,
         context: ssl.SSLContext,
         loop: asyncio.AbstractEventLoop,
         timeout_s: float,
-        turns: HandshakeTurns,
+        rate_limit: HandshakeRateLimit,
     ) -> None:
-        """``turns`` decides when the handshake may begin; all sockets of a listener share it."""
-        self._turns = turns
+        """``rate_limit`` decides when the handshake begins; all sockets of a listener share it."""
+        self._rate_limit = rate_limit
         self._source = ""
         self._is_begun = False
         self._speaks_tls = False
@@ -342,7 +342,7 @@ class Entrance(asyncio.BufferedProtocol):
             self._securing = self._loop.create_task(self._secure(), name="flinknet TLS handshake")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._turns.leave(self._source, self._begin)
+        self._rate_limit.leave(self._source, self._begin)
         # This is the socket's own loss: TLS has not begun, and would wait for the socket forever.
         if self._securing is not None:
             self._securing.cancel()
@@ -371,7 +371,7 @@ class Entrance(asyncio.BufferedProtocol):
                 self._plain.abort()
         elif not self._is_begun:
             self._is_begun = True
-            self._turns.take(self._source, self._begin)
+            self._rate_limit.take(self._source, self._begin)
 
     def eof_received(self) -> bool:
         self._plain.abort()

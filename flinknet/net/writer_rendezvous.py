@@ -20,7 +20,7 @@ from functools import partial
 
 from flinknet.buffer.availability import Availability, Wait, WaitReason
 from flinknet.config import NetworkConfig
-from flinknet.net.patience import PatientTimer
+from flinknet.net.stall_tolerant_timer import StallTolerantTimer
 from flinknet.partition.result_partition import ResultPartition
 
 __all__ = ["WriterRendezvous"]
@@ -36,7 +36,7 @@ class WriterRendezvous:
         gives_up = config.heartbeat_timeout_ms > 0
         self._timeout_s = config.rendezvous_timeout_ms / 1000 if gives_up else 0.0
         self._notice_s = config.rendezvous_notice_ms / 1000
-        self._told: set[ResultPartition] = set()
+        self._logged: set[ResultPartition] = set()
 
     def bounded(self, partition: ResultPartition, wait: Wait) -> Wait:
         """Return the wait of a partition's writer; it gives up missing readers at the deadline."""
@@ -49,24 +49,26 @@ class WriterRendezvous:
         return bounded_wait
 
     async def _wait_for_readers(self, partition: ResultPartition, waiting: Awaitable[None]) -> None:
-        timers: list[asyncio.TimerHandle | PatientTimer] = []
+        timers: list[asyncio.TimerHandle | StallTolerantTimer] = []
         if self._notice_s:
-            timers.append(self._loop.call_later(self._notice_s, self._tell, partition))
+            timers.append(self._loop.call_later(self._notice_s, self._log_waiting, partition))
         if self._timeout_s:
             give_up = partial(partition.give_up_readers, self._timeout_s)
-            timers.append(PatientTimer(self._loop, self._loop.time() + self._timeout_s, give_up))
+            timers.append(
+                StallTolerantTimer(self._loop, self._loop.time() + self._timeout_s, give_up)
+            )
         try:
             await waiting
         finally:
             for timer in timers:
                 timer.cancel()
 
-    def _tell(self, partition: ResultPartition) -> None:
+    def _log_waiting(self, partition: ResultPartition) -> None:
         """Log once for each partition, however often its writer waits."""
-        if partition.readers_missing == 0 or partition.released or partition in self._told:
+        if partition.readers_missing == 0 or partition.released or partition in self._logged:
             return
-        self._told.add(partition)
-        partition.when_released(self._told.discard)
+        self._logged.add(partition)
+        partition.when_released(self._logged.discard)
         log.warning(
             "the writer of partition %s waits for its consumer: nobody has asked for %s for %g s",
             partition.partition_id,

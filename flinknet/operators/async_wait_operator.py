@@ -36,8 +36,8 @@ from flinknet.functions.calls import in_pieces, is_awaiting, records_in, value_o
 from flinknet.functions.context import RuntimeContext
 from flinknet.functions.functions import AsyncFunction, fail_timed_out
 from flinknet.operators.operators import FunctionOperator, on_records
-from flinknet.operators.stamps import Batch, StampedBatch, on_wire
 from flinknet.operators.stream_element_queue import QueueEntry, StreamElementQueue
+from flinknet.operators.timestamped_batch import Batch, TimestampedBatch, on_wire
 from flinknet.records.detached import each_detached
 from flinknet.state.descriptors import ListStateDescriptor
 from flinknet.state.operator_state import OperatorListState
@@ -165,7 +165,9 @@ class AsyncWaitOperator(FunctionOperator):
             batch: list[Any] = []
             for record, results, event_time in self._queue.take_completed():
                 if event_time is None:
-                    batch += [(record[0], one) for one in results] if self.is_stamped else results
+                    batch += (
+                        [(record[0], one) for one in results] if self.is_timestamped else results
+                    )
                     continue
                 await self._emit_batch(batch)
                 batch = []
@@ -175,7 +177,7 @@ class AsyncWaitOperator(FunctionOperator):
 
     async def _emit_batch(self, batch: list[Any]) -> None:
         for piece in in_pieces(batch):
-            await self._emit(StampedBatch.of(piece) if self.is_stamped else piece)
+            await self._emit(TimestampedBatch.of(piece) if self.is_timestamped else piece)
 
     async def _pass_event_time(self, element: Watermark | WatermarkStatus) -> None:
         await super().process_event_time(element)
@@ -286,7 +288,7 @@ class AsyncWaitOperator(FunctionOperator):
         return list(each_detached(records_in(returned), self.detachment))
 
     def _value(self, record: Any) -> Any:
-        return record[1] if self.is_stamped else record
+        return record[1] if self.is_timestamped else record
 
 
 def _require_kind(function: Any, call: Callable[..., Any], *, in_thread: bool) -> None:

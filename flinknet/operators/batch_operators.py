@@ -16,22 +16,22 @@ from typing import Any
 from flinknet.functions.calls import records_in
 from flinknet.operators.keyed_operators import StatefulOperator
 from flinknet.operators.operators import FunctionOperator, on_records
-from flinknet.operators.stamps import (
+from flinknet.operators.timestamped_batch import (
     Batch,
-    NotedStamps,
-    StampedBatch,
-    in_pairs,
+    ResultTimestamps,
+    TimestampedBatch,
+    as_pairs,
     latest,
+    no_timestamps,
     same,
     values_of,
-    without_time,
 )
-from flinknet.records.key_forms import comparable_key
+from flinknet.records.key_normalization import comparable_key
 from flinknet.records.record_iterator import ArrivedRecords
 
 __all__ = ["MapBatchOperator", "ProcessBatchOperator"]
 
-Groups = dict[Any, StampedBatch]
+Groups = dict[Any, TimestampedBatch]
 """The records of a batch by key; keys and records keep the order of the batch."""
 
 
@@ -46,8 +46,8 @@ class MapBatchOperator(FunctionOperator):
         self.process = self._process_whole
 
     async def _process_whole(self, records: Batch) -> None:
-        values, stamps = values_of(records), without_time
-        if isinstance(records, StampedBatch):
+        values, stamps = values_of(records), no_timestamps
+        if isinstance(records, TimestampedBatch):
             # Other receivers may share the batch. A function that sorts its list must not move
             # their values beside other timestamps.
             values, stamps = values.copy(), same(latest(records.stamps))
@@ -67,7 +67,7 @@ class ProcessBatchOperator(StatefulOperator):
         super().__init__(function, "process_batch", key_of)
 
     async def _process_batch(self, records: Any) -> None:
-        groups, noted = self._by_key(records), NotedStamps()
+        groups, noted = self._by_key(records), ResultTimestamps()
         on_key = partial(self._on_key, groups)
         await self._emit_results(on_key, self._results, groups, noted, stamps=noted.take)
 
@@ -83,13 +83,13 @@ class ProcessBatchOperator(StatefulOperator):
     def _by_key(self, records: Batch | ArrivedRecords) -> Groups:
         key_of = self._key_of
         groups: Groups = {}
-        for stamp, record in in_pairs(records):
+        for stamp, record in as_pairs(records):
             try:
                 key = key_of(record)
                 try:
                     group = groups[key]
                 except (KeyError, TypeError):
-                    group = groups.setdefault(comparable_key(key), StampedBatch([], []))
+                    group = groups.setdefault(comparable_key(key), TimestampedBatch([], []))
                 group.values.append(record)
                 # Only ``latest`` reads these timestamps, so they need not match the values.
                 if stamp is not None:
@@ -98,13 +98,13 @@ class ProcessBatchOperator(StatefulOperator):
                 self.fail(error, on_records((record,)))
         return groups
 
-    def _results(self, groups: Groups, noted: NotedStamps) -> Iterator[Any]:
+    def _results(self, groups: Groups, noted: ResultTimestamps) -> Iterator[Any]:
         call, view = self._call, self._context.process_context
         for key, group in groups.items():
             view.current_key = key
             results = records_in(call(key, group.values))
-            if self.is_stamped:
-                results = noted.with_stamp(latest(group.stamps), results)
+            if self.is_timestamped:
+                results = noted.with_timestamp(latest(group.stamps), results)
             yield from results
 
     def _on_key(self, groups: Groups) -> str:

@@ -22,10 +22,10 @@ from flinknet.operators.operators import (
     FunctionOperator,
     MapOperator,
 )
-from flinknet.operators.stamps import NotedStamps
 from flinknet.operators.timer_calls import TimerCalls
+from flinknet.operators.timestamped_batch import ResultTimestamps
 from flinknet.records.detached import each_detached, each_result
-from flinknet.records.key_forms import comparable_key
+from flinknet.records.key_normalization import comparable_key
 from flinknet.state.descriptors import StateKind
 from flinknet.state.keyed_state import KeyedState
 from flinknet.wire.events import MAX_WATERMARK, Watermark
@@ -134,7 +134,7 @@ class KeyedProcessOperator(StatefulOperator):
                 context,
                 self._emit_results,
                 view=OnTimerContext(),
-                stamped=self.is_stamped,
+                stamped=self.is_timestamped,
             )
         await super().open(context)
         if self._timers is not None:  # Restored timers may be due at once.
@@ -217,15 +217,15 @@ class FoldOperator(KeyedOperator):
         await super().end_of_input()
 
     async def _emit_final_results(self) -> None:
-        noted = NotedStamps()
-        results = self._timed_results(noted) if self.is_stamped else self._results()
+        noted = ResultTimestamps()
+        results = self._timed_results(noted) if self.is_timestamped else self._results()
         await self._emit_results(
             lambda: "at the end of its input", lambda: results, stamps=noted.take
         )
 
-    def _timed_results(self, noted: NotedStamps) -> Iterator[Any]:
+    def _timed_results(self, noted: ResultTimestamps) -> Iterator[Any]:
         for key, (stamp, value) in self._table.entries():
-            yield from noted.with_stamp(stamp, [self._result(key, value)])
+            yield from noted.with_timestamp(stamp, [self._result(key, value)])
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         yield list(each_detached(self._folded(records), self.detachment))

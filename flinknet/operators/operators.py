@@ -53,16 +53,16 @@ from flinknet.functions.functions import (
     WithdrawableOutput,
     find_attributes_fast,
 )
-from flinknet.operators.stamps import (
+from flinknet.operators.timestamped_batch import (
     Batch,
-    StampedArrivals,
-    StampedBatch,
-    Stamps,
-    StampsOfBatch,
-    in_pairs,
+    BatchTimestamps,
+    NextTimestamps,
+    TimestampedArrivals,
+    TimestampedBatch,
+    as_pairs,
+    no_timestamps,
     same,
     values_of,
-    without_time,
 )
 from flinknet.records.detached import (
     Detachment,
@@ -99,7 +99,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 100
 _SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 8
 
 Emit = Callable[[Any], Coroutine[Any, Any, None]]
-"""Coroutine function that takes a batch: a list of records, or a ``StampedBatch``."""
+"""Coroutine function that takes a batch: a list of records, or a ``TimestampedBatch``."""
 StreamElement = WatermarkElement | LatencyMarker
 """Elements that travel with the records from operator to operator."""
 PassOn = Callable[[StreamElement], Coroutine[Any, Any, None]]
@@ -112,8 +112,8 @@ class Operator:
     ended normally, and ``close``, which is called in every case once ``open`` was called.
     """
 
-    is_stamped = False
-    """Whether the operator emits timestamps, as ``StampedBatch``; the chain sets it."""
+    is_timestamped = False
+    """Whether the operator emits timestamps, as ``TimestampedBatch``; the chain sets it."""
 
     room: Availability | None = None
     """Whether the operator would accept another batch at once, if it waits for anything besides
@@ -142,7 +142,7 @@ class Operator:
     def connect(self, emit: Emit, pass_on: PassOn | None = None) -> None:
         """Set the receivers of results (``emit``) and of stream elements (``pass_on``)."""
         self._emit = emit
-        self._pass_on = pass_on if pass_on is not None else _tell_nobody
+        self._pass_on = pass_on if pass_on is not None else _drop_element
 
     async def open(self, context: RuntimeContext) -> None:
         """Prepare for the first record."""
@@ -263,7 +263,7 @@ class FunctionOperator(Operator):
 
     def __init__(self, function: Any, method: str) -> None:
         self._function = function
-        self._stamps: StampsOfBatch | None = None
+        self._stamps: BatchTimestamps | None = None
         """Timestamps of the batch in progress, if its records have timestamps."""
         self._call = bound_function(function, method)
         find_attributes_fast(function)
@@ -327,16 +327,16 @@ class FunctionOperator(Operator):
         """Generate the results, each with the timestamp of the record taken last."""
         return results if self._stamps is None else self._stamps.marked(results)
 
-    def _beside(self, results: list[Any], stamps: Stamps) -> Batch:
+    def _beside(self, results: list[Any], stamps: NextTimestamps) -> Batch:
         """Return the results as they are emitted, with their timestamps if the batch has any."""
-        return StampedBatch(results, stamps(len(results))) if self.is_stamped else results
+        return TimestampedBatch(results, stamps(len(results))) if self.is_timestamped else results
 
     async def _emit_results(
         self,
         where: Callable[[], str],
         call: Callable[..., Any],
         *arguments: Any,
-        stamps: Stamps = without_time,
+        stamps: NextTimestamps = no_timestamps,
     ) -> None:
         """Call any kind of function and emit its results in pieces; errors name ``where()``."""
         async with aclosing(
@@ -353,8 +353,8 @@ class FunctionOperator(Operator):
 
     async def _process_batch(self, records: Any) -> None:
         stamps = None
-        if isinstance(records, StampedBatch | StampedArrivals):
-            stamps = StampsOfBatch(records)
+        if isinstance(records, TimestampedBatch | TimestampedArrivals):
+            stamps = BatchTimestamps(records)
         self._stamps = stamps
         one_each = self.gives_one_each
         # One iterator for the whole batch: its position shows which record has failed.
@@ -373,7 +373,7 @@ class FunctionOperator(Operator):
 
     async def _process_each(self, records: Batch) -> None:
         view = self._context.process_context
-        for stamp, record in in_pairs(records):
+        for stamp, record in as_pairs(records):
             view.current_timestamp = stamp
             try:
                 results = await self._apply_awaiting(record)
@@ -478,7 +478,7 @@ def _last_taken(records: list[Any] | ArrivedRecords, position: Iterator[Any]) ->
     return records.last
 
 
-async def _tell_nobody(element: StreamElement) -> None:
+async def _drop_element(element: StreamElement) -> None:
     """Ignore the element: this operator is the last of its chain."""
 
 

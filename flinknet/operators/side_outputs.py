@@ -18,8 +18,8 @@ from typing import Any, ClassVar, NoReturn, final
 from flinknet.errors import ConfigurationError
 from flinknet.functions.type_information import RowTypeInfo, TypeInformation, converter
 from flinknet.operators.operators import Emit, Operator
-from flinknet.operators.stamps import Batch, StampedBatch, in_pairs, values_of
 from flinknet.operators.tagged_results import has_tags
+from flinknet.operators.timestamped_batch import Batch, TimestampedBatch, as_pairs, values_of
 from flinknet.records.conversion import Conversion
 from flinknet.records.value_copy import never_changes
 
@@ -73,9 +73,9 @@ def split_outputs(main: Emit, sides: Mapping[str, Emit], operator: Operator) -> 
     """
 
     async def split(results: Batch) -> None:
-        kept = StampedBatch([], [])
-        aside: dict[str, StampedBatch] = {}
-        for stamp, value in in_pairs(results):
+        kept = TimestampedBatch([], [])
+        aside: dict[str, TimestampedBatch] = {}
+        for stamp, value in as_pairs(results):
             first = value[0] if type(value) is tuple and value else value
             if type(first) is not OutputTag:
                 kept.values.append(value)
@@ -87,10 +87,10 @@ def split_outputs(main: Emit, sides: Mapping[str, Emit], operator: Operator) -> 
                 operator.fail(error, "to give a result to a side output")
             side = aside.get(tag.tag_id)
             if side is None:
-                side = aside[tag.tag_id] = StampedBatch([], [])
+                side = aside[tag.tag_id] = TimestampedBatch([], [])
             side.values.append(sent)
             side.stamps.append(stamp)
-        stamped = isinstance(results, StampedBatch)
+        stamped = isinstance(results, TimestampedBatch)
         if len(kept):
             await main(kept if stamped else kept.values)
         for tag_id, records in aside.items():

@@ -20,7 +20,7 @@ from flinknet.functions.calls import value_of
 from flinknet.functions.context import RuntimeContext
 from flinknet.functions.functions import CheckpointListener, Function
 from flinknet.operators.operators import Operator, on_records
-from flinknet.operators.stamps import Batch, StampedBatch
+from flinknet.operators.timestamped_batch import Batch, TimestampedBatch
 from flinknet.state.descriptors import ListStateDescriptor
 from flinknet.state.operator_state import OperatorListState
 
@@ -346,7 +346,7 @@ class SinkOperator(Operator):
     async def _write(self, batch: Batch) -> None:
         # Other receivers may share the batch. A sink that sorts its list must not move their values
         # beside other timestamps.
-        records = batch.values.copy() if isinstance(batch, StampedBatch) else batch
+        records = batch.values.copy() if isinstance(batch, TimestampedBatch) else batch
         if self._failure is not None:
             self._check_nothing_is_lost()
         try:

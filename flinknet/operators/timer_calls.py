@@ -20,7 +20,13 @@ from flinknet.functions.calls import is_awaiting, records_in
 from flinknet.functions.context import OnTimerContext, RuntimeContext
 from flinknet.net.task_clock import task_time
 from flinknet.operators.record_slices import SliceSize
-from flinknet.operators.stamps import NotedStamps, Stamp, Stamps, same, without_time
+from flinknet.operators.timestamped_batch import (
+    NextTimestamps,
+    ResultTimestamps,
+    Timestamp,
+    no_timestamps,
+    same,
+)
 from flinknet.state.timer_queue import DueTimer, TimerQueue
 from flinknet.state.timer_service import TimeDomain, Timers, TimerService
 from flinknet.wire.events import MAX_WATERMARK
@@ -36,7 +42,7 @@ class EmitResults(Protocol):
         where: Callable[[], str],
         call: Callable[..., Any],
         *arguments: Any,
-        stamps: Stamps = without_time,
+        stamps: NextTimestamps = no_timestamps,
     ) -> Awaitable[None]: ...
 
 
@@ -69,7 +75,7 @@ class TimerCalls:
         self._emit_results = emit_results
         self._interrupt = context.interrupt
         self._slice = SliceSize()
-        self._noted = NotedStamps() if stamped else None
+        self._noted = ResultTimestamps() if stamped else None
         self._timers = Timers(context.state.keyed, context.processing_time, self._fire_by_clock)
         self._place.timers = view.timers = TimerService(self._timers, self._place)
 
@@ -116,7 +122,7 @@ class TimerCalls:
                     stamps=same(self._stamp()),
                 )
             else:
-                stamps = without_time if self._noted is None else self._noted.take
+                stamps = no_timestamps if self._noted is None else self._noted.take
                 await self._emit_results(
                     self._at_timer, self._some_fired, queue, until_ms, stamps=stamps
                 )
@@ -129,11 +135,13 @@ class TimerCalls:
             self._show(due)
             results = records_in(call(due.timestamp_ms, shown))
             yield from (
-                results if self._noted is None else self._noted.with_stamp(self._stamp(), results)
+                results
+                if self._noted is None
+                else self._noted.with_timestamp(self._stamp(), results)
             )
         self._slice.took(fired, task_time() - began)
 
-    def _stamp(self) -> Stamp:
+    def _stamp(self) -> Timestamp:
         """Return the timestamp for the results of a call of ``on_timer``."""
         view = self._view
         return view.current_timestamp if view.domain is TimeDomain.EVENT_TIME else None

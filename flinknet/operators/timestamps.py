@@ -1,9 +1,10 @@
 """Assignment of timestamps and watermarks (Flink's TimestampsAndWatermarksOperator).
 
-Theory of operation. Downstream of this operator, records have timestamps (``stamps.py``). Every
-``auto_watermark_interval_ms`` the operator emits a watermark between two batches, if event time has
-advanced; an interval of 0 disables this. Watermarks from upstream are dropped, except the final one
-(MAX_WATERMARK). The end of the input is the end of event time.
+Theory of operation. Downstream of this operator, records have timestamps
+(``timestamped_batch.py``). Every ``auto_watermark_interval_ms`` the operator emits a watermark
+between two batches, if event time has advanced; an interval of 0 disables this. Watermarks from
+upstream are dropped, except the final one (MAX_WATERMARK). The end of the input is the end of event
+time.
 
 With idleness configured, a subtask that has received nothing for that long emits IDLE. It emits
 ACTIVE before the next records. Time under backpressure does not count as idle.
@@ -20,7 +21,7 @@ from flinknet.functions.calls import bound_function
 from flinknet.functions.context import RuntimeContext
 from flinknet.functions.watermark_strategy import WatermarkGenerator, WatermarkStrategy
 from flinknet.operators.operators import Operator, on_records
-from flinknet.operators.stamps import Batch, StampedBatch, in_pairs, values_of
+from flinknet.operators.timestamped_batch import Batch, TimestampedBatch, as_pairs, values_of
 from flinknet.wire.events import MAX_WATERMARK, MIN_WATERMARK, Watermark, WatermarkStatus
 
 __all__ = ["AssignTimestampsOperator"]
@@ -72,7 +73,7 @@ class AssignTimestampsOperator(Operator):
         stamps = self._stamps_of(records)
         await self._activate()
         latest_ms = max(stamps)
-        await self._emit(StampedBatch(values_of(records), stamps))
+        await self._emit(TimestampedBatch(values_of(records), stamps))
         # Read the clock after the emission, so that backpressure does not count as idle time.
         self._generator.on_batch(latest_ms, self._clock.get_relative_time())
 
@@ -81,14 +82,14 @@ class AssignTimestampsOperator(Operator):
         extract, values = self._extract, values_of(records)
         stamps: list[Any] = []
         if extract is None:
-            stamps = [stamp for stamp, _ in in_pairs(records)]
+            stamps = [stamp for stamp, _ in as_pairs(records)]
             if None in stamps:
                 missing = ValueError("it has no timestamp: give the strategy an assigner")
                 self.fail(missing, on_records((values[stamps.index(None)],)))
             return stamps
         taken = iter(values)
         try:
-            if isinstance(records, StampedBatch):
+            if isinstance(records, TimestampedBatch):
                 had = zip(records.stamps, taken)  # noqa: B905  they are as long as each other
                 stamps = [extract(value, stamp) for stamp, value in had]
             else:

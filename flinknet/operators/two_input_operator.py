@@ -20,8 +20,8 @@ from flinknet.functions.calls import BATCH_RECORDS, bound_function, pieces_of, v
 from flinknet.functions.context import OnTimerContext, RuntimeContext
 from flinknet.functions.functions import Function, find_attributes_fast
 from flinknet.operators.operators import FunctionOperator, on_records
-from flinknet.operators.stamps import Batch, Stamp, StampedBatch, in_pairs
 from flinknet.operators.timer_calls import TimerCalls
+from flinknet.operators.timestamped_batch import Batch, Timestamp, TimestampedBatch, as_pairs
 from flinknet.records.detached import each_detached
 from flinknet.state.descriptors import MapStateDescriptor
 from flinknet.wire.events import Watermark
@@ -56,7 +56,7 @@ class TwoInputOperator(FunctionOperator):
         for key_of in keys:
             find_attributes_fast(key_of)
         self._keys = keys
-        self._out = StampedBatch([], [])
+        self._out = TimestampedBatch([], [])
         self._timers: TimerCalls | None = None
         self.process = self._process_one_input
 
@@ -80,7 +80,7 @@ class TwoInputOperator(FunctionOperator):
             self._emit_results,
             view=view,
             shown=self._timer_view(view),
-            stamped=self.is_stamped,
+            stamped=self.is_timestamped,
         )
 
     def _timer_view(self, view: OnTimerContext) -> Any:
@@ -116,7 +116,7 @@ class TwoInputOperator(FunctionOperator):
         # Channels are numbered input by input, and a batch comes from a single channel.
         side = int(view.channel >= self._context.channels_of_first_input)
         key_of = self._keys[side]
-        for stamp, value in in_pairs(records):
+        for stamp, value in as_pairs(records):
             view.current_timestamp = stamp
             try:
                 view.current_key = None if key_of is None else key_of(value)
@@ -125,7 +125,7 @@ class TwoInputOperator(FunctionOperator):
                 self.fail(error, on_records((value,)))
         await self._emit_out()
 
-    async def _take(self, stamp: Stamp, pieces: AsyncGenerator[list[Any], None]) -> None:
+    async def _take(self, stamp: Timestamp, pieces: AsyncGenerator[list[Any], None]) -> None:
         async with aclosing(pieces):
             async for piece in pieces:
                 # Collect the results of several records: an emission costs more than a record.
@@ -134,9 +134,9 @@ class TwoInputOperator(FunctionOperator):
                     await self._emit_out()
 
     async def _emit_out(self) -> None:
-        out, self._out = self._out, StampedBatch([], [])
+        out, self._out = self._out, TimestampedBatch([], [])
         if len(out):
-            await self._emit(out if self.is_stamped else out.values)
+            await self._emit(out if self.is_timestamped else out.values)
 
 
 class CoMapOperator(TwoInputOperator):

@@ -13,7 +13,12 @@ from typing import Any, NamedTuple
 from flinknet.functions.context import RuntimeContext
 from flinknet.functions.type_information import TypeInformation, converter
 from flinknet.operators.operators import Emit, Operator
-from flinknet.operators.stamps import Batch, Stamp, StampedArrivals, StampedBatch
+from flinknet.operators.timestamped_batch import (
+    Batch,
+    Timestamp,
+    TimestampedArrivals,
+    TimestampedBatch,
+)
 from flinknet.records.conversion import Conversion
 
 __all__ = ["InputType", "restored", "typed"]
@@ -41,8 +46,8 @@ def typed(emit: Emit, operator: Operator, kind: TypeInformation) -> Emit:
     def emit_typed(records: Batch) -> Coroutine[Any, Any, None]:
         made: Batch
         try:
-            if isinstance(records, StampedBatch):
-                made = StampedBatch(each(records.values), records.stamps)
+            if isinstance(records, TimestampedBatch):
+                made = TimestampedBatch(each(records.values), records.stamps)
             else:
                 made = each(records)
         except Exception as error:
@@ -67,8 +72,8 @@ def restored(head: Operator, context: RuntimeContext, inputs: Sequence[InputType
         which = int(len(restores) > 1 and place.channel >= context.channels_of_first_input)
         restore = restores[which]
         batch = records if restore is None else restore(records)
-        if isinstance(batch, StampedArrivals) and not iterates_once:
-            batch = StampedBatch.of(batch.pairs)
+        if isinstance(batch, TimestampedArrivals) and not iterates_once:
+            batch = TimestampedBatch.of(batch.pairs)
         return process(batch)
 
     # If all inputs have timestamps, arrivals are always adapted here, even for a head that needs a
@@ -85,12 +90,14 @@ def _restoring(records: InputType) -> Callable[[Any], Any] | None:
     kind = records.kind
     conversion = converter(kind) if kind is not None and kind.has_lists else None
     if records.stamped:
-        return StampedArrivals if conversion is None else partial(_with_lists, conversion)
+        return TimestampedArrivals if conversion is None else partial(_with_lists, conversion)
     if conversion is None:
         return None
     each, as_they_come = conversion.each, conversion.as_they_come
     return lambda batch: (each if isinstance(batch, list) else as_they_come)(batch)
 
 
-def _with_lists(conversion: Conversion, pairs: Iterable[tuple[Stamp, Any]]) -> StampedArrivals:
-    return StampedArrivals((stamp, conversion(value)) for stamp, value in pairs)
+def _with_lists(
+    conversion: Conversion, pairs: Iterable[tuple[Timestamp, Any]]
+) -> TimestampedArrivals:
+    return TimestampedArrivals((stamp, conversion(value)) for stamp, value in pairs)

@@ -38,10 +38,10 @@ from flinknet.net.task_clock import task_time
 from flinknet.operators.operators import Operator, on_records
 from flinknet.operators.record_slices import SliceSize
 from flinknet.operators.side_outputs import OutputTag
-from flinknet.operators.stamps import Batch, StampedBatch, in_pairs
+from flinknet.operators.timestamped_batch import Batch, TimestampedBatch, as_pairs
 from flinknet.operators.window_timers import WindowTimers
 from flinknet.records.detached import detached, each_detached
-from flinknet.records.key_forms import comparable_key
+from flinknet.records.key_normalization import comparable_key
 from flinknet.records.record_iterator import ArrivedRecords
 from flinknet.state.descriptors import StateDescriptor, StateKind
 from flinknet.state.timer_service import check_time
@@ -173,7 +173,7 @@ class WindowOperator(Operator):
         self.processing_timers = WindowTimers()
         self._alarm: ScheduledTimer | None = None
         self._fired: list[tuple[Any, Window, list[Any]]] = []
-        self._results = StampedBatch([], [])
+        self._results = TimestampedBatch([], [])
         self._slice = SliceSize()
         self._pane_context = PaneContext(self)
         self.process = self._process
@@ -236,7 +236,7 @@ class WindowOperator(Operator):
     # -- records ----------------------------------------------------------------------------------
 
     async def _process(self, records: Batch | ArrivedRecords) -> None:
-        for stamp, value in in_pairs(records):
+        for stamp, value in as_pairs(records):
             try:
                 late = self._add(stamp, value)
             except BaseException as error:
@@ -244,7 +244,7 @@ class WindowOperator(Operator):
             if late:
                 self._on_late(stamp, value)
             if self._fired:
-                await self._speak()
+                await self._emit_due()
         await self._emit_results()
 
     def _add(self, stamp: int | None, value: Any) -> bool:
@@ -404,7 +404,7 @@ class WindowOperator(Operator):
             except BaseException as error:
                 self.fail(error, f"on window {window} of the key {reprlib.repr(key)}")
             if self._fired:
-                await self._speak()
+                await self._emit_due()
             if is_end:  # Only now: the window function has used the state above.
                 await self._forget_state(key, window)
             asked += 1
@@ -473,19 +473,19 @@ class WindowOperator(Operator):
             elements = self._contents.fire(kept, context.window, context)
             if elements is not None:
                 # A trigger is called in plain code, but the window function may be a coroutine
-                # function. So ``_speak`` calls it later.
-                self._fired.append((context.key, self._window_that_speaks(context), elements))
+                # function. So ``_emit_due`` calls it later.
+                self._fired.append((context.key, self._window_for(context), elements))
         if result.is_purge():
             kept.clear()
 
-    def _window_that_speaks(self, context: PaneContext) -> Window:
+    def _window_for(self, context: PaneContext) -> Window:
         if not self._assigner.counts:
             return context.window
         spoken = context.state.get(_SPOKEN, 0)
         context.state[_SPOKEN] = spoken + 1
         return CountWindow(spoken)
 
-    async def _speak(self) -> None:
+    async def _emit_due(self) -> None:
         """Call the window function for the windows that have fired, in order."""
         fired, self._fired = self._fired, []
         for key, window, elements in fired:
@@ -513,6 +513,6 @@ class WindowOperator(Operator):
                     await self._emit_results()
 
     async def _emit_results(self) -> None:
-        results, self._results = self._results, StampedBatch([], [])
+        results, self._results = self._results, TimestampedBatch([], [])
         if len(results):
-            await self._emit(results if self.is_stamped else results.values)
+            await self._emit(results if self.is_timestamped else results.values)

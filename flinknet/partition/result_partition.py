@@ -66,7 +66,7 @@ from flinknet.wire.events import (
 __all__ = [
     "ResultPartition",
     "ResultPartitionStatistics",
-    "as_consumers_get_it",
+    "failure_for_consumers",
     "pool_size",
     "released_error",
 ]
@@ -508,7 +508,7 @@ class ResultPartition:
     def fail(self, cause: BaseException) -> None:
         """Drop all data of a failed producer, and report the first cause to every reader."""
         if not self.released:
-            self._drop_everything(as_consumers_get_it(cause))
+            self._drop_everything(failure_for_consumers(cause))
 
     def _drop_everything(self, told: RemoteError) -> None:
         """Release the partition; readers that have not read to the end get the error."""
@@ -601,7 +601,7 @@ def released_error(partition: str) -> PartitionNotFoundError:
     )
 
 
-def as_consumers_get_it(cause: BaseException) -> RemoteError:
+def failure_for_consumers(cause: BaseException) -> RemoteError:
     """Convert an error to the one that local and remote consumers get.
 
     Errors from further upstream stay as they are if a wire code exists for them. A failed producer

@@ -25,7 +25,7 @@ from flinknet.wire.events import (
     Event,
     Watermark,
     WatermarkStatus,
-    said_in,
+    decode_if_valid,
 )
 
 __all__ = ["supersede"]
@@ -40,26 +40,26 @@ def supersede(queue: deque[Buffer], event: Buffer) -> list[Buffer]:
     information. With an empty result, the caller must still queue the event. Only an EVENT_BUFFER
     is allowed.
     """
-    said = _said(event) if queue else None
-    if isinstance(said, CancelCheckpointMarker):
-        return _supersede_cancel(queue, event, said)
-    if not isinstance(said, Watermark | WatermarkStatus):
+    decoded = _decoded(event) if queue else None
+    if isinstance(decoded, CancelCheckpointMarker):
+        return _supersede_cancel(queue, event, decoded)
+    if not isinstance(decoded, Watermark | WatermarkStatus):
         return []
     last = queue[-1]
-    before = _said(last)
-    if isinstance(said, Watermark):
+    before = _decoded(last)
+    if isinstance(decoded, Watermark):
         if not isinstance(before, Watermark):
             return []
         # A watermark that does not rise adds no information.
-        if said.timestamp_ms <= before.timestamp_ms:
+        if decoded.timestamp_ms <= before.timestamp_ms:
             return [event]
     # Only an active channel has watermarks, so *active* behind one adds no information.
     elif isinstance(before, Watermark):
-        return [] if said.idle else [event]
+        return [] if decoded.idle else [event]
     elif not isinstance(before, WatermarkStatus):
         return []
     # Behind a watermark, *idle* and *active* cancel each other out.
-    elif before.idle and not said.idle and _is_watermark_before_last(queue):
+    elif before.idle and not decoded.idle and _is_watermark_before_last(queue):
         queue.pop()
         return [last, event]
     queue[-1] = event
@@ -67,25 +67,25 @@ def supersede(queue: deque[Buffer], event: Buffer) -> list[Buffer]:
 
 
 def _is_watermark_before_last(queue: deque[Buffer]) -> bool:
-    return len(queue) > 1 and isinstance(_said(queue[-2]), Watermark)
+    return len(queue) > 1 and isinstance(_decoded(queue[-2]), Watermark)
 
 
 def _supersede_cancel(
-    queue: deque[Buffer], event: Buffer, said: CancelCheckpointMarker
+    queue: deque[Buffer], event: Buffer, decoded: CancelCheckpointMarker
 ) -> list[Buffer]:
     for place, waiting in enumerate(queue):
-        before = _said(waiting)
+        before = _decoded(waiting)
         if isinstance(before, CancelCheckpointMarker):
             # The waiting marker cancels all earlier checkpoints too.
-            if said.checkpoint_id <= before.checkpoint_id:
+            if decoded.checkpoint_id <= before.checkpoint_id:
                 return [event]
             queue[place] = event
             return [waiting]
     return []
 
 
-def _said(buffer: Buffer) -> DecodedEvent | None:
+def _decoded(buffer: Buffer) -> DecodedEvent | None:
     """Decode an ordinary event; None for any other buffer."""
     if buffer.data_type is not _EVENT:
         return None
-    return said_in(Event(_EVENT, bytes(buffer.view())))
+    return decode_if_valid(Event(_EVENT, bytes(buffer.view())))

@@ -3,12 +3,12 @@ from libc.stdint cimport int32_t
 
 from flinknet.records.output cimport Output
 from flinknet.records.round_robin cimport RoundRobin
-from flinknet.records.route cimport RouteToChosen, RouteToOne
+from flinknet.records.route cimport PartitionedRoute, SingleOutputRoute
 from flinknet.records.serialization.c_packer cimport CPacker
 from flinknet.records.tuple_channels cimport TupleChannels
 
 
-cdef class DirectRouteToOne(RouteToOne):
+cdef class DirectSingleOutputRoute(SingleOutputRoute):
     cdef CPacker _direct
     cdef bytes _rest
     cdef object _written
@@ -17,7 +17,7 @@ cdef class DirectRouteToOne(RouteToOne):
     cdef bytes _let_go(self)
 
 
-cdef class DirectRouteToChosen(RouteToChosen):
+cdef class DirectPartitionedRoute(PartitionedRoute):
     cdef CPacker _direct
     cdef Output _full
     cdef bint _is_undecided

@@ -6,18 +6,18 @@ would only add a call, so the classes here equal their bases.
 
 from __future__ import annotations
 
-from flinknet.records.route import RouteToChosen, RouteToOne
+from flinknet.records.route import PartitionedRoute, SingleOutputRoute
 
-__all__ = ["DirectRouteToChosen", "DirectRouteToOne"]
+__all__ = ["DirectPartitionedRoute", "DirectSingleOutputRoute"]
 
 
-class DirectRouteToOne(RouteToOne):
+class DirectSingleOutputRoute(SingleOutputRoute):
     """Route of all records to one output."""
 
     __slots__ = ()
 
 
-class DirectRouteToChosen(RouteToChosen):
+class DirectPartitionedRoute(PartitionedRoute):
     """Route of each record to the output that the partitioner chooses."""
 
     __slots__ = ()

@@ -26,7 +26,7 @@ from flinknet.buffer.builder cimport BufferBuilder
 from flinknet.buffer.segment cimport MemorySegment
 from flinknet.records.output cimport Output
 from flinknet.records.round_robin cimport take_turn, turns_behind
-from flinknet.records.route cimport RecordRoute, RouteToChosen, RouteToOne
+from flinknet.records.route cimport RecordRoute, PartitionedRoute, SingleOutputRoute
 from flinknet.records.serialization.c_packer cimport CPacker, pack_quietly, raise_what_is_set
 from flinknet.records.serialization.flat_packing cimport put_flat, write_flat
 from flinknet.records.tuple_channels cimport TupleChannels
@@ -37,7 +37,7 @@ from flinknet.records.route import UNDECIDED, Write
 from flinknet.records.serialization.large_record import LARGE_RECORD_BYTES, kept_form, large_form
 from flinknet.records.written import WRITTEN
 
-__all__ = ["DirectRouteToChosen", "DirectRouteToOne"]
+__all__ = ["DirectPartitionedRoute", "DirectSingleOutputRoute"]
 
 
 cdef extern from "Python.h":
@@ -133,7 +133,7 @@ cdef class _Block:
         return None
 
 
-cdef class DirectRouteToOne(RouteToOne):
+cdef class DirectSingleOutputRoute(SingleOutputRoute):
     """Route of all records to one output."""
 
     def __init__(self, packer, appender, limits, output):
@@ -206,7 +206,7 @@ cdef class DirectRouteToOne(RouteToOne):
         return data
 
 
-cdef class DirectRouteToChosen(RouteToChosen):
+cdef class DirectPartitionedRoute(PartitionedRoute):
     """Route of each record to the output that the partitioner chooses."""
 
     def __init__(self, packer, appender, limits, outputs, partitioner):
@@ -270,11 +270,11 @@ cdef class DirectRouteToChosen(RouteToChosen):
                 yield chunk, None
             return
         for chunk in chunks(records):
-            if not self._division.wants(len(chunk)):
+            if not self._bulk_split.is_worthwhile(len(chunk)):
                 yield chunk, None
                 continue
             shares = self._partitioner.divide(chunk)
-            self._division.observe(len(chunk), len(shares))
+            self._bulk_split.observe(len(chunk), len(shares))
             for index, share in shares.items():
                 yield share, self._outputs[index]
 
@@ -294,7 +294,7 @@ cdef class DirectRouteToChosen(RouteToChosen):
         return self._append_packed(output, data)
 
     cdef Py_ssize_t _write_some(self, list records, Py_ssize_t index, Output only) except -1:
-        """Write records as ``DirectRouteToOne`` does, each to its output.
+        """Write records as ``DirectSingleOutputRoute`` does, each to its output.
 
         The output of a kept record is kept, too. The record with which the loop should turn is left
         to ``emit``. If ``only`` is None, the output of each record is chosen.
@@ -378,7 +378,7 @@ cdef class DirectRouteToChosen(RouteToChosen):
         return channel if channel >= 0 else self._chosen_channel(<object>record)
 
 
-def _packed(RecordRoute route, CPacker direct, DirectRouteToChosen chosen, records):
+def _packed(RecordRoute route, CPacker direct, DirectPartitionedRoute chosen, records):
     """Generate the writes of records for a route; ``chosen`` is None or the route itself."""
     cdef list writes
     cdef Py_ssize_t index
@@ -397,7 +397,7 @@ def _packed(RecordRoute route, CPacker direct, DirectRouteToChosen chosen, recor
 cdef Py_ssize_t _pack_block(
     RecordRoute route,
     CPacker direct,
-    DirectRouteToChosen chosen,
+    DirectPartitionedRoute chosen,
     list records,
     Py_ssize_t index,
     list writes,
@@ -450,7 +450,7 @@ cdef Py_ssize_t _pack_block(
     return index
 
 
-cdef object _pack_large(RecordRoute route, CPacker direct, DirectRouteToChosen chosen, record):
+cdef object _pack_large(RecordRoute route, CPacker direct, DirectPartitionedRoute chosen, record):
     """Pack a record that follows a large one."""
     cdef int32_t channel = 0
     cdef Py_ssize_t held

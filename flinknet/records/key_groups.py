@@ -1,10 +1,10 @@
 """Key groups: the stable mapping of a key to the subtask that owns it.
 
 A key hashes to one of ``max_parallelism`` key groups, and each subtask owns a range of groups
-(Flink's KeyGroupRangeAssignment). The hash is computed from the key's form (``key_forms.py``), so
-it depends on the key's value alone. It is independent of the process (Python's own ``hash`` is
-salted), of the Python version, and of the type of a number: 1, 1.0 and True are equal keys and must
-reach the same subtask.
+(Flink's KeyGroupRangeAssignment). The hash is computed from the normalized key
+(``key_normalization.py``), so it depends on the key's value alone. It is independent of the process
+(Python's own ``hash`` is salted), of the Python version, and of the type of a number: 1, 1.0 and
+True are equal keys and must reach the same subtask.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zlib import crc32
 from msgpack import Packer
 
 from flinknet.errors import ConfigurationError, SerializationError
-from flinknet.records.key_forms import KEY_ERRORS, key_form
+from flinknet.records.key_normalization import KEY_ERRORS, normalized_key
 
 __all__ = [
     "check_key_groups",
@@ -33,7 +33,7 @@ _pack = Packer().pack
 def key_hash(key: Any) -> int:
     """Return a 32-bit hash of a key. Raises SerializationError for a value that cannot be a key."""
     try:
-        value = crc32(_pack(key_form(key)))
+        value = crc32(_pack(normalized_key(key)))
     except KEY_ERRORS as cause:
         raise SerializationError(
             f"a key of type {type(key).__name__} cannot be hashed: {cause}; a key is None, a "

@@ -277,7 +277,8 @@ class HashPartitioner(Partitioner):
 
     ``key`` must return equal keys in every process that writes. ``hash`` of a text does so only if
     all processes were started with one PYTHONHASHSEED, as the workers of a cluster are.
-    ``key_forms.py`` lists the accepted keys. ``select`` raises SerializationError for any other.
+    ``key_normalization.py`` lists the accepted keys. ``select`` raises SerializationError for any
+    other.
     """
 
     def __init__(self, key: Callable[[Any], Any], max_parallelism: int = 128) -> None:

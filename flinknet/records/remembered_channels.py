@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from flinknet.records.key_forms import remembered_bytes
+from flinknet.records.key_normalization import remembered_bytes
 
 __all__ = ["ENTRY_BYTES", "RememberedChannels"]
 

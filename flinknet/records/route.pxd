@@ -25,15 +25,15 @@ cdef class RecordRoute:
     cdef object _emit_large(self, Output output, tuple pieces)
 
 
-cdef class RouteToOne(RecordRoute):
+cdef class SingleOutputRoute(RecordRoute):
     cdef Output _output
 
     @cython.locals(data=bytes, builder=BufferBuilder, remaining=Py_ssize_t)
     cpdef emit(self, record)
 
 
-cdef class RouteToChosen(RecordRoute):
-    cdef object _division
+cdef class PartitionedRoute(RecordRoute):
+    cdef object _bulk_split
     cdef object _partitioner
     cdef object _select
 
@@ -41,6 +41,6 @@ cdef class RouteToChosen(RecordRoute):
     cpdef emit(self, record)
 
 
-cdef class CutRoute(RecordRoute):
+cdef class SplittingRoute(RecordRoute):
     cdef object _limits
     cdef object _partitioner

@@ -32,8 +32,8 @@ from typing import Any, Final, NamedTuple
 from flinknet.errors import SerializationError
 from flinknet.records.appender import RecordAppender, emit_lets_loop_turn
 from flinknet.records.block import BlockPacker, chunks, record_ends
+from flinknet.records.bulk_split import BulkSplitHeuristic
 from flinknet.records.cooperative_budget import records_between_turns
-from flinknet.records.division import Division
 from flinknet.records.output import Output
 from flinknet.records.partitioner import Partitioner
 from flinknet.records.serialization.large_record import (
@@ -46,7 +46,14 @@ from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.written import WRITTEN
 
-__all__ = ["UNDECIDED", "CutRoute", "RecordRoute", "RouteToChosen", "RouteToOne", "Write"]
+__all__ = [
+    "UNDECIDED",
+    "PartitionedRoute",
+    "RecordRoute",
+    "SingleOutputRoute",
+    "SplittingRoute",
+    "Write",
+]
 
 
 class Write(NamedTuple):
@@ -249,7 +256,7 @@ class RecordRoute:
         raise AssertionError(f"{type(self).__name__} knows the channels when it packs")
 
 
-class RouteToOne(RecordRoute):
+class SingleOutputRoute(RecordRoute):
     """Route of all records to one output: the only subpartition, the first, or all at once."""
 
     __slots__ = ("_output",)
@@ -291,10 +298,10 @@ class RouteToOne(RecordRoute):
             yield from self._pack_blocks(0, chunk)
 
 
-class RouteToChosen(RecordRoute):
+class PartitionedRoute(RecordRoute):
     """Route of each record to the output that the partitioner chooses."""
 
-    __slots__ = ("_division", "_partitioner", "_select")
+    __slots__ = ("_bulk_split", "_partitioner", "_select")
 
     def __init__(
         self,
@@ -307,7 +314,7 @@ class RouteToChosen(RecordRoute):
         super().__init__(packer, appender, limits, outputs)
         self._partitioner = partitioner
         self._select = partitioner.select
-        self._division = Division()
+        self._bulk_split = BulkSplitHeuristic()
 
     def emit(self, record: Any) -> Coroutine[Any, Any, None]:
         """Write a record to its output."""
@@ -333,13 +340,13 @@ class RouteToChosen(RecordRoute):
 
     def pack(self, records: Iterable[Any]) -> Iterable[Write]:
         """Pack the share of each output in blocks; pack one by one if there are no shares."""
-        division, partitioner = self._division, self._partitioner
+        bulk_split, partitioner = self._bulk_split, self._partitioner
         for chunk in chunks(records):
             if partitioner.looks_at_queues:
                 yield from self._pack_each(chunk, _when_it_is_written)
-            elif self._blocks.worthwhile and division.wants(len(chunk)):
+            elif self._blocks.worthwhile and bulk_split.is_worthwhile(len(chunk)):
                 shares = partitioner.divide(chunk)
-                division.observe(len(chunk), len(shares))
+                bulk_split.observe(len(chunk), len(shares))
                 for index, share in shares.items():
                     yield from self._pack_blocks(index, share)
             else:
@@ -355,7 +362,7 @@ def _when_it_is_written(record: Any) -> int:
     return UNDECIDED
 
 
-class CutRoute(RecordRoute):
+class SplittingRoute(RecordRoute):
     """Route of each record in parts, which are records of their own, each to its own output."""
 
     __slots__ = ("_limits", "_partitioner")

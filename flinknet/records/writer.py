@@ -35,10 +35,10 @@ from flinknet.config import RECORD_KEYS_MAX, REMEMBERED_KEYS_BYTES, BufferTimeou
 from flinknet.errors import LocalProtocolError
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.appender import RecordAppender
-from flinknet.records.direct_route import DirectRouteToChosen, DirectRouteToOne
+from flinknet.records.direct_route import DirectPartitionedRoute, DirectSingleOutputRoute
 from flinknet.records.output import BroadcastOutput, SubpartitionOutput
 from flinknet.records.partitioner import ForwardPartitioner, Partitioner
-from flinknet.records.route import CutRoute, RecordRoute, Write
+from flinknet.records.route import RecordRoute, SplittingRoute, Write
 from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.packer import CheckedRecordPacker, RecordPacker
@@ -112,17 +112,17 @@ class RecordWriter:
         self._appender = appender = RecordAppender(
             partition, broadcast, wait, limits, self._request_flush
         )
-        broadcast_route = DirectRouteToOne(packer, appender, limits, broadcast)
+        broadcast_route = DirectSingleOutputRoute(packer, appender, limits, broadcast)
         outputs = [SubpartitionOutput(partition, index) for index in range(channels)]
         route: RecordRoute
         if self.partitioner.is_broadcast:
             route = broadcast_route
         elif self.partitioner.cuts_records:
-            route = CutRoute(packer, appender, limits, outputs, self.partitioner)
+            route = SplittingRoute(packer, appender, limits, outputs, self.partitioner)
         elif self.partitioner.selects_first:
-            route = DirectRouteToOne(packer, appender, limits, outputs[0])
+            route = DirectSingleOutputRoute(packer, appender, limits, outputs[0])
         else:
-            route = DirectRouteToChosen(packer, appender, limits, outputs, self.partitioner)
+            route = DirectPartitionedRoute(packer, appender, limits, outputs, self.partitioner)
         self._route, self._broadcast_route = route, broadcast_route
         if not COMPILED:
             # A method that calls the route would add a call. The compiled method is the fastest to

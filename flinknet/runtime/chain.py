@@ -36,7 +36,7 @@ from flinknet.metrics.latency_statistics import LatencyHistogram, LatencyStatist
 from flinknet.metrics.operator_totals import OperatorTotals
 from flinknet.operators.operators import Emit, Operator, PassOn, StreamElement, on_records
 from flinknet.operators.side_outputs import split_outputs
-from flinknet.operators.stamps import Batch, StampedBatch, on_wire, values_of
+from flinknet.operators.timestamped_batch import Batch, TimestampedBatch, on_wire, values_of
 from flinknet.operators.typed_records import restored, typed
 from flinknet.records.detached import Detachment, each_detached
 from flinknet.records.route import Write
@@ -73,8 +73,8 @@ def with_copies(
             copied.extend(each_detached(iter(values_of(records))))
         except Exception as error:
             fail(error)
-        if isinstance(records, StampedBatch):
-            return process(StampedBatch(copied, records.stamps))
+        if isinstance(records, TimestampedBatch):
+            return process(TimestampedBatch(copied, records.stamps))
         return process(copied)
 
     return process_copies
@@ -254,7 +254,7 @@ class OperatorChain:
             # Only writers take the records. A value that cannot be copied is passed on as it is,
             # because the writer refuses it with a better error.
             self._operators[index].detachment = Detachment.IF_POSSIBLE
-        self._operators[index].is_stamped = one.stamped
+        self._operators[index].is_timestamped = one.stamped
         emit = targets.pop(None, Targets()).emit  # The main output; side outputs are left.
         if one.converts and one.output_type is not None:
             emit = typed(emit, self._operators[index], one.output_type)

@@ -52,8 +52,8 @@ from flinknet.environment.task_thread import (
     soon_on_loop,
 )
 from flinknet.errors import ClosedResourceError, JobCancelledError
+from flinknet.functions.builtin_types import record_types
 from flinknet.functions.context import RuntimeContext
-from flinknet.functions.own_types import record_types
 from flinknet.graph.deployment import GateDescriptor, ResultDescriptor, SubtaskDescriptor
 from flinknet.graph.graph import JobEdge, JobGraph
 from flinknet.metrics.io_metrics import IOMetrics

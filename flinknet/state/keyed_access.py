@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from flinknet.compatibility.subscripted import Subscripted
-from flinknet.records.key_forms import comparable_key
+from flinknet.records.key_normalization import comparable_key
 from flinknet.state.state_table import Entries, StateTable
 
 __all__ = ["KeyContext", "KeyedAccess"]

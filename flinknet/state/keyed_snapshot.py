@@ -26,7 +26,7 @@ from operator import attrgetter
 from typing import Any
 
 from flinknet.errors import CheckpointCorruptedError, StateError
-from flinknet.records.key_forms import comparable_key
+from flinknet.records.key_normalization import comparable_key
 from flinknet.state.entry_writer import RUN_BYTES, EntryWriter, WrittenGroup
 from flinknet.state.expiring_state import unexpired
 from flinknet.state.keyed_state import KeyedState, StateEntry

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from types import NoneType
 from typing import Any
 
-from flinknet.records.key_forms import comparable_key
+from flinknet.records.key_normalization import comparable_key
 
 __all__ = ["place_of"]
 

@@ -35,7 +35,7 @@ from flinknet.state.operator_state import (
 from flinknet.state.state_table import TableCapture
 from flinknet.texts import text_of
 
-__all__ = ["OperatorStateSnapshot", "dealt_out", "restore_operator_state"]
+__all__ = ["OperatorStateSnapshot", "redistribute", "restore_operator_state"]
 
 MAGIC = b"FLNKOPER"
 VERSION = 1
@@ -141,11 +141,11 @@ def restore_operator_state(
             )
         elements = [() if one is None else one.elements for one in had]
         state = store.named(name, first.mode, first.serializer)
-        state.restored = list(dealt_out(first.mode, elements, index, parallelism))
+        state.restored = list(redistribute(first.mode, elements, index, parallelism))
         yield
 
 
-def dealt_out(
+def redistribute(
     mode: StateMode, had: Sequence[Sequence[bytes]], index: int, parallelism: int
 ) -> Sequence[bytes]:
     """Return the share of a subtask of the elements that each old subtask had."""

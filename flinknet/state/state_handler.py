@@ -122,8 +122,8 @@ class StateHandler:
         """The restored checkpoint; None if the job starts fresh."""
         backend = None
         if backends is not None:
-            whose = f'operator "{operator}" (uid {uid})'
-            backend = backends(whose, self._serializer, max_parallelism)
+            owner = f'operator "{operator}" (uid {uid})'
+            backend = backends(owner, self._serializer, max_parallelism)
         self.keyed = KeyedState(now_ms, backend)
         self.operator = OperatorStateStore(self._serializer)
         self._functions: list[CheckpointedFunction] = []

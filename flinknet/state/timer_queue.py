@@ -18,7 +18,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
-from flinknet.records.key_forms import comparable_key
+from flinknet.records.key_normalization import comparable_key
 from flinknet.state.state_table import Entries, StateTable
 
 __all__ = ["DueTimer", "TimerQueue"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flinknet.records.key_forms import comparable_key
+from flinknet.records.key_normalization import comparable_key
 from flinknet.state.keyed_access import KeyedAccess
 
 __all__ = ["ValueState"]

@@ -58,10 +58,10 @@ __all__ = [
     "check_received",
     "decode_end_of_data",
     "decode_event",
+    "decode_if_valid",
     "encode_end_of_data",
     "is_announcement",
     "is_cancel_marker",
-    "said_in",
 ]
 
 
@@ -499,7 +499,7 @@ def decode_event(event: Event) -> DecodedEvent | None:
     return None
 
 
-def said_in(event: Event) -> DecodedEvent | None:
+def decode_if_valid(event: Event) -> DecodedEvent | None:
     """Decode an event; None for an unknown kind or a malformed body.
 
     The reader of the channel reports a malformed body.
@@ -511,14 +511,14 @@ def said_in(event: Event) -> DecodedEvent | None:
 
 
 def barrier_in(event: Event) -> CheckpointBarrier | None:
-    """Return the barrier in an event, or None for any other event, as ``said_in`` does."""
-    said = said_in(event)
-    return said if isinstance(said, CheckpointBarrier) else None
+    """Return the barrier in an event, or None for any other event, as ``decode_if_valid`` does."""
+    decoded = decode_if_valid(event)
+    return decoded if isinstance(decoded, CheckpointBarrier) else None
 
 
 def is_cancel_marker(event: Event) -> bool:
     """Whether an event is a well-formed cancel marker."""
-    return isinstance(said_in(event), CancelCheckpointMarker)
+    return isinstance(decode_if_valid(event), CancelCheckpointMarker)
 
 
 def announcement_of(body: bytes) -> Event:

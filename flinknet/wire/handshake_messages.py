@@ -204,10 +204,10 @@ class Answer:
         transcript: bytes,
     ) -> bytes:
         """Encode with its preamble and proof; a long reason is cut."""
-        said = reason.encode(errors="replace")[:_REASON_BYTES_MAX]
+        encoded = reason.encode(errors="replace")[:_REASON_BYTES_MAX]
         body = _HEADS[HandshakeKind.ANSWER] + bytes((verdict,)) + identity.encode()
         # The cut may have left a part of a character.
-        body += _string(said.decode(errors="ignore").encode())
+        body += _string(encoded.decode(errors="ignore").encode())
         return _with_proof(HandshakeKind.ANSWER, body, secret, transcript)
 
 
@@ -232,8 +232,8 @@ def prove(kind: HandshakeKind, secret: bytes, before: bytes) -> bytes:
 
 def _with_proof(kind: HandshakeKind, body: bytes, secret: bytes, transcript: bytes) -> bytes:
     size = len(body) + len(_PROOF_HEADER) + PROOF_BYTES
-    said = _PREAMBLE.pack(MAGIC, PROTOCOL_VERSION, size) + body + _PROOF_HEADER
-    return said + prove(kind, secret, transcript + said)
+    encoded = _PREAMBLE.pack(MAGIC, PROTOCOL_VERSION, size) + body + _PROOF_HEADER
+    return encoded + prove(kind, secret, transcript + encoded)
 
 
 def _with_preamble(body: bytes) -> bytes:
@@ -323,10 +323,10 @@ class _Fields:
 
     def verdict(self, possible: frozenset[Verdict]) -> Verdict:
         """Read one of the possible verdicts."""
-        said = self._take(1)[0]
-        if said not in possible:
+        encoded = self._take(1)[0]
+        if encoded not in possible:
             raise HandshakeError(_WRONG_FORM)
-        return Verdict(said)
+        return Verdict(encoded)
 
     def string(self, limit: int) -> str:
         """Read a short string."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from obstore.store import LocalStore, MemoryStore
 
-from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.fenced_store import FencedStore
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.location import absolute_place, open_storage
 from flinknet.checkpoint.object_storage import ObjectStorage
@@ -151,7 +151,7 @@ async def test_what_fails_while_it_is_written_leaves_nothing(
 
 
 async def test_a_checkpoint_is_complete_or_not_there(store: CheckpointStore) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     await store.write_part(claimed.directory(1), "p", [(0, LARGE)])
     assert await store.completed() == []
     done = await made(claimed, 1)
@@ -165,9 +165,9 @@ async def test_a_checkpoint_is_complete_or_not_there(store: CheckpointStore) -> 
 
 
 async def test_an_old_coordinator_cannot_complete(store: CheckpointStore) -> None:
-    old = await ClaimedStore.claim(store, 1)
+    old = await FencedStore.claim(store, 1)
     await made(old, 1)
-    new = await ClaimedStore.claim(store, 2)
+    new = await FencedStore.claim(store, 2)
     with pytest.raises(CheckpointFencedError, match="attempt 2 has taken over"):
         await made(old, 2)
     await new.remove_leftovers()
@@ -180,7 +180,7 @@ async def test_an_old_coordinator_cannot_complete(store: CheckpointStore) -> Non
 
 
 async def test_old_checkpoints_are_removed_and_savepoints_stay(store: CheckpointStore) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     await made(claimed, 1, CheckpointKind.SAVEPOINT)
     for checkpoint_id in (2, 3, 4):
         await made(claimed, checkpoint_id)
@@ -189,7 +189,7 @@ async def test_old_checkpoints_are_removed_and_savepoints_stay(store: Checkpoint
 
 
 async def test_damage_is_found_and_the_one_before_is_used(store: CheckpointStore) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     first = await made(claimed, 1)
     second = await made(claimed, 2)
     path = store.path(second.directory, "keyed-0")
@@ -204,7 +204,7 @@ async def test_damage_is_found_and_the_one_before_is_used(store: CheckpointStore
 
 
 async def test_what_was_given_up_is_discarded(store: CheckpointStore) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     await store.write_part(claimed.directory(1), "p", [(0, LARGE)])
     await claimed.discard(claimed.directory(1))
     assert len(await store.storage.files()) == 1
@@ -277,7 +277,7 @@ async def test_what_an_object_store_refuses_is_told_in_one_line(tmp_path: Path) 
 
 async def test_a_foreign_reader_reads_a_checkpoint_and_finds_its_damage(tmp_path: Path) -> None:
     store = CheckpointStore(in_files(tmp_path), "job-1", CONFIG)
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     for checkpoint_id in (1, 2, 3):
         await made(claimed, checkpoint_id)
     await store.write_part(claimed.directory(4), "p", [(0, LARGE)])

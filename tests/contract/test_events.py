@@ -15,7 +15,7 @@ from flinknet.config import WireLimits
 from flinknet.records.partitioner import BroadcastPartitioner
 from flinknet.records.reader import RecordReader
 from flinknet.records.writer import RecordWriter
-from flinknet.wire.events import Event, Watermark, said_in
+from flinknet.wire.events import Event, Watermark, decode_if_valid
 from tests.contract.hosts import Exchange, open_exchange
 
 BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
@@ -161,5 +161,5 @@ async def write_events(writer: RecordWriter, written: list[Any]) -> None:
 
 
 def watermark_in(seen: Any) -> Watermark | None:
-    said = said_in(seen) if isinstance(seen, Event) else None
+    said = decode_if_valid(seen) if isinstance(seen, Event) else None
     return said if isinstance(said, Watermark) else None

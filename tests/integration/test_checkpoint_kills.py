@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.fenced_store import FencedStore
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.config import CheckpointingConfig
@@ -92,7 +92,7 @@ def kill_after(changes: int) -> None:
 
 
 async def make(store: CheckpointStore, telling: int) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     for checkpoint_id in range(1, CHECKPOINTS + 1):
         await made(claimed, checkpoint_id)
         os.write(telling, bytes([checkpoint_id]))
@@ -108,7 +108,7 @@ async def check(store: CheckpointStore, told: int) -> None:
     if last:
         assert (await store.latest_valid()).checkpoint.checkpoint_id == last
 
-    after = await ClaimedStore.claim(store, 2)
+    after = await FencedStore.claim(store, 2)
     await after.remove_leftovers()
     done = await made(after, 9)
     assert [one.directory for one in await store.completed()] == [done.directory]

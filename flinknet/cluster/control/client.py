@@ -37,7 +37,7 @@ from flinknet.metrics.plain import from_plain
 from flinknet.metrics.worker_statistics import SubtaskTotals, WorkerStatistics
 from flinknet.net.backoff import CONTROL_PAUSE_S, Backoff
 from flinknet.net.http_calls import Answer, CallError, HttpCalls
-from flinknet.net.patience import patient_timeout
+from flinknet.net.stall_tolerant_timer import stall_tolerant_timeout
 from flinknet.net.tls import tls_of
 
 __all__ = ["CoordinatorClient", "OnProgress"]
@@ -307,7 +307,7 @@ class CoordinatorClient:
 
     async def _ask(self, method: str, path: str, body: bytes | None, wait_ms: float) -> Any:
         try:
-            async with patient_timeout((self._timeout_ms + wait_ms) / 1000):
+            async with stall_tolerant_timeout((self._timeout_ms + wait_ms) / 1000):
                 answer = await self._http.call(method, path, body)
         except TimeoutError as error:
             raise RemoteTransportError(

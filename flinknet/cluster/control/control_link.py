@@ -26,7 +26,7 @@ from flinknet.cluster.control.transport import Conversation, CoordinatorTranspor
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError, RemoteProtocolError, RemoteTransportError
 from flinknet.graph.deployment import SubtaskDescriptor, descriptors_of_fields
-from flinknet.net.patience import patient_timeout
+from flinknet.net.stall_tolerant_timer import stall_tolerant_timeout
 
 __all__ = ["ControlLink", "Deployment"]
 
@@ -78,7 +78,7 @@ class ControlLink:
         has been superseded by one that the worker has served.
         """
         try:
-            async with patient_timeout(self._timeout_ms / 1000):
+            async with stall_tolerant_timeout(self._timeout_ms / 1000):
                 return await self._register(message)
         except TimeoutError:
             raise RemoteTransportError(self.unanswered()) from None

@@ -24,11 +24,11 @@ from flinknet.cluster.control.http_connections import HttpConnections
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError, HandshakeError
 from flinknet.net.address import is_any_address, join_address, reached_at
-from flinknet.net.handshake_turns import HandshakeTurns
+from flinknet.net.handshake_rate_limit import HandshakeRateLimit
 from flinknet.net.listening import ACCEPTS_PER_TURN, deepen_backlog
-from flinknet.net.patience import PatientTimer
-from flinknet.net.refusals import Refusals
-from flinknet.net.tls import Entrance, TlsFiles, refusal_of, tls_of
+from flinknet.net.refusal_log import RefusalLog
+from flinknet.net.stall_tolerant_timer import StallTolerantTimer
+from flinknet.net.tls import TlsAcceptor, TlsFiles, refusal_of, tls_of
 
 __all__ = ["HttpServer", "check_role"]
 
@@ -72,7 +72,7 @@ class HttpServer:
         application: web.Application,
         config: ClusterConfig,
         peer_was_held_up: Callable[[float], bool] = lambda within_s: False,
-        refusals: Refusals | None = None,
+        refusals: RefusalLog | None = None,
     ) -> None:
         """Serve ``application`` within the limits of ``config``.
 
@@ -82,7 +82,9 @@ class HttpServer:
         """
         self._loop = asyncio.get_running_loop()
         self._tls = tls_of(config.tls)
-        self._tls_turns = HandshakeTurns(self._loop, config.http_tls_handshakes_per_second_max)
+        self._tls_rate_limit = HandshakeRateLimit(
+            self._loop, config.http_tls_handshakes_per_second_max
+        )
         self._wants_certificate = config.tls.http_clients == "certificate"
         self._peer_was_held_up = peer_was_held_up
         self._request_timeout_s = config.http_request_timeout_ms / 1000
@@ -90,10 +92,10 @@ class HttpServer:
             connections_max=config.http_connections_max,
             request_timeout_s=self._request_timeout_s,
         )
-        self._refusals = Refusals() if refusals is None else refusals
+        self._refusals = RefusalLog() if refusals is None else refusals
         self._by_handler: dict[asyncio.Protocol, _Connection] = {}
         """The connection of each protocol of aiohttp, for the middleware."""
-        self._timer: PatientTimer | None = None
+        self._timer: StallTolerantTimer | None = None
         # The outermost middleware sees the status of every answer, also of refusals.
         application.middlewares.insert(0, self._middleware())
         # A handler is cancelled with its connection, because its answer could not be delivered.
@@ -174,7 +176,9 @@ class HttpServer:
         if self._tls is None:
             return connection
         context = self._tls.https_server(wants_certificate=self._wants_certificate)
-        return Entrance(connection, context, self._loop, self._request_timeout_s, self._tls_turns)
+        return TlsAcceptor(
+            connection, context, self._loop, self._request_timeout_s, self._tls_rate_limit
+        )
 
     def refused(self, source: str, reason: str, text: str) -> None:
         """Count a refused connection or request; ``reason`` is a label for metrics.
@@ -221,7 +225,7 @@ class HttpServer:
     def _set_timer(self) -> None:
         deadline = self._connections.deadline
         if self._timer is None and deadline is not None:
-            self._timer = PatientTimer(self._loop, deadline, self._reap)
+            self._timer = StallTolerantTimer(self._loop, deadline, self._reap)
 
     def _reap(self) -> None:
         self._timer = None

@@ -31,7 +31,7 @@ from flinknet.errors import (
     RemoteTransportError,
 )
 from flinknet.net.http_client import HttpClient
-from flinknet.net.patience import patient_timeout
+from flinknet.net.stall_tolerant_timer import stall_tolerant_timeout
 from flinknet.net.tls import tls_of
 
 __all__ = ["HttpTransport", "http_link"]
@@ -111,7 +111,7 @@ class HttpTransport:
 
     async def _request_in_turn(self, method: str, path: str, body: bytes | None) -> bytes:
         try:
-            async with patient_timeout(self._timeout_ms / 1000) as begin_anew:
+            async with stall_tolerant_timeout(self._timeout_ms / 1000) as begin_anew:
                 data = None if body is None else _Pieces(body, begin_anew)
                 async with self._http.request(method, path, data=data) as response:
                     content = bytearray()

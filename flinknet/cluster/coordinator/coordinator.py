@@ -71,7 +71,7 @@ from flinknet.errors import (
     FlinknetError,
     JobError,
 )
-from flinknet.net.refusals import Refusals
+from flinknet.net.refusal_log import RefusalLog
 from flinknet.texts import text_of
 from flinknet.wire.checkpoint_options import CheckpointKind
 
@@ -126,7 +126,7 @@ class Coordinator:
         self._progressed = asyncio.Event()
         """Set, and replaced by a new event, after every input."""
         self.config = config
-        self.http_refusals = Refusals()
+        self.http_refusals = RefusalLog()
         self.metrics = MetricStore(self._send, config.statistics_interval_ms / 1000)
         self.printed = PrintedStore(config.output_kept_bytes)
         self.answers = Inquiries[bytes](self._send)

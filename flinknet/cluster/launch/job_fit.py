@@ -13,7 +13,7 @@ from dataclasses import replace
 from flinknet.checkpoint.location import open_storage
 from flinknet.cluster.launch.job_memory import JobMemory
 from flinknet.config import ClusterConfig, FlinknetConfig
-from flinknet.config.local_path import is_of_one_process, local_path
+from flinknet.config.local_path import is_process_local, local_path
 from flinknet.errors import (
     ConfigurationError,
     InsufficientNetworkBuffersError,
@@ -123,7 +123,7 @@ def _check_checkpoint_directory(graph: JobGraph, config: FlinknetConfig) -> None
 def _check_outputs(graph: JobGraph) -> None:
     for operator, sink in graph.two_phase_sinks():
         output = sink.exclusive_output()
-        if output is not None and is_of_one_process(output):
+        if output is not None and is_process_local(output):
             raise ConfigurationError(
                 f'sink "{operator.name}" writes to {output}, in the memory of each process '
                 "for itself, so that what a worker writes there is lost with it: name a directory, "

@@ -35,8 +35,8 @@ from flinknet.cluster.launch.process_output import (
 from flinknet.cluster.launch.submitted_job import execute_job
 from flinknet.errors import JobError, LocalProtocolError
 from flinknet.graph.graph import JobGraph
-from flinknet.graph.own_modules import own_modules
 from flinknet.graph.pickler import send_by_value
+from flinknet.graph.program_modules import program_modules
 
 __all__ = ["run_on_cluster"]
 
@@ -73,7 +73,7 @@ def run_on_cluster(
     restore = None
     if from_checkpoint is not None:
         restore = RestoreSettings(absolute_place(from_checkpoint), allow_non_restored_state)
-    send_by_value(own_modules())
+    send_by_value(program_modules())
     submission = replace(
         Submission.of_graph(graph),
         restore=restore,

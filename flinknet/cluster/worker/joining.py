@@ -19,7 +19,7 @@ from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError, RemoteTransportError
 from flinknet.net.address import is_any_address, split_address
 from flinknet.net.backoff import CONTROL_PAUSE_S, Backoff
-from flinknet.net.patience import patient_timeout
+from flinknet.net.stall_tolerant_timer import stall_tolerant_timeout
 from flinknet.texts import text_of
 
 __all__ = ["find_way", "join", "join_again", "say_that_it_waits"]
@@ -102,7 +102,7 @@ async def _join(
     absence: RemoteTransportError | None = None
     backoff = Backoff(*CONTROL_PAUSE_S)
     try:
-        async with patient_timeout(within_ms / 1000):
+        async with stall_tolerant_timeout(within_ms / 1000):
             while True:
                 try:
                     return await link.register(message)

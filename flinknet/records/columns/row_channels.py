@@ -19,15 +19,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flinknet.records.key_forms import (
+from flinknet.records.key_groups import key_hash, mixed
+from flinknet.records.key_normalization import (
     DATE,
     DATETIME,
     DURATION,
     TIME,
     TIMESTAMP,
-    instant_form,
+    normalized_instant,
 )
-from flinknet.records.key_groups import key_hash, mixed
 
 __all__ = ["row_channels"]
 
@@ -140,7 +140,7 @@ def _distinct(column: pa.Array) -> tuple[list[Any], npt.NDArray[np.intp]]:
     if instants is not None:
         kind, numbers = instants
         occurring, places = np.unique(numbers, return_inverse=True)
-        return _with_null([instant_form(kind, int(one)) for one in occurring], places, column)
+        return _with_null([normalized_instant(kind, int(one)) for one in occurring], places, column)
     if isinstance(column, pa.ExtensionArray):
         storage, extension = column.storage, column.type
     else:
@@ -182,7 +182,7 @@ def _values(values: pa.Array) -> list[Any]:
     kind, numbers = instants
     nulls = _nulls(values)
     return [
-        None if null else instant_form(kind, int(number))
+        None if null else normalized_instant(kind, int(number))
         for number, null in zip(numbers, nulls, strict=True)
     ]
 

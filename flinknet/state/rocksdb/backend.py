@@ -21,7 +21,7 @@ __all__ = ["RocksDBKeyedStateBackend"]
 class RocksDBKeyedStateBackend:
     """Backend in a RocksDB database in ``path``, which is created when it is first needed.
 
-    ``whose`` names the operator in errors. Raises StateError.
+    ``owner`` names the operator in errors. Raises StateError.
     """
 
     is_on_disk = True
@@ -29,14 +29,14 @@ class RocksDBKeyedStateBackend:
     def __init__(
         self,
         path: Path,
-        whose: str,
+        owner: str,
         *,
         serializer: ValueSerializer,
         max_parallelism: int,
         config: StateConfig,
     ) -> None:
         self._path = path
-        self._whose = whose
+        self._owner = owner
         self._serializer = serializer
         self._max_parallelism = max_parallelism
         self._config = config
@@ -68,7 +68,7 @@ class RocksDBKeyedStateBackend:
 
     def _open(self) -> Database:
         if self._database is None:
-            self._database = Database(self._path, self._whose, self._config)
+            self._database = Database(self._path, self._owner, self._config)
         return self._database
 
     def close(self) -> None:

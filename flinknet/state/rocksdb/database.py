@@ -41,12 +41,12 @@ OPEN_FILES_MAX = 256
 class Database:
     """An open database in ``directory``, which is created and removed with it.
 
-    ``whose`` names the operator in errors. Raises StateError.
+    ``owner`` names the operator in errors. Raises StateError.
     """
 
-    def __init__(self, directory: Path, whose: str, config: StateConfig) -> None:
+    def __init__(self, directory: Path, owner: str, config: StateConfig) -> None:
         self.directory = directory
-        self.whose = whose
+        self.owner = owner
         self.rows_written = 0
         self.open_rows: Any = None
         self.unlogged = WriteOptions()
@@ -70,7 +70,7 @@ class Database:
     def failed(self, state: str, what: str, cause: Exception) -> StateError:
         """Return the StateError for an error of RocksDB."""
         return StateError(
-            f"{state} of {self.whose} cannot be {what} in the RocksDB database in "
+            f"{state} of {self.owner} cannot be {what} in the RocksDB database in "
             f"{self.directory}: {text_of(cause)}; look for room on that disk, or choose another "
             "with state.rocksdb_directory"
         )

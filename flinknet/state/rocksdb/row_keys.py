@@ -5,9 +5,9 @@
     key group u16  number of the table u16  0 or 1  form of the key
 
 Rows are ordered by these bytes, and thus by key group, like a checkpoint. The form is the form that
-the key is hashed as (``records/key_forms.py``). Keys that Python considers equal have one form, but
-some unequal keys share it, such as 1 and an enumeration's member with that value. There are
-therefore two kinds of rows. A row with 0 has a single entry, and its form equals the key in a
+the key is hashed as (``records/key_normalization.py``). Keys that Python considers equal have one
+form, but some unequal keys share it, such as 1 and an enumeration's member with that value. There
+are therefore two kinds of rows. A row with 0 has a single entry, and its form equals the key in a
 checkpoint: text, integers, tuples of these, and most others. A row with 1 has all other keys of the
 form, such as True and 1.0, each with its value.
 """
@@ -19,8 +19,8 @@ from zlib import crc32
 
 import msgpack
 
-from flinknet.records.key_forms import comparable_key, key_form
 from flinknet.records.key_groups import mixed
+from flinknet.records.key_normalization import comparable_key, normalized_key
 from flinknet.state.value_serializer import ValueSerializer
 
 __all__ = ["RowKey", "RowKeys", "form_of", "parse_row_key"]
@@ -79,7 +79,7 @@ class RowKeys:
         Raises SerializationError or one of KEY_ERRORS for a value that cannot be a key.
         """
         packed = self._pack(key)
-        form: bytes = self._pack_form(key_form(key))
+        form: bytes = self._pack_form(normalized_key(key))
         group = self._group(form)
         return RowKey(group + self._own + form, group + self._shared + form, packed, packed == form)
 

@@ -26,7 +26,7 @@ from typing import Any
 from rocksdict import RdictIter
 
 from flinknet.errors import SerializationError, StateError
-from flinknet.records.key_forms import KEY_ERRORS
+from flinknet.records.key_normalization import KEY_ERRORS
 from flinknet.state.rocksdb.database import Database, StateRows
 from flinknet.state.rocksdb.entry_rows import EntryRows, Place, entries_of
 from flinknet.state.rocksdb.row_keys import RowKeys
@@ -296,7 +296,7 @@ class RocksDBTable(StateTable):
     def _bad(self, what: str, key: Any, cause: Exception) -> StateError:
         database = self.rows.database
         return StateError(
-            f'state "{self._name}" of {database.whose} cannot be {what} where it is kept, in the '
+            f'state "{self._name}" of {database.owner} cannot be {what} where it is kept, in the '
             f"RocksDB database in {database.directory}, at the key {key!r:.99}: "
             f"{text_of(cause)}; register the class, give the state's descriptor a serializer, or "
             f"keep state in memory (HashMapStateBackend)"

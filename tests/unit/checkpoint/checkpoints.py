@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.fenced_store import FencedStore
 from flinknet.checkpoint.metadata import (
     CheckpointMetadata,
     OperatorState,
@@ -70,7 +70,7 @@ def metadata(
 
 
 async def made(
-    claimed: ClaimedStore,
+    claimed: FencedStore,
     checkpoint_id: int,
     kind: CheckpointKind = CheckpointKind.CHECKPOINT,
     content: bytes = LARGE,

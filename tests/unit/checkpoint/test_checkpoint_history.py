@@ -42,9 +42,9 @@ def test_sizes_add_up_and_the_slowest_subtask_counts() -> None:
     one = SubtaskReport(b"where it is", 1.0, 20.0, 3.0, 40.0, 5, 6, 7)
     other = SubtaskReport(b"", 10.0, 2.0, 30.0, 4.0, 50, 60, 70)
     history.note_end(ended(1, one, other), 12.5)
-    story = history.last_completed
-    assert story is not None
-    assert story.metrics == {
+    stats = history.last_completed
+    assert stats is not None
+    assert stats.metrics == {
         "state_bytes": 55,
         "processed_bytes": 66,
         "persisted_bytes": 77,
@@ -53,13 +53,13 @@ def test_sizes_add_up_and_the_slowest_subtask_counts() -> None:
         "sync_ms": 30.0,
         "async_ms": 40.0,
     }
-    assert (story.seconds, story.subtasks, story.acknowledged) == (2.5, 4, 4)
-    assert story.reports == {
+    assert (stats.seconds, stats.subtasks, stats.acknowledged) == (2.5, 4, 4)
+    assert stats.reports == {
         (0, 0): one._replace(handle=b""),
         (0, 1): other,
         (1, 0): SubtaskReport(),
     }
-    assert story.finished == {(2, 0)}
+    assert stats.finished == {(2, 0)}
     assert history.age_s(15.0) == 5.0, "from its trigger: what would be done again"
     history.check_invariants(under_way=0)
 
@@ -112,5 +112,5 @@ def test_the_oldest_story_is_forgotten() -> None:
     for number in (1, 2, 3):
         history.note_trigger()
         history.note_end(ended(number), 100.0)
-    assert [story.checkpoint_id for story in history.stories] == [2, 3]
+    assert [stats.checkpoint_id for stats in history.checkpoints] == [2, 3]
     assert history.completed == 3

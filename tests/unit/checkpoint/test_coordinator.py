@@ -141,7 +141,7 @@ def test_a_later_one_subsumes_those_before_it() -> None:
     assert acknowledged(books, 1) == []
     assert books.decline(1, CheckpointFailureReason.DECLINED, "", 3.5) == []
     assert [one.checkpoint_id for one in books.pending] == [3]
-    assert books.history.stories[-1].reason is CheckpointFailureReason.SUBSUMED
+    assert books.history.checkpoints[-1].reason is CheckpointFailureReason.SUBSUMED
 
 
 def test_one_whose_metadata_came_too_late_is_discarded() -> None:
@@ -162,7 +162,7 @@ def test_one_that_is_not_in_time_is_given_up() -> None:
     books.acknowledge(1, SINK, REPORT)
     assert books.tick(6.0)[:2] == aborts(1)
     assert books.acknowledge(1, SOURCES[0], REPORT) is None
-    assert books.history.stories[-1].reason is CheckpointFailureReason.EXPIRED
+    assert books.history.checkpoints[-1].reason is CheckpointFailureReason.EXPIRED
     books.check_invariants()
 
 

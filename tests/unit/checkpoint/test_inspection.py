@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.fenced_store import FencedStore
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.inspection import KeptCheckpoint, find_checkpoints
 from flinknet.checkpoint.store import CheckpointStore
@@ -19,10 +19,10 @@ from tests.unit.checkpoint.checkpoints import LARGE, change, made
 CONFIG = CheckpointingConfig()
 
 
-async def job(top: Path, job_id: str) -> ClaimedStore:
+async def job(top: Path, job_id: str) -> FencedStore:
     """Make a job with a checkpoint, a savepoint and an unfinished checkpoint."""
     store = CheckpointStore(FileStorage(top, CONFIG), job_id, CONFIG)
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     await made(claimed, 9)
     await made(claimed, 10, CheckpointKind.SAVEPOINT)
     await store.write_part(claimed.directory(11), "p", [(0, LARGE)])

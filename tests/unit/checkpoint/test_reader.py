@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.fenced_store import FencedStore
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.reader import CheckpointReader
 from flinknet.checkpoint.store import CheckpointStore
@@ -21,7 +21,7 @@ CONFIG = CheckpointingConfig()
 async def moved(top: Path) -> Path:
     """Make a checkpoint, and move it to a place that does not tell its job."""
     store = CheckpointStore(FileStorage(top / "all", CONFIG), "job-1", CONFIG)
-    await made(await ClaimedStore.claim(store, 2), 7)
+    await made(await FencedStore.claim(store, 2), 7)
     shutil.move(top / "all" / "job-1" / "checkpoint-7-attempt-2", top / "kept for later")
     return top / "kept for later"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.fenced_store import FencedStore
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.journal import Entry
 from flinknet.checkpoint.metadata import CheckpointDirectory
@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> CheckpointStore:
 
 
 async def test_a_checkpoint_is_read_as_it_was_written(store: CheckpointStore) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     done = await made(claimed, 7)
     (one,) = await store.completed()
     assert (one.number, str(one.directory)) == (1, "checkpoint-7-attempt-1")
@@ -77,7 +77,7 @@ async def test_without_any_there_is_none(store: CheckpointStore, tmp_path: Path)
 async def test_savepoints_are_listed_and_not_restored_by_themselves(
     store: CheckpointStore,
 ) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     await made(claimed, 1)
     await made(claimed, 2, CheckpointKind.SAVEPOINT)
     assert [str(one.directory) for one in await store.completed()] == [
@@ -101,7 +101,7 @@ async def test_a_bad_file_is_named_and_the_checkpoint_before_is_used(
     how: str,
 ) -> None:
     """A torn, truncated, bit-flipped, foreign or newer-version checkpoint is refused."""
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     first = await made(claimed, 1)
     second = await made(claimed, 2)
     file = tmp_path / "job-1" / str(second.directory) / name
@@ -120,7 +120,7 @@ async def test_a_bad_file_is_named_and_the_checkpoint_before_is_used(
 async def test_the_journal_knows_what_was_completed_and_is_gone(
     store: CheckpointStore, tmp_path: Path, name: str
 ) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     await made(claimed, 1)
     second = await made(claimed, 2)
     await made(claimed, 3, CheckpointKind.SAVEPOINT)
@@ -137,7 +137,7 @@ async def test_the_journal_knows_what_was_completed_and_is_gone(
 async def test_what_is_passed_over_is_not_restored_and_removed_first(
     store: CheckpointStore,
 ) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     for number in (1, 2):
         await made(claimed, number)
 
@@ -146,7 +146,7 @@ async def test_what_is_passed_over_is_not_restored_and_removed_first(
 
     found = await store.latest_valid(is_passed_over=is_passed_over)
     assert (found.checkpoint.checkpoint_id, found.refused) == (1, [])
-    claimed = await ClaimedStore.claim(store, 2, is_passed_over)
+    claimed = await FencedStore.claim(store, 2, is_passed_over)
     await made(claimed, 3)
     await claimed.remove_all_but(2)
     assert [one.directory.checkpoint_id for one in await store.completed()] == [1, 3]
@@ -160,7 +160,7 @@ async def test_what_is_only_looked_at_is_not_read(
     how: str,
     is_seen: bool,
 ) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     await made(claimed, 1)
     second = await made(claimed, 2)
     change(tmp_path / "job-1" / str(second.directory) / "keyed-0", how)
@@ -178,7 +178,7 @@ async def test_a_place_that_does_not_answer_is_no_damage(
     store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A job would otherwise go back to an earlier checkpoint because of a network failure."""
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     for checkpoint_id in (1, 2):
         await made(claimed, checkpoint_id)
 
@@ -191,7 +191,7 @@ async def test_a_place_that_does_not_answer_is_no_damage(
 
 
 async def test_if_all_are_bad_each_is_named(store: CheckpointStore, tmp_path: Path) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     for checkpoint_id in (1, 2):
         done = await made(claimed, checkpoint_id)
         change(tmp_path / "job-1" / str(done.directory) / "keyed-0", "torn")
@@ -203,7 +203,7 @@ async def test_if_all_are_bad_each_is_named(store: CheckpointStore, tmp_path: Pa
 async def test_metadata_in_another_s_place_is_refused(
     store: CheckpointStore, tmp_path: Path
 ) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     one, other = [await made(claimed, checkpoint_id) for checkpoint_id in (1, 2)]
     job = tmp_path / "job-1"
     (job / str(one.directory) / "metadata").replace(job / str(other.directory) / "metadata")
@@ -214,7 +214,7 @@ async def test_metadata_in_another_s_place_is_refused(
 async def test_a_damaged_entry_is_passed_over_and_logged(
     store: CheckpointStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     await made(claimed, 1)
     await made(claimed, 2)
     change(tmp_path / "job-1" / "journal" / f"{2:020d}", "a bit")
@@ -225,13 +225,13 @@ async def test_a_damaged_entry_is_passed_over_and_logged(
 async def test_an_entry_is_only_believed_if_it_names_a_checkpoint_that_is_there(
     store: CheckpointStore, tmp_path: Path
 ) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     done = await made(claimed, 1)
     (tmp_path / "job-1" / str(done.directory) / "metadata").unlink()
     assert await store.completed() == []
 
 
 async def test_an_entry_that_is_removed_meanwhile_is_none(store: CheckpointStore) -> None:
-    await ClaimedStore.claim(store, 1)
+    await FencedStore.claim(store, 1)
     files: Iterable[str] = [store.path("journal", f"{number:020d}") for number in (0, 1)]
     assert await store.entries(files) == {0: Entry(1)}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.fenced_store import FencedStore
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cli.checkpoints import _size, _span
@@ -24,7 +24,7 @@ CONFIG = CheckpointingConfig()
 async def _make(top: Path) -> None:
     for job_id in ("job-1", "job-2"):
         store = CheckpointStore(FileStorage(top, CONFIG), job_id, CONFIG)
-        claimed = await ClaimedStore.claim(store, 1)
+        claimed = await FencedStore.claim(store, 1)
         await made(claimed, 1)
         await made(claimed, 2, CheckpointKind.SAVEPOINT)
         await made(claimed, 3)

@@ -8,14 +8,14 @@ import pytest
 
 from flinknet.config.flink_options import (
     FLINK_OPTIONS,
-    WITHOUT_MEANING,
+    IGNORED_OPTIONS,
     check_known,
     is_of_a_job,
     milliseconds,
     read_option,
+    reason_ignored,
     truth_value,
-    warn_without_meaning,
-    why_without_meaning,
+    warn_ignored,
 )
 from flinknet.config.loading import options
 from flinknet.errors import ConfigurationError
@@ -123,7 +123,7 @@ DOCUMENTED = [
 @pytest.mark.parametrize("key", DOCUMENTED)
 def test_a_documented_option_is_taken(key: str) -> None:
     check_known(key, FLINK_OPTIONS)
-    assert key in FLINK_OPTIONS or why_without_meaning(key)
+    assert key in FLINK_OPTIONS or reason_ignored(key)
 
 
 @pytest.mark.parametrize(("key", "option"), FLINK_OPTIONS.items(), ids=FLINK_OPTIONS)
@@ -139,7 +139,7 @@ def test_each_is_an_option_of_flinknets(key: str, option: tuple[str, object]) ->
         except ValueError:
             continue
     assert values
-    assert why_without_meaning(key) is None or key not in WITHOUT_MEANING
+    assert reason_ignored(key) is None or key not in IGNORED_OPTIONS
 
 
 def test_times_and_truth() -> None:
@@ -171,7 +171,7 @@ def test_an_option_is_read_refused_or_said_to_do_nothing() -> None:
     with pytest.raises(ConfigurationError, match=f"{key} is 'much': "):
         read_option(key, "much")
     with pytest.warns(UserWarning, match=r"taskmanager.cpu.cores does nothing here: a worker is"):
-        warn_without_meaning("taskmanager.cpu.cores", 1)
+        warn_ignored("taskmanager.cpu.cores", 1)
     check_known("network.segment_bytes", ["network.segment_bytes"])
     check_known("taskmanager.network.numberOfBuffers", [])
     with pytest.raises(ConfigurationError, match="did you mean network.segment_bytes"):

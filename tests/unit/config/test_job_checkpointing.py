@@ -56,6 +56,6 @@ def test_what_is_left_of_a_job_that_could_go_on(
 ) -> None:
     """Flink's CheckpointRetentionPolicy."""
     settings = JobCheckpointingConfig(100.0, retention=retention)
-    assert settings.stay(failed=True, cancelled=False) is failed
-    assert settings.stay(failed=False, cancelled=True) is cancelled
-    assert not settings.stay(failed=False, cancelled=False), "it has finished"
+    assert settings.are_retained(failed=True, cancelled=False) is failed
+    assert settings.are_retained(failed=False, cancelled=True) is cancelled
+    assert not settings.are_retained(failed=False, cancelled=False), "it has finished"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.config.local_path import is_of_one_process, local_path
+from flinknet.config.local_path import is_process_local, local_path
 from flinknet.errors import ConfigurationError
 
 
@@ -26,5 +26,5 @@ def test_a_file_of_another_machine_is_refused() -> None:
 
 
 def test_what_is_in_memory_is_of_one_process() -> None:
-    assert is_of_one_process("memory://out")
-    assert not any(map(is_of_one_process, ("memory", "/memory/x", "s3://memory/x", "file:///x")))
+    assert is_process_local("memory://out")
+    assert not any(map(is_process_local, ("memory", "/memory/x", "s3://memory/x", "file:///x")))

@@ -15,7 +15,7 @@ from flinknet.buffer.buffer import DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.config import NetworkConfig
 from flinknet.connection.link import Link
-from flinknet.connection.peer_budget import UnmetRequests
+from flinknet.connection.peer_limits import UnmetRequestPacer
 from flinknet.connection.session import Session
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.input_gate import InputGate
@@ -36,7 +36,7 @@ class Worker:
         peer: str,
         config: NetworkConfig,
         on_output: Callable[[], None] = lambda: None,
-        unmet_requests: UnmetRequests | None = None,
+        unmet_requests: UnmetRequestPacer | None = None,
     ) -> None:
         self.address = address
         self.config = config

@@ -19,8 +19,8 @@ from flinknet.connection.handshake import (
     Handshake,
     HandshakeEvent,
     HandshakeState,
-    judge,
-    stands_for,
+    certificate_name_matches,
+    check_identity,
 )
 from flinknet.errors import HandshakeError
 from flinknet.wire.handshake_messages import (
@@ -116,15 +116,15 @@ def broken(handshake: Handshake) -> bytes:
 HAPPENS: dict[HandshakeEvent, Callable[[Handshake], bytes]] = {
     E.OPENED: opened,
     E.CHALLENGED: challenged,
-    E.WELCOMED: welcomed,
-    E.TURNED_AWAY: turned_away,
-    E.BROKEN: broken,
+    E.ACCEPTED: welcomed,
+    E.REFUSED: turned_away,
+    E.FAILED: broken,
 }
 SAYS = {
     (S.AWAITS_OPENING, E.OPENED): Challenge,
-    (S.AWAITS_OPENING, E.TURNED_AWAY): Refusal,
-    (S.AWAITS_HELLO, E.WELCOMED): Answer,
-    (S.AWAITS_HELLO, E.TURNED_AWAY): Refusal,
+    (S.AWAITS_OPENING, E.REFUSED): Refusal,
+    (S.AWAITS_HELLO, E.ACCEPTED): Answer,
+    (S.AWAITS_HELLO, E.REFUSED): Refusal,
     (S.AWAITS_CHALLENGE, E.CHALLENGED): Hello,
 }
 KIND = {Challenge: 2, Hello: 3, Answer: 4, Refusal: 5}
@@ -149,7 +149,7 @@ def test_every_row_of_the_table_leads_where_it_says(
 
 
 def test_the_table_has_no_row_from_an_end_and_a_way_out_of_everything_else() -> None:
-    for state, event in product(S, (E.TURNED_AWAY, E.BROKEN)):
+    for state, event in product(S, (E.REFUSED, E.FAILED)):
         assert ((state, event) in TRANSITIONS) == state.is_open
     assert {state for state, _ in TRANSITIONS} == set(OPEN)
     assert {event for _, event in TRANSITIONS} == set(E)
@@ -442,7 +442,7 @@ OTHERS = [
 )
 def test_workers_of_one_attempt_may_talk(changes: dict[str, Any]) -> None:
     """Names are compared byte by byte, and addresses are not resolved."""
-    assert judge(ACCEPTER, replace(DIALLER, **changes)) == (Verdict.WELCOME, "")
+    assert check_identity(ACCEPTER, replace(DIALLER, **changes)) == (Verdict.WELCOME, "")
 
 
 @pytest.mark.parametrize(
@@ -471,7 +471,7 @@ def test_a_hello_of_another_form_is_not_answered_though_it_is_proved(
 
 @pytest.mark.parametrize(("theirs", "reason"), OTHERS)
 def test_others_may_not(theirs: WorkerIdentity, reason: str) -> None:
-    verdict, said = judge(ACCEPTER, theirs)
+    verdict, said = check_identity(ACCEPTER, theirs)
     assert verdict is Verdict.IDENTITY
     assert said.startswith(reason)
 
@@ -492,7 +492,7 @@ def test_the_dialling_side_judges_as_well() -> None:
 
 
 def vouching(handshake: Handshake, *names: str) -> Handshake:
-    handshake.vouch(names)
+    handshake.require_certificate_name(names)
     return handshake
 
 
@@ -556,7 +556,7 @@ def test_a_peer_that_accepts_with_the_certificate_of_another_is_given_up() -> No
     ],
 )
 def test_a_star_in_a_name_stands_for_any_letters(name: str, worker_id: str, stands: bool) -> None:
-    assert stands_for(name, worker_id) is stands
+    assert certificate_name_matches(name, worker_id) is stands
 
 
 def test_the_docstring_shows_the_table() -> None:

@@ -10,7 +10,7 @@ from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
 from flinknet.connection import link as module
 from flinknet.connection.link import TRANSITIONS, LinkEvent, LinkState
-from flinknet.connection.peer_budget import UNMET_REQUESTS_AT_ONCE, UnmetRequests
+from flinknet.connection.peer_limits import UNMET_REQUESTS_AT_ONCE, UnmetRequestPacer
 from flinknet.errors import (
     CorruptedDataError,
     ErrorCode,
@@ -50,12 +50,12 @@ def happens(joined: Joined, event: LinkEvent) -> None:
     match event:
         case E.CLOSE:
             worker.link.close()
-        case E.GOODBYE_SAID:
+        case E.SEND_CLOSE:
             assert kinds(worker.send()) == [M.CLOSE_REQUEST]
-        case E.GOODBYE_HEARD:
+        case E.RECEIVE_CLOSE:
             worker.receive(CLOSE_REQUEST)
         case E.REJECT:
-            hears_why = worker.link.state in (S.OPEN, S.LEAVING)
+            hears_why = worker.link.state in (S.OPEN, S.CLOSING)
             assert bool(worker.link.reject(RemoteProtocolError("the peer lies"))) is hears_why
         case E.LOSE:
             worker.lose(LOSS)
@@ -91,13 +91,13 @@ def test_who_speaks(state: LinkState) -> None:
         happens(joined, step)
     link = joined.producer.link
     joined.producer.make_partition("gone").release()
-    if state in (S.OPEN, S.LEAVING, S.LEFT):
+    if state in (S.OPEN, S.CLOSING, S.CLOSE_SENT):
         joined.producer.receive(partition_request(0, wire_partition_id("gone")))
-    leaves = [M.CLOSE_REQUEST] if state in (S.LEAVING, S.PEER_LEFT) else []
-    answers = [M.ERROR_RESPONSE] if state in (S.OPEN, S.LEAVING) else []
+    leaves = [M.CLOSE_REQUEST] if state in (S.CLOSING, S.CLOSE_RECEIVED) else []
+    answers = [M.ERROR_RESPONSE] if state in (S.OPEN, S.CLOSING) else []
     assert link.has_output is bool(answers + leaves)
     assert kinds(joined.producer.send()) == answers + leaves
-    agreed = (S.LEAVING, S.LEFT, S.PEER_LEFT, S.BOTH_LEFT)
+    agreed = (S.CLOSING, S.CLOSE_SENT, S.CLOSE_RECEIVED, S.CLOSED)
     assert link.ends_in_agreement is (state in agreed)
     joined.close()
 
@@ -224,7 +224,7 @@ def test_two_that_leave_at_once_have_answered_each_other() -> None:
     said = [worker.send() for worker in workers]
     for worker, heard in zip(workers, reversed(said), strict=True):
         worker.receive(heard)
-        assert worker.link.state is S.BOTH_LEFT
+        assert worker.link.state is S.CLOSED
         assert not worker.link.has_output
     joined.close()
 
@@ -370,12 +370,12 @@ def test_the_life_of_a_link_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     joined.pump()
     joined.producer.lose(LOSS)
     assert [line for line in caplog.messages if "link" in line] == [
-        "the consumer: link OPEN -> LEAVING",
-        "the consumer: link LEAVING -> LEFT",
-        "the producer: link OPEN -> PEER_LEFT",
-        "the producer: link PEER_LEFT -> BOTH_LEFT",
-        "the consumer: link LEFT -> BOTH_LEFT",
-        "the consumer: link BOTH_LEFT -> LOST",
+        "the consumer: link OPEN -> CLOSING",
+        "the consumer: link CLOSING -> CLOSE_SENT",
+        "the producer: link OPEN -> CLOSE_RECEIVED",
+        "the producer: link CLOSE_RECEIVED -> CLOSED",
+        "the consumer: link CLOSE_SENT -> CLOSED",
+        "the consumer: link CLOSED -> LOST",
     ]
     joined.close()
 
@@ -437,7 +437,7 @@ def test_an_error_of_the_connection_is_the_peers_goodbye(
     joined = arranged()
     with pytest.raises(error, match="the peer closes the connection: boom"):
         joined.consumer.receive(error_response(CONNECTION_CHANNEL, code, b"boom"))
-    assert joined.consumer.link.state is S.PEER_LEFT
+    assert joined.consumer.link.state is S.CLOSE_RECEIVED
     joined.close()
 
 
@@ -509,21 +509,21 @@ def test_a_link_rests_while_its_peer_asks_for_what_is_not_here() -> None:
         "127.0.0.1:1",
         "the consumer",
         make_config(receive_buffer_bytes=4096),
-        unmet_requests=UnmetRequests(per_second=1),
+        unmet_requests=UnmetRequestPacer(per_second=1),
     )
     requests = [partition_request(channel) for channel in range(UNMET_REQUESTS_AT_ONCE)]
     read = b"".join([*requests, HEARTBEAT, CLOSE_REQUEST])
     memory = worker.link.get_buffer()
     memory[: len(read)] = read
     memory.release()
-    assert not worker.link.must_rest
+    assert not worker.link.must_pause
     worker.link.received(len(read), 100.0)
-    assert (worker.link.must_rest, worker.link.has_more) == (True, True)
+    assert (worker.link.must_pause, worker.link.has_more) == (True, True)
     assert worker.link.state is S.OPEN, "the goodbye has not been handled"
-    rest = worker.link.take_rest()
+    rest = worker.link.take_pause()
     assert 100.0 < rest < 100.0 + UNMET_REQUESTS_AT_ONCE
-    assert (worker.link.must_rest, worker.link.take_rest()) == (False, 0.0), "it is taken once"
+    assert (worker.link.must_pause, worker.link.take_pause()) == (False, 0.0), "it is taken once"
     worker.link.received(0, rest)
-    assert (worker.link.has_more, worker.link.state) == (False, S.PEER_LEFT)
+    assert (worker.link.has_more, worker.link.state) == (False, S.CLOSE_RECEIVED)
     worker.lose(LOSS)
     worker.assert_nothing_is_left()

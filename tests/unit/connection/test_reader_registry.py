@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.config import WireLimits
 from flinknet.connection.link import Link
-from flinknet.connection.peer_budget import UNMET_REQUESTS_AT_ONCE, ReaderQuota, UnmetRequests
+from flinknet.connection.peer_limits import UNMET_REQUESTS_AT_ONCE, ReaderQuota, UnmetRequestPacer
 from flinknet.connection.session import Session
 from flinknet.errors import (
     ConfigurationError,
@@ -104,10 +104,10 @@ def test_few_requests_that_meet_no_partition_are_a_turn(kind: str, checksums: st
     handled = []
     while True:
         handled.append(len(worker.session.readers._readers) - 1)
-        assert worker.link.must_rest == (handled[-1] % UNMET_REQUESTS_AT_ONCE == 0)
+        assert worker.link.must_pause == (handled[-1] % UNMET_REQUESTS_AT_ONCE == 0)
         if not worker.link.has_more:
             break
-        assert worker.link.take_rest() <= worker.now
+        assert worker.link.take_pause() <= worker.now
         worker.link.received(0, worker.now)
     at_once = UNMET_REQUESTS_AT_ONCE
     assert handled == [*range(at_once, 100, at_once), 100]
@@ -122,7 +122,7 @@ def test_requests_that_are_granted_need_no_rest() -> None:
     requests = [partition_request(index, wire_id, index, credit=1) for index in range(40)]
     feed(joined.producer.link, b"".join(requests), 0.0)
     assert not joined.producer.link.has_more
-    assert not joined.producer.link.must_rest
+    assert not joined.producer.link.must_pause
     assert len(joined.producer.session.readers) == 40
     partition.release()
     joined.close()
@@ -135,7 +135,7 @@ def test_peers_that_ask_for_unknown_partitions_share_one_pace() -> None:
     waits only for its own turn.
     """
     rate, peers, seconds = 1_000, 8, 4.0
-    places = UnmetRequests(rate)
+    places = UnmetRequestPacer(rate)
 
     def worker() -> Worker:
         return Worker(
@@ -154,12 +154,12 @@ def test_peers_that_ask_for_unknown_partitions_share_one_pace() -> None:
         while link.has_more:
             link.received(0, now)
         asked[index] += UNMET_REQUESTS_AT_ONCE
-        due.append((max(now, link.take_rest()), asked[index], index))
+        due.append((max(now, link.take_pause()), asked[index], index))
     assert rate * seconds <= sum(asked) <= rate * (seconds + 0.5) + peers * UNMET_REQUESTS_AT_ONCE
     assert max(asked) - min(asked) <= UNMET_REQUESTS_AT_ONCE
     newcomer = worker()
     feed(newcomer.link, b"".join(map(churn, range(UNMET_REQUESTS_AT_ONCE))), seconds)
-    good_waited = newcomer.link.take_rest() - seconds
+    good_waited = newcomer.link.take_pause() - seconds
     assert good_waited <= (peers + 1) * UNMET_REQUESTS_AT_ONCE / rate
 
 

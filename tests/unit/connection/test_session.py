@@ -13,7 +13,7 @@ from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.config import WireLimits
 from flinknet.connection import session as module
 from flinknet.connection.link import Link
-from flinknet.connection.peer_budget import ReaderQuota, UnmetRequests
+from flinknet.connection.peer_limits import ReaderQuota, UnmetRequestPacer
 from flinknet.connection.session import TRANSITIONS, Session, SessionEvent, SessionState
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.input_gate import InputGate
@@ -1107,7 +1107,7 @@ def test_a_heartbeat_is_a_message() -> None:
 def test_the_sessions_of_a_worker_share_its_quota() -> None:
     joined = Joined()
     registry, config = joined.producer.registry, joined.producer.config
-    quota, unmet = ReaderQuota(1), UnmetRequests(config.wire.unmet_requests_per_second_max)
+    quota, unmet = ReaderQuota(1), UnmetRequestPacer(config.wire.unmet_requests_per_second_max)
     sessions = [Session(name, registry, config, quota, unmet) for name in ("one", "other")]
     for session in sessions:
         session.on_message(M.PARTITION_REQUEST, (0, bytes(16), 0, 1), 0.0)

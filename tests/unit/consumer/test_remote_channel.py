@@ -1068,6 +1068,6 @@ def test_events_are_counted_until_they_are_taken_and_then_until_they_are_told(
         arranged.poll().recycle()
         counts.append((channel.events_queued, channel.events_untold))
     assert counts == [(2, 0), (2, 0), (1, 1), (0, 2)]
-    assert [channel.tell_events(), channel.tell_events()] == [2, 0]
+    assert [channel.take_event_credit(), channel.take_event_credit()] == [2, 0]
     assert (channel.events_queued, channel.events_untold) == (0, 0)
     arranged.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.fenced_store import FencedStore
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.config import CheckpointingConfig
@@ -23,7 +23,7 @@ async def test_the_next_attempt_goes_on_from_the_last_one_of_the_first(tmp_path:
     with pytest.raises(JobFailedError, match="not kept any more"):
         await last_of_first_attempt(store)
     for attempt, numbers in ((0, (1, 2)), (1, (3,))):
-        claimed = await ClaimedStore.claim(store, attempt)
+        claimed = await FencedStore.claim(store, attempt)
         for number in numbers:
             await made(claimed, number)
     assert str(await last_of_first_attempt(store)) == "checkpoint-2-attempt-0"

@@ -24,8 +24,8 @@ from flinknet.config import NetworkConfig, WireLimits
 from flinknet.errors import ConfigurationError, FlinknetError, HandshakeError
 from flinknet.metrics.environment_statistics import PeerDirectoryStatistics
 from flinknet.net.address import split_address
-from flinknet.net.handshake_turns import HandshakeTurns
-from flinknet.net.tls import Entrance, Tls, TlsFiles, check_private
+from flinknet.net.handshake_rate_limit import HandshakeRateLimit
+from flinknet.net.tls import Tls, TlsAcceptor, TlsFiles, check_private
 from tests.certificates import Authority
 from tests.unit.net.stranger import until
 
@@ -262,10 +262,10 @@ def test_what_comes_at_once_behind_a_handshake_is_whole(
 
     async def say() -> None:
         loop = asyncio.get_running_loop()
-        turns = HandshakeTurns(loop, 1_000)
+        rate_limit = HandshakeRateLimit(loop, 1_000)
 
-        def accept() -> Entrance:
-            return Entrance(Counting(len(said)), tls.server(), loop, 5.0, turns)
+        def accept() -> TlsAcceptor:
+            return TlsAcceptor(Counting(len(said)), tls.server(), loop, 5.0, rate_limit)
 
         async with await loop.create_server(accept, "127.0.0.1", 0) as server:
             host, port = server.sockets[0].getsockname()
@@ -293,18 +293,18 @@ async def test_a_flood_of_handshakes_waits_for_its_turns(authority: Authority) -
     async with NetworkEnvironment(
         worker_id="worker-0", tls=authority.tls("worker-0"), config=config
     ) as accepting:
-        turns = accepting._peers._tls_turns
+        rate_limit = accepting._peers._tls_rate_limit
         host, port = split_address(accepting.address)
         strangers = [await asyncio.open_connection(host, port) for _ in range(40)]
         await until(lambda: peers(accepting).pending == 40)
-        assert len(turns) == 0
+        assert len(rate_limit) == 0
         for _, writer in strangers:
             writer.write(said)
         assert await strangers[0][0].read(1), "the first has its turn at once"
-        await until(lambda: len(turns) >= 30)
+        await until(lambda: len(rate_limit) >= 30)
         for _, writer in strangers:
             writer.transport.abort()
-        await until(lambda: len(turns) == peers(accepting).pending == 0)
+        await until(lambda: len(rate_limit) == peers(accepting).pending == 0)
         async with NetworkEnvironment(
             worker_id="worker-1", tls=authority.tls("worker-1"), config=config
         ) as good:

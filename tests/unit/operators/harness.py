@@ -9,7 +9,12 @@ import pytest
 from flinknet.environment.processing_time import ProcessingTimeService
 from flinknet.functions.context import RuntimeContext
 from flinknet.operators.operators import Operator, StreamElement
-from flinknet.operators.stamps import Batch, StampedArrivals, StampedBatch, on_wire
+from flinknet.operators.timestamped_batch import (
+    Batch,
+    TimestampedArrivals,
+    TimestampedBatch,
+    on_wire,
+)
 from flinknet.records.record_iterator import ArrivedRecords, RecordIterator
 
 
@@ -41,7 +46,7 @@ class Harness:
         *,
         stamped: bool = False,
     ) -> None:
-        operator.is_stamped = self.takes_stamped = stamped
+        operator.is_timestamped = self.takes_stamped = stamped
         self.operator = operator
         self.context = runtime_context if runtime_context is not None else context()
         self.batches: list[list[Any]] = []
@@ -64,11 +69,11 @@ class Harness:
     async def process(self, *records: Any) -> list[Any]:
         """Process one batch and return the records emitted for it."""
         before = len(self.records)
-        batch: Any = StampedBatch.of(records) if self.takes_stamped else list(records)
+        batch: Any = TimestampedBatch.of(records) if self.takes_stamped else list(records)
         if self.have_arrived and self.operator.iterates_once:
             batch = arrived(records)
             if self.takes_stamped:
-                batch = StampedArrivals(batch)
+                batch = TimestampedArrivals(batch)
         await self.operator.process(batch)
         return self.records[before:]
 
@@ -80,7 +85,7 @@ class Harness:
 
     async def _keep(self, records: Batch) -> None:
         assert len(records), "an emitted batch is never empty"
-        assert isinstance(records, StampedBatch) is self.operator.is_stamped
+        assert isinstance(records, TimestampedBatch) is self.operator.is_timestamped
         self.batches.append(on_wire(records))
 
     async def _keep_event_time(self, element: StreamElement) -> None:

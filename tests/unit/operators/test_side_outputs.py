@@ -12,7 +12,7 @@ from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.functions.type_information import Types
 from flinknet.operators.operators import Emit, Operator
 from flinknet.operators.side_outputs import OutputTag, split_outputs
-from flinknet.operators.stamps import Batch, StampedBatch, on_wire
+from flinknet.operators.timestamped_batch import Batch, TimestampedBatch, on_wire
 from tests.unit.operators.harness import Harness
 
 LATE, ODD = OutputTag("late"), OutputTag("odd")
@@ -42,7 +42,7 @@ async def test_tagged_results_go_aside() -> None:
 async def test_a_side_output_keeps_the_timestamp() -> None:
     main, odd = Kept(), Kept()
     emit = split(main.emit, {"odd": odd.emit})
-    await emit(StampedBatch.of([(10, 2), (11, (ODD, 3)), (None, (ODD, 5))]))
+    await emit(TimestampedBatch.of([(10, 2), (11, (ODD, 3)), (None, (ODD, 5))]))
     assert list(map(on_wire, main.batches)) == [[(10, 2)]]
     assert list(map(on_wire, odd.batches)) == [[(11, 3), (None, 5)]]
 
@@ -52,7 +52,7 @@ async def test_a_batch_without_tags_goes_on_as_it_is(stamped: bool) -> None:
     """Other values in the place of a tag do not matter, not even the name of a tag."""
     main = Kept()
     values = ["odd", ("odd", 1), (), (OutputTag, 1), [ODD, 1], {ODD: 1}, ((ODD, 1),), (1, ODD)]
-    batch: Batch = StampedBatch(values, [5] * len(values)) if stamped else values
+    batch: Batch = TimestampedBatch(values, [5] * len(values)) if stamped else values
     await split(main.emit, {})(batch)
     assert main.batches[0] is batch
 
@@ -64,7 +64,7 @@ async def test_a_tag_has_one_value(result: Any, stamped: bool) -> None:
     async with Harness(Operator()) as harness:
         emit = split_outputs(main.emit, {}, harness.operator)
         with pytest.raises(JobFailedError, match='"tested".*yield a tag and one value, tag, value'):
-            await emit(StampedBatch([result], [5]) if stamped else [result])
+            await emit(TimestampedBatch([result], [5]) if stamped else [result])
     assert main.batches == []
 
 

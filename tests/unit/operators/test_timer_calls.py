@@ -10,8 +10,8 @@ import pytest
 from flinknet.functions.calls import value_of
 from flinknet.functions.context import OnTimerContext, RuntimeContext
 from flinknet.operators.record_slices import RECORDS_FIRST
-from flinknet.operators.stamps import Stamps, without_time
 from flinknet.operators.timer_calls import TimerCalls
+from flinknet.operators.timestamped_batch import NextTimestamps, no_timestamps
 from flinknet.records.cooperative_budget import yield_to_loop
 from flinknet.state.timer_service import TimeDomain
 from tests.unit.operators.harness import context
@@ -38,7 +38,7 @@ class Calls:
         where: Callable[[], str],
         call: Callable[..., Any],
         *arguments: Any,
-        stamps: Stamps = without_time,
+        stamps: NextTimestamps = no_timestamps,
     ) -> None:
         self.where = where
         self.batches.append(list(await value_of(call(*arguments))))

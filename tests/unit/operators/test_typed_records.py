@@ -9,7 +9,7 @@ import pytest
 from flinknet.errors import JobFailedError
 from flinknet.functions.type_information import Types
 from flinknet.operators.operators import MapOperator
-from flinknet.operators.stamps import Batch, StampedBatch, on_wire
+from flinknet.operators.timestamped_batch import Batch, TimestampedBatch, on_wire
 from flinknet.operators.typed_records import InputType, restored, typed
 from tests.unit.operators.harness import Harness, context
 
@@ -26,12 +26,12 @@ async def test_results_are_made_what_is_declared(stamped: bool) -> None:
 
     async with Harness(operator):
         emit = typed(keep, operator, LISTS)
-        await emit(StampedBatch([(1, 2)], [5]) if stamped else [(1, 2)])
+        await emit(TimestampedBatch([(1, 2)], [5]) if stamped else [(1, 2)])
         assert kept == ([(5, [1, 2])] if stamped else [[1, 2]])
         with pytest.raises(
             JobFailedError, match=r'"tested" \(1/1\) failed to make its result what'
         ):
-            await emit(StampedBatch(["a"], [5]) if stamped else ["a"])
+            await emit(TimestampedBatch(["a"], [5]) if stamped else ["a"])
         assert typed(keep, operator, Types.PICKLED_BYTE_ARRAY()) is keep
 
 
@@ -41,7 +41,7 @@ async def test_lists_come_in_as_lists_by_input() -> None:
         inputs = [InputType(LISTS, stamped=False), InputType(LISTS, stamped=True)]
         operator.process = restored(operator, view, inputs)
         assert await harness.process((1,)) == [[1]]
-        view.process_context.channel, operator.is_stamped = 1, True
+        view.process_context.channel, operator.is_timestamped = 1, True
         assert await harness.process((7, (1,))) == [(7, [1])]
 
 
@@ -57,7 +57,7 @@ async def test_other_types_come_in_as_they_are() -> None:
 async def test_timestamps_come_in_beside_the_values(have_arrived: bool) -> None:
     operator = MapOperator(lambda value: value)
     async with Harness(operator) as harness:
-        operator.is_stamped, harness.have_arrived = True, have_arrived
+        operator.is_timestamped, harness.have_arrived = True, have_arrived
         operator.process = restored(operator, harness.context, [InputType(None, stamped=True)])
         assert await harness.process((7, (1,)), (None, 2)) == [(7, (1,)), (None, 2)]
 
@@ -75,7 +75,7 @@ async def test_records_that_are_unpacked_as_they_are_asked_for_become_lists_then
     operator = MapOperator(last_of)
     async with Harness(operator) as harness:
         operator.process = restored(operator, harness.context, [InputType(TEXTS, stamped)])
-        operator.is_stamped, harness.have_arrived = stamped, True
+        operator.is_timestamped, harness.have_arrived = stamped, True
         right: tuple[Any, ...] = (("a",), ("b", None), ())
         records = tuple(enumerate(right)) if stamped else right
         lists = [["a"], ["b", None], []]

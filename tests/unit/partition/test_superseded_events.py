@@ -20,7 +20,7 @@ from flinknet.wire.events import (
     LatencyMarker,
     Watermark,
     WatermarkStatus,
-    said_in,
+    decode_if_valid,
 )
 
 IDLE, ACTIVE = WatermarkStatus(idle=True), WatermarkStatus(idle=False)
@@ -143,7 +143,7 @@ def test_a_reader_knows_the_same_at_every_record(written: list[Said]) -> None:
 def test_what_cannot_be_read_stays_where_it_is() -> None:
     """The reader of the channel reports the error."""
     broken = Buffer.event(DataType.EVENT_BUFFER, b"\x92\x03\xc0")
-    assert said_in(Event(DataType.EVENT_BUFFER, b"\x92\x03\xc0")) is None
+    assert decode_if_valid(Event(DataType.EVENT_BUFFER, b"\x92\x03\xc0")) is None
     queue = deque([buffer_of(W1)])
     assert supersede(queue, broken) == []
     assert len(queue) == 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flinknet.records.key_forms import remembered_bytes
+from flinknet.records.key_normalization import remembered_bytes
 from flinknet.records.remembered_channels import ENTRY_BYTES, RememberedChannels
 
 

@@ -12,7 +12,7 @@ from flinknet.functions.context import RuntimeContext
 from flinknet.graph.graph import ChainedOperator, JobVertex
 from flinknet.operators.operators import Operator
 from flinknet.operators.side_outputs import OutputTag
-from flinknet.operators.stamps import Batch, StampedBatch, on_wire, values_of
+from flinknet.operators.timestamped_batch import Batch, TimestampedBatch, on_wire, values_of
 from flinknet.runtime.chain import (
     MARKERS_QUEUED_MAX,
     OperatorChain,
@@ -280,7 +280,7 @@ def test_each_record_is_looked_at(stamped: bool) -> None:
     """The next records of a batch may be mutable even if the first one is not."""
     kept: list[Any] = []
     values = [("a", None), ("b", ["x"]), {"c": [1]}]
-    given: Batch = StampedBatch(values, [7] * len(values)) if stamped else values
+    given: Batch = TimestampedBatch(values, [7] * len(values)) if stamped else values
     with_copies(kept.append, not_called)(given)
     assert on_wire(kept[0]) == on_wire(given)
     copied = values_of(kept[0])

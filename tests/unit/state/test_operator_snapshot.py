@@ -17,7 +17,7 @@ from flinknet.state.operator_snapshot import (
     MAGIC,
     SLICE_ELEMENTS,
     OperatorStateSnapshot,
-    dealt_out,
+    redistribute,
     restore_operator_state,
 )
 from flinknet.state.operator_state import OperatorStateStore, StateMode
@@ -65,7 +65,7 @@ def test_lists_are_dealt_out_anew_at_another_parallelism() -> None:
 
 @given(st.lists(st.lists(st.binary(max_size=2)), min_size=1, max_size=6), st.integers(1, 8))
 def test_each_element_goes_to_one(had: list[list[bytes]], parallelism: int) -> None:
-    parts = [dealt_out(StateMode.SPLIT, had, index, parallelism) for index in range(parallelism)]
+    parts = [redistribute(StateMode.SPLIT, had, index, parallelism) for index in range(parallelism)]
     row = [element for elements in had for element in elements]
     assert [element for part in parts for element in part] == row
     if len(had) != parallelism:

@@ -22,9 +22,9 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from flinknet import machine
-from flinknet.checkpoint.claimed_store import Check, ClaimedStore, may_change
 from flinknet.checkpoint.coordinator import Complete, Discard
 from flinknet.checkpoint.failure_reason import CheckpointFailure, CheckpointFailureReason
+from flinknet.checkpoint.fenced_store import Check, FencedStore, may_change
 from flinknet.checkpoint.journal import JOURNAL
 from flinknet.checkpoint.location import open_storage
 from flinknet.checkpoint.metadata import (
@@ -81,7 +81,7 @@ class CheckpointKeeper:
         self._check = check
         self._on_kept = on_kept
         self._on_found = on_found
-        self._claims: dict[AttemptKey, ClaimedStore] = {}
+        self._claims: dict[AttemptKey, FencedStore] = {}
         """The claimed store of each attempt."""
         self._last: dict[str, asyncio.Task[None]] = {}
         """The task of the last order of each job; it waits for the task before."""
@@ -130,7 +130,7 @@ class CheckpointKeeper:
         failed, cancelled = state is JobState.FAILED, state is JobState.CANCELED
         has_claimed = any(job_id == record.job_id for job_id, _ in self._claims)
         if settings and has_claimed:
-            stay = settings.stay(failed=failed, cancelled=cancelled)
+            stay = settings.are_retained(failed=failed, cancelled=cancelled)
             # A job that failed because the coordinator stops continues under the next coordinator.
             self._then(record, lambda: self._remove(record, stay=stay, is_over=not failed))
         self.forget(record.job_id)
@@ -240,10 +240,10 @@ class CheckpointKeeper:
                 return None
         return CheckpointStore(storage, record.job_id, self._config)
 
-    async def _claimed(self, record: JobRecord, attempt: AttemptRecord) -> ClaimedStore:
+    async def _claimed(self, record: JobRecord, attempt: AttemptRecord) -> FencedStore:
         key = record.job_id, attempt.number
         if key not in self._claims:
-            claimed = await ClaimedStore.claim(
+            claimed = await FencedStore.claim(
                 self._store(record), attempt.number, record.completed.is_passed_over, self._check
             )
             self._claims[key] = claimed
@@ -265,7 +265,7 @@ class CheckpointKeeper:
         entries = await store.entries(files)
         record.number_from(max((entry.attempt for entry in entries.values()), default=-1) + 1)
         key = record.job_id, record.next_number
-        self._claims[key] = await ClaimedStore.claim(
+        self._claims[key] = await FencedStore.claim(
             store, record.next_number, record.completed.is_passed_over, self._check
         )
 
@@ -308,14 +308,14 @@ class CheckpointKeeper:
         return found.checkpoint, "; ".join(map(str, found.refused))
 
 
-async def _remove_leftovers(claimed: ClaimedStore) -> None:
+async def _remove_leftovers(claimed: FencedStore) -> None:
     try:
         await claimed.remove_leftovers()
     except Exception as error:
         log.warning("what earlier attempts left incomplete stays for now: %s", _explain(error))
 
 
-async def _remove_all_but(number: int, claimed: ClaimedStore) -> None:
+async def _remove_all_but(number: int, claimed: FencedStore) -> None:
     try:
         await claimed.remove_all_but(number)
     except Exception as error:

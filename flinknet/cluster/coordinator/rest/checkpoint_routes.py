@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from flinknet.checkpoint.checkpoint_history import CheckpointStory
+from flinknet.checkpoint.checkpoint_history import CheckpointStats
 from flinknet.checkpoint.metadata import CheckpointDirectory
 from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
@@ -113,7 +113,7 @@ class CheckpointRoutes:
             raise web.HTTPNotFound(text=printable(f'job "{name}" has no vertex {asked}'))
         return web.json_response(subtask_details(vertex, parts, _status(parts)))
 
-    def _named(self, request: web.Request) -> tuple[JobRecord, CheckpointStory | PendingCheckpoint]:
+    def _named(self, request: web.Request) -> tuple[JobRecord, CheckpointStats | PendingCheckpoint]:
         record = named_job(request, self._coordinator.dispatcher)
         number = int(request.match_info["checkpoint"])
         parts = find_checkpoint(record, number)
@@ -122,15 +122,15 @@ class CheckpointRoutes:
         return record, parts
 
 
-def find_checkpoint(record: JobRecord, number: int) -> CheckpointStory | PendingCheckpoint | None:
+def find_checkpoint(record: JobRecord, number: int) -> CheckpointStats | PendingCheckpoint | None:
     """Return a checkpoint that is under way or remembered, or None."""
     checkpoints = record.checkpoints
-    known: list[CheckpointStory | PendingCheckpoint] = [*checkpoints.pending]
-    known += checkpoints.history.stories
+    known: list[CheckpointStats | PendingCheckpoint] = [*checkpoints.pending]
+    known += checkpoints.history.checkpoints
     return next((one for one in known if one.checkpoint_id == number), None)
 
 
-def _status(checkpoint: CheckpointStory | PendingCheckpoint) -> str:
+def _status(checkpoint: CheckpointStats | PendingCheckpoint) -> str:
     if isinstance(checkpoint, PendingCheckpoint):
         return "IN_PROGRESS"
     return "COMPLETED" if checkpoint.reason is None else "FAILED"
@@ -139,8 +139,8 @@ def _status(checkpoint: CheckpointStory | PendingCheckpoint) -> str:
 def checkpoint_statistics(record: JobRecord, now: float) -> dict[str, Any]:
     """Return Flink's CheckpointingStatistics: counts, summary, latest and history."""
     history = record.checkpoints.history
-    stories = history.stories[::-1]
-    completed = [story for story in stories if story.reason is None]
+    checkpoints = history.checkpoints[::-1]
+    completed = [stats for stats in checkpoints if stats.reason is None]
     return {
         "counts": {
             "restored": int(bool(record.present.restored_from)),
@@ -160,7 +160,7 @@ def checkpoint_statistics(record: JobRecord, now: float) -> dict[str, Any]:
         "latest": {
             "completed": _first(record, [one for one in completed if not _saves(one)]),
             "savepoint": _first(record, [one for one in completed if _saves(one)]),
-            "failed": _first(record, [one for one in stories if one.reason is not None]),
+            "failed": _first(record, [one for one in checkpoints if one.reason is not None]),
             "restored": _restored(record),
         },
         "history": _history(record, now),
@@ -169,16 +169,16 @@ def checkpoint_statistics(record: JobRecord, now: float) -> dict[str, Any]:
 
 def _history(record: JobRecord, now: float) -> list[dict[str, Any]]:
     pending = [_pending_row(one, now) for one in record.checkpoints.pending]
-    ended = [_row(record, story) for story in record.checkpoints.history.stories]
+    ended = [_row(record, stats) for stats in record.checkpoints.history.checkpoints]
     return sorted(pending + ended, key=lambda row: -int(row["id"]))
 
 
-def _saves(story: CheckpointStory) -> bool:
-    return story.kind.is_savepoint
+def _saves(stats: CheckpointStats) -> bool:
+    return stats.kind.is_savepoint
 
 
-def _first(record: JobRecord, stories: list[CheckpointStory]) -> dict[str, Any] | None:
-    return _row(record, stories[0]) if stories else None
+def _first(record: JobRecord, checkpoints: list[CheckpointStats]) -> dict[str, Any] | None:
+    return _row(record, checkpoints[0]) if checkpoints else None
 
 
 def _restored(record: JobRecord) -> dict[str, Any] | None:
@@ -194,32 +194,32 @@ def _restored(record: JobRecord) -> dict[str, Any] | None:
     }
 
 
-def _row(record: JobRecord, story: CheckpointStory) -> dict[str, Any]:
-    ended_ms = story.timestamp_ms + round(story.seconds * 1000)
+def _row(record: JobRecord, stats: CheckpointStats) -> dict[str, Any]:
+    ended_ms = stats.timestamp_ms + round(stats.seconds * 1000)
     row = {
-        **_common(story.checkpoint_id, story.kind, story.timestamp_ms),
+        **_common(stats.checkpoint_id, stats.kind, stats.timestamp_ms),
         "latest_ack_timestamp": ended_ms,
-        "state_size": round(story.metrics["state_bytes"]),
-        "checkpointed_size": round(story.metrics["state_bytes"]),
-        "end_to_end_duration": round(story.seconds * 1000),
-        "processed_data": round(story.metrics["processed_bytes"]),
-        "persisted_data": round(story.metrics["persisted_bytes"]),
-        "start_delay": story.metrics["start_delay_ms"],
-        "alignment": story.metrics["alignment_ms"],
-        "sync": story.metrics["sync_ms"],
-        "async": story.metrics["async_ms"],
-        "num_subtasks": story.subtasks,
-        "num_acknowledged_subtasks": story.acknowledged,
+        "state_size": round(stats.metrics["state_bytes"]),
+        "checkpointed_size": round(stats.metrics["state_bytes"]),
+        "end_to_end_duration": round(stats.seconds * 1000),
+        "processed_data": round(stats.metrics["processed_bytes"]),
+        "persisted_data": round(stats.metrics["persisted_bytes"]),
+        "start_delay": stats.metrics["start_delay_ms"],
+        "alignment": stats.metrics["alignment_ms"],
+        "sync": stats.metrics["sync_ms"],
+        "async": stats.metrics["async_ms"],
+        "num_subtasks": stats.subtasks,
+        "num_acknowledged_subtasks": stats.acknowledged,
     }
-    if story.reason is not None:
-        message = record.checkpoints.history.why_failed(story.checkpoint_id)
+    if stats.reason is not None:
+        message = record.checkpoints.history.why_failed(stats.checkpoint_id)
         return row | {
             "className": "failed",
             "status": "FAILED",
             "failure_timestamp": ended_ms,
             "failure_message": message,
         }
-    request = record.savepoints.get(story.checkpoint_id)
+    request = record.savepoints.get(stats.checkpoint_id)
     return row | {
         "className": "completed",
         "status": "COMPLETED",

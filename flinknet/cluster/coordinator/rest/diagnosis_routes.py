@@ -132,17 +132,17 @@ def _checkpoint_readings(
             reports=pending.reports,
             finished=pending.finished,
         )
-    for story in record.checkpoints.history.stories:
-        is_late = story.reason is CheckpointFailureReason.EXPIRED
-        is_recent = story.triggered_at + story.seconds >= now - seconds
-        if is_recent and (is_late or story.reason is None):
+    for stats in record.checkpoints.history.checkpoints:
+        is_late = stats.reason is CheckpointFailureReason.EXPIRED
+        is_recent = stats.triggered_at + stats.seconds >= now - seconds
+        if is_recent and (is_late or stats.reason is None):
             yield CheckpointReading(
-                story.checkpoint_id,
-                story.seconds,
+                stats.checkpoint_id,
+                stats.seconds,
                 is_under_way=False,
                 has_expired=is_late,
-                reports=story.reports,
-                finished=story.finished,
+                reports=stats.reports,
+                finished=stats.finished,
             )
 
 

@@ -9,7 +9,7 @@ from aiohttp import web
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.errors import ConfigurationError
-from flinknet.net.patience import patient_timeout
+from flinknet.net.stall_tolerant_timer import stall_tolerant_timeout
 from flinknet.texts import printable
 
 __all__ = ["WAIT_MS_MAX", "chosen", "named_job", "read_body", "whole_number"]
@@ -35,7 +35,7 @@ async def read_body(
     true.
     """
     try:
-        async with patient_timeout(timeout_ms / 1000, unless):
+        async with stall_tolerant_timeout(timeout_ms / 1000, unless):
             return await request.read()
     except TimeoutError:
         raise web.HTTPRequestTimeout(

@@ -27,7 +27,7 @@ from flinknet.metrics.process_totals import ProcessMeter
 from flinknet.metrics.turns import Turns
 from flinknet.metrics.worker_catalogue import COORDINATOR_PROCESS_SCOPE, PROCESS
 from flinknet.net.address import join_address
-from flinknet.net.refusals import Refusals
+from flinknet.net.refusal_log import RefusalLog
 
 __all__ = ["Measured", "MetricsRoutes"]
 
@@ -38,7 +38,7 @@ class Measured(Protocol):
     config: ClusterConfig
     dispatcher: Dispatcher
     metrics: MetricStore
-    http_refusals: Refusals
+    http_refusals: RefusalLog
 
     def now(self) -> float: ...
 

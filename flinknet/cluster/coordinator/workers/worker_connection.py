@@ -26,7 +26,7 @@ from flinknet.cluster.control.messages import (
 )
 from flinknet.cluster.control.transport import AcceptedConversation
 from flinknet.config import ClusterConfig
-from flinknet.connection.handshake import stands_for
+from flinknet.connection.handshake import certificate_name_matches
 from flinknet.errors import ConfigurationError, CoordinatorSupersededError, RemoteProtocolError
 
 __all__ = ["WorkerConnection", "Workers"]
@@ -139,7 +139,7 @@ class WorkerConnection:
 
 def _check_vouched(worker_id: str, vouched: Sequence[str]) -> None:
     """Raise ConfigurationError if the worker's certificate belongs to another process."""
-    if not any(stands_for(name, worker_id) for name in vouched):
+    if not any(certificate_name_matches(name, worker_id) for name in vouched):
         names = ", ".join(vouched) or "no name"
         raise ConfigurationError(
             f"worker {worker_id} shows a certificate of {names}: it needs one with its id among "

@@ -23,10 +23,10 @@ from flinknet import machine
 from flinknet.cluster.launch.spark.agent import proof
 from flinknet.config import WireLimits
 from flinknet.errors import ConfigurationError, HandshakeError
-from flinknet.net.handshake_turns import HandshakeTurns
+from flinknet.net.handshake_rate_limit import HandshakeRateLimit
 from flinknet.net.pending_handshakes import PendingHandshakes
-from flinknet.net.refusals import Refusals
-from flinknet.net.tls import Entrance, Tls, refusal_of
+from flinknet.net.refusal_log import RefusalLog
+from flinknet.net.tls import Tls, TlsAcceptor, refusal_of
 
 __all__ = ["LINK_LABEL", "TaskLink", "TaskLinks"]
 
@@ -95,9 +95,9 @@ class TaskLinks:
         """
         self._loop = asyncio.get_running_loop()
         self._tls = tls
-        self._turns = HandshakeTurns(self._loop, tls_handshakes_per_second_max)
+        self._turns = HandshakeRateLimit(self._loop, tls_handshakes_per_second_max)
         self.secret = secret
-        self.refusals = Refusals()
+        self.refusals = RefusalLog()
         """Refused connections, counted by reason."""
         self._on_link = on_link
         self._on_news = on_news
@@ -137,7 +137,7 @@ class TaskLinks:
         connection = _Connection(self)
         if self._tls is None:
             return connection
-        return Entrance(connection, self._tls.server(), self._loop, _PROOF_S, self._turns)
+        return TlsAcceptor(connection, self._tls.server(), self._loop, _PROOF_S, self._turns)
 
     # -- what connections tell
 

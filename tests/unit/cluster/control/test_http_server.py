@@ -17,7 +17,7 @@ from flinknet.cluster.control.http_server import HttpServer, check_role
 from flinknet.cluster.control.submission import Submission
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError
-from flinknet.net import patience
+from flinknet.net import stall_tolerant_timer
 from tests.unit.cluster.control_plane import serve_control_plane
 from tests.unit.cluster.graphs import keyed_graph
 from tests.unit.cluster.running_cluster import CONFIG, running_cluster
@@ -95,7 +95,7 @@ async def test_the_time_in_which_the_server_was_held_up_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It could not have read a request that had come by then."""
-    monkeypatch.setattr(patience, "LATE_S", 0.01)
+    monkeypatch.setattr(stall_tolerant_timer, "LATE_S", 0.01)
     request = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
     async with (
         serve_control_plane(QUICK) as served,

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from flinknet.checkpoint.claimed_store import ClaimedStore
 from flinknet.checkpoint.coordinator import Complete, Discard, Trigger
 from flinknet.checkpoint.failure_reason import CheckpointFailure, CheckpointFailureReason
+from flinknet.checkpoint.fenced_store import FencedStore
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.metadata import OperatorState, StateKind, StatePart, SubtaskState
 from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint, SubtaskReport
@@ -156,7 +156,7 @@ async def checkpoints_of_the_graph(directory: Path) -> list[Path]:
     """Make two checkpoints and return them. In the second one a subtask of a chain had finished."""
     config = CheckpointingConfig(inline_bytes_max=0)
     store = CheckpointStore(FileStorage(directory, config), "job-1", config)
-    claimed = await ClaimedStore.claim(store, 0)
+    claimed = await FencedStore.claim(store, 0)
     vertex = next(one for one in endless_graph().vertices if len(one.operators) > 1)
     for number in (1, 2):
         part = await store.write_part(claimed.directory(number), "state", [("x", b"the content")])
@@ -464,7 +464,7 @@ async def test_the_search_of_a_successor_fences_the_coordinator_before_it(tmp_pa
     """
     config = CheckpointingConfig()
     store = CheckpointStore(FileStorage(tmp_path, config), "job-1", config)
-    before = await ClaimedStore.claim(store, 0)
+    before = await FencedStore.claim(store, 0)
     await made(before, 1)
     for number in (1, 2):
         record = job(tmp_path)

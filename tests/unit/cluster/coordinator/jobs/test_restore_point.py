@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.fenced_store import FencedStore
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.metadata import OperatorState, StateKind, SubtaskState
 from flinknet.checkpoint.store import CheckpointStore
@@ -39,7 +39,7 @@ async def found(
     """Make a checkpoint of one operator, and return the restore point of a job that continues from
     it."""
     store = CheckpointStore(FileStorage(top, CONFIG), "job-1", CONFIG)
-    claimed = await ClaimedStore.claim(store, 0)
+    claimed = await FencedStore.claim(store, 0)
     part = await store.write_part(claimed.directory(1), "state", [(0, b"the content")])
     assert part is not None
     subtasks = [

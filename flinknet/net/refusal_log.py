@@ -1,4 +1,4 @@
-"""Refusals: counts refused peers by reason, and logs them at a limited rate.
+"""The refusal log: counts refused peers by reason, and logs them at a limited rate.
 
 Another instance does the same for peers that broke the protocol, by kind of violation.
 
@@ -14,7 +14,7 @@ import logging
 from collections import Counter
 from dataclasses import dataclass
 
-__all__ = ["Refusals"]
+__all__ = ["RefusalLog"]
 
 log = logging.getLogger("flinknet.net")
 
@@ -31,12 +31,12 @@ its log line."""
 
 
 @dataclass(slots=True)
-class _Told:
+class _LoggedLine:
     at: float
-    untold: int = 0
+    suppressed: int = 0
 
 
-class Refusals:
+class RefusalLog:
     """Counts refused peers and logs them.
 
     Log lines begin with the argument: "refused", or "broke the protocol".
@@ -45,7 +45,7 @@ class Refusals:
     def __init__(self, what: str = "refused") -> None:
         self._what = what
         self.counts: Counter[str] = Counter()
-        self._told: dict[tuple[str, str], _Told] = {}
+        self._logged: dict[tuple[str, str], _LoggedLine] = {}
 
     def count(self, reason: str, source: str, text: str, now: float) -> None:
         """Count a refused peer; ``reason`` is a word for metrics, ``text`` a message for people."""
@@ -53,13 +53,14 @@ class Refusals:
         if reason in _EXPECTED:
             log.debug("%s (%s): %s", self._what, reason, text)
             return
-        told = self._told.get((source, reason))
-        if told is not None and now - told.at < _LINE_INTERVAL_S:
-            told.untold += 1
+        logged = self._logged.get((source, reason))
+        if logged is not None and now - logged.at < _LINE_INTERVAL_S:
+            logged.suppressed += 1
             return
-        others = f" ({told.untold} more since the last line)" if told and told.untold else ""
-        self._told.pop((source, reason), None)
-        if len(self._told) >= _REMEMBERED_MAX:
-            del self._told[next(iter(self._told))]
-        self._told[source, reason] = _Told(now)
+        suppressed = logged.suppressed if logged is not None else 0
+        others = f" ({suppressed} more since the last line)" if suppressed else ""
+        self._logged.pop((source, reason), None)
+        if len(self._logged) >= _REMEMBERED_MAX:
+            del self._logged[next(iter(self._logged))]
+        self._logged[source, reason] = _LoggedLine(now)
         log.warning("%s (%s): %s%s", self._what, reason, text, others)

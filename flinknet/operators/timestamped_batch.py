@@ -1,10 +1,11 @@
 """Timestamps, which travel beside the values of a batch.
 
 Theory of operation. Functions see values without timestamps. A batch of records with timestamps is
-a ``StampedBatch``, with the values in one list and the timestamps in another. An operator passes
-the values to its function and gives each result the timestamp of the record it comes from. On the
-wire, and in state that holds records, a record with a timestamp is a tuple ``(timestamp, value)``;
-key selectors and partitioners look at the value. Batches without timestamps are plain lists.
+a ``TimestampedBatch``, with the values in one list and the timestamps in another. An operator
+passes the values to its function and gives each result the timestamp of the record it comes from.
+On the wire, and in state that holds records, a record with a timestamp is a tuple ``(timestamp,
+value)``; key selectors and partitioners look at the value. Batches without timestamps are plain
+lists.
 
 | results of | have the timestamp of |
 |---|---|
@@ -27,38 +28,38 @@ from typing import Any, Self
 
 __all__ = [
     "Batch",
-    "NotedStamps",
-    "Stamp",
-    "StampedArrivals",
-    "StampedBatch",
-    "Stamps",
-    "StampsOfBatch",
-    "in_pairs",
+    "BatchTimestamps",
+    "NextTimestamps",
+    "ResultTimestamps",
+    "Timestamp",
+    "TimestampedArrivals",
+    "TimestampedBatch",
+    "as_pairs",
     "latest",
+    "no_timestamps",
     "on_wire",
     "same",
     "values_of",
-    "without_time",
 ]
 
-Stamp = int | None
+Timestamp = int | None
 """A time in milliseconds; None for a record without a timestamp."""
 
-Stamps = Callable[[int], list[Stamp]]
+NextTimestamps = Callable[[int], list[Timestamp]]
 """Function that returns the timestamps of the next ``number`` results."""
 
 
-class StampedBatch:
+class TimestampedBatch:
     """The values of some records, and the timestamp of each."""
 
     __slots__ = ("stamps", "values")
 
-    def __init__(self, values: list[Any], stamps: list[Stamp]) -> None:
+    def __init__(self, values: list[Any], stamps: list[Timestamp]) -> None:
         self.values = values
         self.stamps = stamps
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[Stamp, Any]]) -> Self:
+    def of(cls, pairs: Iterable[tuple[Timestamp, Any]]) -> Self:
         """Make a batch of tuples ``(timestamp, value)``."""
         made = cls([], [])
         add_value, add_stamp = made.values.append, made.stamps.append
@@ -67,11 +68,11 @@ class StampedBatch:
             add_value(value)
         return made
 
-    def pairs(self) -> list[tuple[Stamp, Any]]:
+    def pairs(self) -> list[tuple[Timestamp, Any]]:
         """Return the records as tuples ``(timestamp, value)``."""
         return list(zip(self.stamps, self.values, strict=True))
 
-    def add(self, stamp: Stamp, values: list[Any]) -> None:
+    def add(self, stamp: Timestamp, values: list[Any]) -> None:
         """Add records that have the same timestamp."""
         self.values += values
         self.stamps += [stamp] * len(values)
@@ -80,7 +81,7 @@ class StampedBatch:
         return len(self.values)
 
 
-class StampedArrivals:
+class TimestampedArrivals:
     """Records from the network as pairs ``(timestamp, value)``, for the first operator of a chain.
 
     Each pair is unpacked on demand, and the pairs can be iterated once. Unpacking all pairs at once
@@ -89,82 +90,82 @@ class StampedArrivals:
 
     __slots__ = ("pairs",)
 
-    def __init__(self, pairs: Iterable[tuple[Stamp, Any]]) -> None:
+    def __init__(self, pairs: Iterable[tuple[Timestamp, Any]]) -> None:
         self.pairs = pairs
 
 
-Batch = list[Any] | StampedBatch
+Batch = list[Any] | TimestampedBatch
 """Records with or without timestamps."""
 
 
-def in_pairs(batch: Any) -> Iterable[tuple[Stamp, Any]]:
+def as_pairs(batch: Any) -> Iterable[tuple[Timestamp, Any]]:
     """Iterate over the timestamps and values of any batch."""
-    if isinstance(batch, StampedBatch):
+    if isinstance(batch, TimestampedBatch):
         return zip(batch.stamps, batch.values, strict=True)
-    if isinstance(batch, StampedArrivals):
+    if isinstance(batch, TimestampedArrivals):
         return batch.pairs
     return zip(repeat(None), batch)
 
 
 def values_of(batch: Any) -> Any:
     """Return the values of any batch."""
-    if isinstance(batch, StampedArrivals):
+    if isinstance(batch, TimestampedArrivals):
         return [value for _, value in batch.pairs]
-    return batch.values if isinstance(batch, StampedBatch) else batch
+    return batch.values if isinstance(batch, TimestampedBatch) else batch
 
 
 def on_wire(batch: Any) -> Any:
     """Return the records of any batch in the form in which they are sent."""
-    if isinstance(batch, StampedArrivals):
+    if isinstance(batch, TimestampedArrivals):
         return list(batch.pairs)
-    return batch.pairs() if isinstance(batch, StampedBatch) else batch
+    return batch.pairs() if isinstance(batch, TimestampedBatch) else batch
 
 
-def latest(stamps: Iterable[Stamp]) -> Stamp:
+def latest(stamps: Iterable[Timestamp]) -> Timestamp:
     """Return the latest timestamp, or None if there is none."""
     return max((one for one in stamps if one is not None), default=None)
 
 
-def same(stamp: Stamp) -> Stamps:
+def same(stamp: Timestamp) -> NextTimestamps:
     """Return a function that gives all results the same timestamp."""
     return lambda number: [stamp] * number
 
 
-without_time: Stamps = same(None)
+no_timestamps: NextTimestamps = same(None)
 """Function that gives no result a timestamp."""
 
 
-class NotedStamps:
+class ResultTimestamps:
     """The timestamps of results that were generated and are not emitted yet."""
 
     __slots__ = ("_noted",)
 
     def __init__(self) -> None:
-        self._noted: list[Stamp] = []
+        self._noted: list[Timestamp] = []
 
-    def with_stamp(self, stamp: Stamp, results: Iterable[Any]) -> Iterator[Any]:
+    def with_timestamp(self, stamp: Timestamp, results: Iterable[Any]) -> Iterator[Any]:
         """Generate the results and record the same timestamp for each."""
         note = self._noted.append
         for result in results:
             note(stamp)
             yield result
 
-    def take(self, number: int) -> list[Stamp]:
+    def take(self, number: int) -> list[Timestamp]:
         """Return the timestamps of the next ``number`` results."""
         taken = self._noted[:number]
         del self._noted[:number]
         return taken
 
 
-class StampsOfBatch(NotedStamps):
+class BatchTimestamps(ResultTimestamps):
     """The timestamps of a batch while its values are being taken, and of its results."""
 
     __slots__ = ("_pairs", "last", "stamp")
 
-    def __init__(self, batch: StampedBatch | StampedArrivals) -> None:
+    def __init__(self, batch: TimestampedBatch | TimestampedArrivals) -> None:
         super().__init__()
-        self._pairs = in_pairs(batch)
-        self.stamp: Stamp = None
+        self._pairs = as_pairs(batch)
+        self.stamp: Timestamp = None
         self.last: Any = None
         """The value taken last; ``stamp`` is its timestamp."""
 

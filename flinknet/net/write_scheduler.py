@@ -1,4 +1,4 @@
-"""The write turn: when a connection writes its output.
+"""Decides when a connection writes its output.
 
 Output is written once, at the end of the loop turn, however often it was requested. Urgent output
 (``sends_at_once``: a flush with a buffer timeout of 0) is written within the requesting call. This
@@ -12,7 +12,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["Sender", "WriteTurn"]
+__all__ = ["Sender", "WriteScheduler"]
 
 
 class Sender(Protocol):
@@ -22,7 +22,7 @@ class Sender(Protocol):
     """Whether a flush is in progress that cannot wait for the end of the loop turn."""
 
 
-class WriteTurn:
+class WriteScheduler:
     """Calls ``write`` for one connection, at the end of a loop turn or immediately."""
 
     __slots__ = ("_ends", "_has_output", "_hurried", "_is_quiet", "_loop", "_sender", "_write")

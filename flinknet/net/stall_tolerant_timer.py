@@ -13,13 +13,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-__all__ = ["LATE_S", "PatientTimer", "patient_timeout"]
+__all__ = ["LATE_S", "StallTolerantTimer", "stall_tolerant_timeout"]
 
 LATE_S = 1.0
 """Delay in seconds that no timer reaches on a running loop, however busy the machine is."""
 
 
-class PatientTimer:
+class StallTolerantTimer:
     """Calls ``callback`` at ``when``, or later if the loop was held up, unless cancelled."""
 
     def __init__(
@@ -56,7 +56,7 @@ class PatientTimer:
 
 
 @asynccontextmanager
-async def patient_timeout(
+async def stall_tolerant_timeout(
     seconds: float | None, unless: Callable[[], bool] = lambda: False
 ) -> AsyncIterator[Callable[[], None]]:
     """Cancel the block after ``seconds`` in which the loop ran; None for never.
@@ -75,7 +75,7 @@ async def patient_timeout(
         def expire() -> None:
             timeout.reschedule(loop.time())
 
-        timer = PatientTimer(loop, loop.time() + seconds, expire, unless)
+        timer = StallTolerantTimer(loop, loop.time() + seconds, expire, unless)
         try:
             yield lambda: timer.set_again(loop.time() + seconds)
         finally:

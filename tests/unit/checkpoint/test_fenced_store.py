@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.fenced_store import FencedStore
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.journal import Entry, encode_entry, entry_path
 from flinknet.checkpoint.store import CheckpointStore
@@ -41,7 +41,7 @@ async def completed(store: CheckpointStore) -> list[str]:
 async def test_a_checkpoint_is_complete_when_it_is_in_the_journal(
     store: CheckpointStore, tmp_path: Path
 ) -> None:
-    claimed = await ClaimedStore.claim(store, 0)
+    claimed = await FencedStore.claim(store, 0)
     directory = claimed.directory(1)
     part = await store.write_part(directory, "p", [(0, bytes(30_000))])
     assert part is not None
@@ -54,7 +54,7 @@ async def test_a_checkpoint_is_complete_when_it_is_in_the_journal(
 async def test_the_oldest_are_removed_and_savepoints_are_not(
     store: CheckpointStore, tmp_path: Path
 ) -> None:
-    claimed = await ClaimedStore.claim(store, 0)
+    claimed = await FencedStore.claim(store, 0)
     await made(claimed, 1, CheckpointKind.SAVEPOINT)
     for checkpoint_id in (2, 3, 4, 5):
         await made(claimed, checkpoint_id)
@@ -67,19 +67,19 @@ async def test_the_oldest_are_removed_and_savepoints_are_not(
 
 async def test_those_of_earlier_attempts_count(store: CheckpointStore) -> None:
     for attempt in (1, 2):
-        claimed = await ClaimedStore.claim(store, attempt)
+        claimed = await FencedStore.claim(store, attempt)
         for checkpoint_id in (1, 2):
             await made(claimed, attempt * 10 + checkpoint_id)
-    await made(await ClaimedStore.claim(store, 3), 30)
+    await made(await FencedStore.claim(store, 3), 30)
     assert await completed(store) == ["checkpoint-22-attempt-2", "checkpoint-30-attempt-3"]
 
 
 async def test_an_attempt_that_was_replaced_completes_nothing(
     store: CheckpointStore, tmp_path: Path
 ) -> None:
-    old = await ClaimedStore.claim(store, 1)
+    old = await FencedStore.claim(store, 1)
     await made(old, 1)
-    new = await ClaimedStore.claim(store, 2)
+    new = await FencedStore.claim(store, 2)
     for _ in range(2):
         with pytest.raises(CheckpointFencedError, match="attempt 1 of job job-1 completes no"):
             await made(old, 2)
@@ -93,19 +93,19 @@ async def test_an_attempt_that_was_replaced_completes_nothing(
 
 
 async def test_an_attempt_cannot_come_after_its_successor(store: CheckpointStore) -> None:
-    await ClaimedStore.claim(store, 2)
+    await FencedStore.claim(store, 2)
     for attempt in (1, 2):
         with pytest.raises(CheckpointFencedError, match="attempt 2 has taken over"):
-            await ClaimedStore.claim(store, attempt)
+            await FencedStore.claim(store, attempt)
 
 
 async def test_of_two_that_claim_at_once_both_know_how_it_ended(store: CheckpointStore) -> None:
     """The attempt that takes over last completes its checkpoint, the other attempt does not."""
     both = await asyncio.gather(
-        ClaimedStore.claim(store, 1), ClaimedStore.claim(store, 2), return_exceptions=True
+        FencedStore.claim(store, 1), FencedStore.claim(store, 2), return_exceptions=True
     )
-    assert isinstance(both[1], ClaimedStore)
-    if isinstance(both[0], ClaimedStore):
+    assert isinstance(both[1], FencedStore)
+    if isinstance(both[0], FencedStore):
         with pytest.raises(CheckpointFencedError):
             await made(both[0], 1)
     await made(both[1], 1)
@@ -123,7 +123,7 @@ async def test_a_number_that_is_taken_while_claiming_is_left_to_who_took_it(
         return await create(storage, path, content)
 
     monkeypatch.setattr(FileStorage, "create", late)
-    claimed = await ClaimedStore.claim(store, 2)
+    claimed = await FencedStore.claim(store, 2)
     await made(claimed, 1)
     assert [one.number for one in await store.completed()] == [2]
 
@@ -132,7 +132,7 @@ async def test_an_entry_of_one_s_own_that_nobody_waited_for_is_passed_over(
     store: CheckpointStore,
 ) -> None:
     """A call that was interrupted may have written its entry all the same."""
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     lost = encode_entry(Entry(1, "checkpoint-1-attempt-1"))
     assert await store.storage.create(store.path(entry_path(1)), lost)
     await made(claimed, 2)
@@ -140,7 +140,7 @@ async def test_an_entry_of_one_s_own_that_nobody_waited_for_is_passed_over(
 
 
 async def test_several_complete_at_once_one_after_the_other(store: CheckpointStore) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     await asyncio.gather(*(claimed.complete(metadata(number, 1)) for number in range(5)))
     assert len(await completed(store)) == 5
     await claimed.remove_all_but(2)
@@ -148,7 +148,7 @@ async def test_several_complete_at_once_one_after_the_other(store: CheckpointSto
 
 
 async def test_a_checkpoint_completes_once(store: CheckpointStore) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     await made(claimed, 1)
     with pytest.raises(CheckpointStorageError, match="metadata is there already"):
         await claimed.complete(metadata(1, 1))
@@ -157,7 +157,7 @@ async def test_a_checkpoint_completes_once(store: CheckpointStore) -> None:
 
 @pytest.mark.parametrize("other", [metadata(1, 2), metadata(1, 1, job_id="job-2")], ids=["a", "j"])
 async def test_another_s_metadata_is_a_misuse(store: CheckpointStore, other: object) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     with pytest.raises(LocalProtocolError, match="attempt 1 of job-1 cannot complete job-"):
         await claimed.complete(other)  # type: ignore[arg-type]
 
@@ -165,7 +165,7 @@ async def test_another_s_metadata_is_a_misuse(store: CheckpointStore, other: obj
 async def test_an_entry_that_cannot_be_written_takes_the_metadata_back(
     store: CheckpointStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     create = FileStorage.create
 
     async def full(storage: FileStorage, path: str, content: bytes) -> bool:
@@ -183,7 +183,7 @@ async def test_an_entry_that_cannot_be_written_takes_the_metadata_back(
 
 
 async def test_what_was_given_up_is_discarded(store: CheckpointStore, tmp_path: Path) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     await store.write_part(claimed.directory(1), "p", [(0, bytes(30_000))])
     await claimed.discard(claimed.directory(1))
     assert files_below(tmp_path / "job-1") == ["journal/00000000000000000000"]
@@ -197,7 +197,7 @@ async def test_one_that_was_completed_too_late_is_discarded_as_a_whole(
 
     Retention no longer counts this checkpoint, and keeps the one before it.
     """
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     await made(claimed, 1)
     await made(claimed, 2, kind)
     await claimed.discard(claimed.directory(2, is_savepoint=kind.is_savepoint))
@@ -210,11 +210,11 @@ async def test_one_that_was_completed_too_late_is_discarded_as_a_whole(
 async def test_leftovers_of_earlier_attempts_are_removed_and_nothing_else(
     store: CheckpointStore, tmp_path: Path
 ) -> None:
-    old = await ClaimedStore.claim(store, 1)
+    old = await FencedStore.claim(store, 1)
     await made(old, 1)
     await made(old, 2, CheckpointKind.SAVEPOINT)
     await store.write_part(old.directory(3), "p", [(0, bytes(30_000))])
-    new = await ClaimedStore.claim(store, 2)
+    new = await FencedStore.claim(store, 2)
     await store.write_part(new.directory(3), "p", [(0, bytes(30_000))])
     await store.storage.write(store.path("notes"), [b"of a user"])
     leave_unfinished(tmp_path / "job-1" / "journal")
@@ -243,7 +243,7 @@ def leave_unfinished(directory: Path) -> None:
 async def test_an_old_checkpoint_that_cannot_be_removed_stays_until_it_can(
     store: CheckpointStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    claimed = await ClaimedStore.claim(store, 1)
+    claimed = await FencedStore.claim(store, 1)
     for checkpoint_id in (1, 2):
         await made(claimed, checkpoint_id)
 
@@ -267,7 +267,7 @@ async def test_the_journal_of_an_ended_job_goes_unless_something_else_is_there(
     store: CheckpointStore, tmp_path: Path
 ) -> None:
     """Nothing is completed after that, as no entry would tell which attempt has taken over."""
-    claimed = await ClaimedStore.claim(store, 0)
+    claimed = await FencedStore.claim(store, 0)
     await made(claimed, 1)
     await made(claimed, 2, CheckpointKind.SAVEPOINT)
     await claimed.remove_journal()
@@ -296,7 +296,7 @@ async def test_nothing_is_changed_in_the_name_of_a_coordinator_that_rules_no_mor
                 raise CoordinatorSupersededError("another one rules")
 
     rule = Rule()
-    claimed = await ClaimedStore.claim(store, 1, check=rule.check)
+    claimed = await FencedStore.claim(store, 1, check=rule.check)
     for checkpoint_id in (1, 2, 3):
         await made(claimed, checkpoint_id)
     await store.write_part(claimed.directory(4), "p", [(0, b"state")])
@@ -313,7 +313,7 @@ async def test_nothing_is_changed_in_the_name_of_a_coordinator_that_rules_no_mor
         claimed.remove_leftovers(),
         claimed.discard(claimed.directory(3)),
         claimed.discard(claimed.directory(4)),
-        ClaimedStore.claim(store, 2, check=rule.check),
+        FencedStore.claim(store, 2, check=rule.check),
     ):
         with pytest.raises(CoordinatorSupersededError):
             await change

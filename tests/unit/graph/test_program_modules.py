@@ -48,11 +48,11 @@ SENDS = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import helpers, os.path, cloudpickle
-from flinknet.graph.own_modules import own_modules
+from flinknet.graph.program_modules import program_modules
 from flinknet.graph.pickler import dumps, send_by_value
-own = sorted(module.__name__ for module in own_modules())
+own = sorted(module.__name__ for module in program_modules())
 assert own == ["helpers", "package", "package.deep", "package.other"], own
-send_by_value(own_modules())
+send_by_value(program_modules())
 def one(value):
     return helpers.more(helpers.Event(value)).value
 sys.stdout.buffer.write(dumps((one, lambda: helpers.locked(1), helpers.more)))

@@ -45,7 +45,7 @@ from flinknet.errors import (
     LocalProtocolError,
 )
 
-__all__ = ["Check", "ClaimedStore", "may_change"]
+__all__ = ["Check", "FencedStore", "may_change"]
 
 _log = logging.getLogger("flinknet.checkpoint")
 
@@ -58,7 +58,7 @@ async def may_change() -> None:
     """Let everything be changed, as a coordinator without a successor does."""
 
 
-class ClaimedStore:
+class FencedStore:
     """A job's checkpoints in the hands of one attempt; created by ``claim``."""
 
     def __init__(
@@ -85,7 +85,7 @@ class ClaimedStore:
         attempt: int,
         is_passed_over: Callable[[int], bool] = lambda number: False,
         check: Check = may_change,
-    ) -> ClaimedStore:
+    ) -> FencedStore:
         """Take over the checkpoints of a job for an attempt, which must be later than all before.
 
         From then on no other attempt can complete a checkpoint. Checkpoints for which

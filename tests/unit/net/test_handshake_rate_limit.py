@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from flinknet.net.handshake_turns import HandshakeTurns
+from flinknet.net.handshake_rate_limit import HandshakeRateLimit
 
 
 class Clock:
@@ -35,7 +35,7 @@ class Clock:
 
 def test_a_flood_begins_no_more_handshakes_than_a_second_has() -> None:
     clock, begun = Clock(), list[float]()
-    turns = HandshakeTurns(clock, 64)
+    turns = HandshakeRateLimit(clock, 64)
     for _ in range(1000):
         turns.take("10.0.0.1", lambda: begun.append(clock.now))
     assert len(begun) == 33, "half a second's at once"
@@ -46,7 +46,7 @@ def test_a_flood_begins_no_more_handshakes_than_a_second_has() -> None:
 
 def test_a_flood_of_one_source_delays_another_by_one_turn() -> None:
     clock, begun = Clock(), list[str]()
-    turns = HandshakeTurns(clock, 64)
+    turns = HandshakeRateLimit(clock, 64)
     for _ in range(200):
         turns.take("10.0.0.1", partial(begun.append, "flood"))
     turns.take("10.0.0.2", partial(begun.append, "good"))
@@ -57,7 +57,7 @@ def test_a_flood_of_one_source_delays_another_by_one_turn() -> None:
 
 def test_one_that_has_left_takes_no_turn() -> None:
     clock, begun = Clock(), list[str]()
-    turns = HandshakeTurns(clock, 2)
+    turns = HandshakeRateLimit(clock, 2)
     for name in "abc":
         turns.take("10.0.0.1", partial(begun.append, name))
     gone = partial(begun.append, "gone")

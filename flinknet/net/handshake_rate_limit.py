@@ -1,4 +1,4 @@
-"""Turns for TLS handshakes: limits the rate at which strangers begin them.
+"""Rate limit of TLS handshakes that peers begin.
 
 A TLS handshake costs the accepting side about a millisecond of processor time. A dialling side that
 replays a recorded one pays nothing. Accepted sockets therefore begin a limited number of handshakes
@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["HandshakeTurns"]
+__all__ = ["HandshakeRateLimit"]
 
 _AHEAD_S = 0.5
 """Time in seconds that may be used in advance, so that the start of a job of usual size does not
@@ -32,7 +32,7 @@ class _Clock(Protocol):
     def call_at(self, when: float, callback: Callable[[], None], /) -> asyncio.TimerHandle: ...
 
 
-class HandshakeTurns:
+class HandshakeRateLimit:
     """Lets ``per_second`` handshakes begin in each second."""
 
     def __init__(self, loop: _Clock, per_second: int) -> None:
@@ -69,9 +69,9 @@ class HandshakeTurns:
 
     def _set_timer(self) -> None:
         if self._timer is None and self._waiting:
-            self._timer = self._loop.call_at(self._next_at - _AHEAD_S, self._let_in)
+            self._timer = self._loop.call_at(self._next_at - _AHEAD_S, self._admit)
 
-    def _let_in(self) -> None:
+    def _admit(self) -> None:
         self._timer = None
         now = self._loop.time()
         while self._waiting and self._next_at - _AHEAD_S <= now:

@@ -1,4 +1,4 @@
-"""The budgets of a peer: limits for requests that are legal once but harmful in numbers.
+"""Limits of one peer, for requests that are legal once but harmful in numbers.
 
 Every message costs the worker time, and some come at no cost to the peer. A heartbeat carries no
 data, and neither does a request that is cancelled before anything is sent on its channel. Such
@@ -10,16 +10,16 @@ Readers cost memory, and every peer may request many. A ``ReaderQuota`` counts t
 connections of a worker together.
 
 A request without a matching partition moves no data either, but an honest peer may send thousands
-at the start of a job. These requests are not forbidden but paced. ``UnmetRequests`` assigns each of
-them a time slot, in order of arrival over all peers of a worker. A connection that has used its
-share is not read before its slot.
+at the start of a job. These requests are not forbidden but paced. ``UnmetRequestPacer`` assigns
+each of them a time slot, in order of arrival over all peers of a worker. A connection that has used
+its share is not read before its slot.
 
 Time is passed in as ``now``, in seconds.
 """
 
 from __future__ import annotations
 
-__all__ = ["UNMET_REQUESTS_AT_ONCE", "MinuteBudget", "ReaderQuota", "UnmetRequests"]
+__all__ = ["UNMET_REQUESTS_AT_ONCE", "RateLimit", "ReaderQuota", "UnmetRequestPacer"]
 
 _MINUTE_S = 60.0
 
@@ -32,7 +32,7 @@ _AHEAD_S = 0.5
 not wait."""
 
 
-class MinuteBudget:
+class RateLimit:
     """Limit of ``limit`` events per minute; a new minute begins with the first event after one."""
 
     __slots__ = ("_began", "_spent", "limit")
@@ -76,7 +76,7 @@ class ReaderQuota:
         self.taken -= 1
 
 
-class UnmetRequests:
+class UnmetRequestPacer:
     """Assigns time slots to unmet requests, for all peers of a worker together.
 
     There are ``per_second`` slots in each second.
@@ -88,7 +88,7 @@ class UnmetRequests:
         self._interval_s = 1 / per_second
         self._next_at = float("-inf")
 
-    def take_place(self, now: float) -> float:
+    def reserve_slot(self, now: float) -> float:
         """Count one request; return the time from which its connection may be read, maybe past."""
         self._next_at = max(self._next_at, now) + self._interval_s
         return self._next_at - _AHEAD_S

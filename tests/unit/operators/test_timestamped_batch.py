@@ -36,7 +36,7 @@ from flinknet.operators.operators import (
     ProcessOperator,
 )
 from flinknet.operators.sink import Sink, SinkOperator
-from flinknet.operators.stamps import StampedBatch
+from flinknet.operators.timestamped_batch import TimestampedBatch
 from flinknet.operators.timestamps import AssignTimestampsOperator
 from tests.unit.operators.harness import Harness, context
 
@@ -214,7 +214,7 @@ class SortingSink(Sink):
 async def test_a_function_that_changes_its_list_changes_no_timestamps_of_others(
     operator: Operator,
 ) -> None:
-    batch = StampedBatch.of([(30, 3), (10, 1), (20, 2)])
+    batch = TimestampedBatch.of([(30, 3), (10, 1), (20, 2)])
     async with Harness(operator, stamped=True):
         await operator.process(batch)
     assert batch.pairs() == [(30, 3), (10, 1), (20, 2)]

@@ -23,8 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.errors import SerializationError
-from flinknet.records.key_forms import comparable_key, remembered_bytes
 from flinknet.records.key_groups import key_hash
+from flinknet.records.key_normalization import comparable_key, remembered_bytes
 from tests.naming import spelled
 from tests.unit.records import library_keys
 

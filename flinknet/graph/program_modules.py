@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["own_modules"]
+__all__ = ["program_modules"]
 
 _INSTALLED = {"site-packages", "dist-packages"}
 _PACKAGE = __name__.partition(".")[0]
 
 
-def own_modules() -> Iterator[ModuleType]:
+def program_modules() -> Iterator[ModuleType]:
     """Yield such modules that are imported now, for the program that runs as ``__main__``."""
     program = getattr(sys.modules.get("__main__"), "__file__", None)
     directory = Path.cwd() if program is None else Path(program).resolve().parent
@@ -28,7 +28,7 @@ def own_modules() -> Iterator[ModuleType]:
         for prefix in (sys.prefix, sys.base_prefix)
         if not directory.is_relative_to(Path(prefix).resolve())
     ]
-    not_own = {Path(prefix).resolve() for prefix in prefixes}
+    not_program = {Path(prefix).resolve() for prefix in prefixes}
     installed = tuple(f"{prefix}{os.sep}" for prefix in prefixes)
     for name, module in list(sys.modules.items()):
         # The program's own file is pickled by value anyway, and every worker has flinknet.
@@ -43,7 +43,7 @@ def own_modules() -> Iterator[ModuleType]:
         if not place.is_relative_to(directory):
             continue
         below = place.relative_to(directory)
-        if _INSTALLED.isdisjoint(below.parts) and not any(map(place.is_relative_to, not_own)):
+        if _INSTALLED.isdisjoint(below.parts) and not any(map(place.is_relative_to, not_program)):
             yield module
 
 

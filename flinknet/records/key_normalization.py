@@ -1,4 +1,4 @@
-"""Key forms: the accepted keys, and the plain value that each is hashed as.
+"""Key normalization: the accepted keys, and the plain value (the *form*) that each is hashed as.
 
 Keys that Python considers equal have the same form, even if their types differ:
 
@@ -53,15 +53,15 @@ __all__ = [
     "KEY_ERRORS",
     "TIME",
     "TIMESTAMP",
-    "KeyForm",
+    "NormalizedKey",
     "comparable_key",
-    "instant_form",
-    "key_form",
+    "normalized_instant",
+    "normalized_key",
     "remembered_bytes",
 ]
 
 KEY_ERRORS = (TypeError, ValueError, OverflowError, RecursionError)
-"""Errors of ``key_form``, and of packing the form, for a value that cannot be a key."""
+"""Errors of ``normalized_key``, and of packing the form, for a value that cannot be a key."""
 
 DATE, TIME, DATETIME, TIMESTAMP, DURATION, _UUID, _NUMBER = range(1, 8)
 """Codes of the forms that msgpack has no type for; they must never change."""
@@ -80,16 +80,16 @@ _INT64_MIN = -(2**63)
 _RESIDUE = 2**61 - 1
 """The prime of Python's hash of numbers; any other prime would do."""
 
-Former = Callable[[Any, int], Any]
+Normalizer = Callable[[Any, int], Any]
 
 
-class KeyForm(ExtType):  # type: ignore[misc]
+class NormalizedKey(ExtType):  # type: ignore[misc]
     """Form of one of the kinds above; it is its own form."""
 
     __slots__ = ()
 
 
-def key_form(key: Any, depth: int = 0) -> Any:
+def normalized_key(key: Any, depth: int = 0) -> Any:
     """Return the plain value that a key is hashed as.
 
     ``depth`` is the nesting of the key in an outer key. Raises one of KEY_ERRORS for a value that
@@ -100,12 +100,12 @@ def key_form(key: Any, depth: int = 0) -> Any:
         return key
     if kind is int:
         return _integer(key, depth)
-    return _former(kind)(key, depth)
+    return _normalizer_of(kind)(key, depth)
 
 
-def instant_form(kind: int, value: int) -> KeyForm:
+def normalized_instant(kind: int, value: int) -> NormalizedKey:
     """Return the form of a number of days or microseconds, modulo 2**64."""
-    return KeyForm(kind, (value & _UINT64_MAX).to_bytes(8, "big"))
+    return NormalizedKey(kind, (value & _UINT64_MAX).to_bytes(8, "big"))
 
 
 def comparable_key(key: Any) -> Any:
@@ -191,14 +191,14 @@ def _is_no_time(key: Any) -> bool:
 # -- types -----------------------------------------------------------------------------------------
 
 
-def _find_former(kind: Any) -> Former:
+def _find_normalizer(kind: Any) -> Normalizer:
     """Return the function that returns the form of a type's keys, or refuses them."""
     if _is_of(kind, "numpy", "generic"):
         return _numpy
     if kind.__name__ == "NaTType":
         return _nothing
     of_pandas = _is_of(kind, "pandas", "Timestamp") or _is_of(kind, "pandas", "Timedelta")
-    for base, former in _FORMERS.items():
+    for base, former in _NORMALIZERS.items():
         if issubclass(kind, base):
             # The times of pandas override the comparison, but equal times have equal forms.
             if _compares_like(kind, base) or of_pandas:
@@ -213,7 +213,7 @@ def _find_former(kind: Any) -> Former:
     return _refused("such a type has no stable hash")
 
 
-_former: Callable[[type], Former] = lru_cache(_TYPES_MAX)(_find_former)
+_normalizer_of: Callable[[type], Normalizer] = lru_cache(_TYPES_MAX)(_find_normalizer)
 
 
 def _compares_like(kind: Any, base: Any) -> bool:
@@ -226,28 +226,28 @@ def _is_of(kind: type, module: str, name: str) -> bool:
     return base is not None and issubclass(kind, base)
 
 
-def _refused(reason: str) -> Former:
+def _refused(reason: str) -> Normalizer:
     def refuse(key: Any, depth: int) -> Any:
         raise TypeError(reason)
 
     return refuse
 
 
-def _frozen_dataclass(kind: Any) -> Former:
+def _frozen_dataclass(kind: Any) -> Normalizer:
     parameters = kind.__dataclass_params__
     if not (parameters.frozen and parameters.eq):
         return _refused("a dataclass is a key only if it is frozen, and compares its fields")
     return _fields([field.name for field in dataclasses.fields(kind) if field.compare])
 
 
-def _frozen_struct(kind: Any) -> Former:
+def _frozen_struct(kind: Any) -> Normalizer:
     config = kind.__struct_config__
     if not (config.frozen and config.eq):
         return _refused("a Struct is a key only if it is frozen, and compares its fields")
     return _fields(kind.__struct_fields__)
 
 
-def _fields(names: Any) -> Former:
+def _fields(names: Any) -> Normalizer:
     def form(key: Any, depth: int) -> Any:
         hash(key)  # raises TypeError for a field that is a list: the key could not be looked up
         return _array([getattr(key, name) for name in names], depth)
@@ -277,7 +277,7 @@ def _content(key: Any, depth: int) -> bytes:
 def _array(key: Any, depth: int) -> Any:
     if depth >= _DEPTH_MAX:
         raise ValueError(f"its tuples are nested more than {_DEPTH_MAX} levels deep")
-    return [key_form(part, depth + 1) for part in key]
+    return [normalized_key(part, depth + 1) for part in key]
 
 
 def _integer(key: int, depth: int) -> Any:
@@ -356,11 +356,11 @@ def _as_float(number: Any) -> float | None:
     return as_float if as_float == number else None
 
 
-def _residue(numerator: int, denominator: int) -> KeyForm:
+def _residue(numerator: int, denominator: int) -> NormalizedKey:
     if denominator % _RESIDUE == 0:  # it has no inverse
-        return instant_form(_NUMBER, _RESIDUE)
+        return normalized_instant(_NUMBER, _RESIDUE)
     value = numerator * pow(denominator, -1, _RESIDUE) % _RESIDUE
-    return instant_form(_NUMBER, value)
+    return normalized_instant(_NUMBER, value)
 
 
 def _datetime(key: datetime, depth: int) -> Any:
@@ -369,33 +369,33 @@ def _datetime(key: datetime, depth: int) -> Any:
     # Equal times of one zone may differ in fold; Python hashes them with fold 0.
     offset = (key.replace(fold=0) if key.fold else key).utcoffset()
     if offset is None:
-        return instant_form(DATETIME, value)
-    return instant_form(TIMESTAMP, value - offset // _MICROSECOND)
+        return normalized_instant(DATETIME, value)
+    return normalized_instant(TIMESTAMP, value - offset // _MICROSECOND)
 
 
 def _date(key: date, depth: int) -> Any:
-    return instant_form(DATE, key.toordinal() - _EPOCH_DAY)
+    return normalized_instant(DATE, key.toordinal() - _EPOCH_DAY)
 
 
 def _time(key: time, depth: int) -> Any:
     value = ((key.hour * 60 + key.minute) * 60 + key.second) * 1_000_000 + key.microsecond
     offset = (key.replace(fold=0) if key.fold else key).utcoffset()
-    return instant_form(TIME, value if offset is None else value - offset // _MICROSECOND)
+    return normalized_instant(TIME, value if offset is None else value - offset // _MICROSECOND)
 
 
 def _timedelta(key: timedelta, depth: int) -> Any:
     # Written out, because pandas overrides //.
     days_and_seconds = key.days * 86_400 + key.seconds
-    return instant_form(DURATION, days_and_seconds * 1_000_000 + key.microseconds)
+    return normalized_instant(DURATION, days_and_seconds * 1_000_000 + key.microseconds)
 
 
 def _uuid(key: UUID, depth: int) -> Any:
-    return KeyForm(_UUID, key.bytes)
+    return NormalizedKey(_UUID, key.bytes)
 
 
 def _member(key: Enum, depth: int) -> Any:
     try:
-        return key_form(key._value_, depth)
+        return normalized_key(key._value_, depth)
     except TypeError:  # The value cannot be a key, but the name of the member can.
         return key._name_
 
@@ -415,15 +415,15 @@ def _numpy(key: Any, depth: int) -> Any:
     value = key.item()
     if type(value) is type(key):  # a longdouble, for example
         raise TypeError("such a numpy scalar has no value that Python has")
-    return key_form(value, depth)
+    return normalized_key(value, depth)
 
 
 _UNITS_BELOW_MICROSECONDS = ("ns]", "ps]", "fs]", "as]")
 
 # The first class here that a type derives from counts. Each class therefore precedes its own bases:
-# KeyForm precedes tuple, bool precedes int, and datetime precedes date.
-_FORMERS: dict[type, Former] = {
-    KeyForm: _itself,
+# NormalizedKey precedes tuple, bool precedes int, and datetime precedes date.
+_NORMALIZERS: dict[type, Normalizer] = {
+    NormalizedKey: _itself,
     NoneType: _itself,
     bytes: _content,
     bool: _integer,

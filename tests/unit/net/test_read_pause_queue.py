@@ -6,12 +6,12 @@ import asyncio
 from functools import partial
 from itertools import pairwise
 
-from flinknet.net.rest_queue import RestQueue
+from flinknet.net.read_pause_queue import ReadPauseQueue
 
 
 async def test_one_rest_ends_in_a_turn_and_the_others_have_theirs_between() -> None:
     loop = asyncio.get_running_loop()
-    queue = RestQueue(loop)
+    queue = ReadPauseQueue(loop)
     seen: list[object] = []
 
     def others() -> None:
@@ -36,7 +36,7 @@ async def test_one_rest_ends_in_a_turn_and_the_others_have_theirs_between() -> N
 
 async def test_a_rest_lasts_until_its_time() -> None:
     loop = asyncio.get_running_loop()
-    queue = RestQueue(loop)
+    queue = ReadPauseQueue(loop)
     ended: asyncio.Future[float] = loop.create_future()
     until = loop.time() + 0.02
     queue.add(until, lambda: ended.set_result(loop.time()))
@@ -47,7 +47,7 @@ async def test_a_rest_whose_end_raises_does_not_hold_up_the_others() -> None:
     loop = asyncio.get_running_loop()
     raised: list[object] = []
     loop.set_exception_handler(lambda _, context: raised.append(context["exception"]))
-    queue = RestQueue(loop)
+    queue = ReadPauseQueue(loop)
     fault = ValueError("in the end of a rest")
     done = loop.create_future()
 
@@ -64,7 +64,7 @@ async def test_a_rest_whose_end_raises_does_not_hold_up_the_others() -> None:
 async def test_a_rest_that_begins_another_waits_its_turn() -> None:
     """A link does so when its peer keeps sending such requests."""
     loop = asyncio.get_running_loop()
-    queue = RestQueue(loop)
+    queue = ReadPauseQueue(loop)
     seen: list[str] = []
     done = loop.create_future()
 

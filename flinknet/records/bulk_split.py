@@ -8,32 +8,32 @@ load may have changed.
 
 from __future__ import annotations
 
-__all__ = ["Division"]
+__all__ = ["BulkSplitHeuristic"]
 
 SHARE_RECORDS_MIN = 4
 """Smaller shares gain too little."""
 
-_CHUNKS_LEFT_ALONE = 32
+_CHUNKS_SKIPPED = 32
 
 
-class Division:
+class BulkSplitHeuristic:
     """Statistics of the chunks of one writer."""
 
-    __slots__ = ("_left_alone",)
+    __slots__ = ("_chunks_to_skip",)
 
     def __init__(self) -> None:
-        self._left_alone = 0
+        self._chunks_to_skip = 0
 
-    def wants(self, records: int) -> bool:
+    def is_worthwhile(self, records: int) -> bool:
         """Return whether to divide the next chunk of ``records`` records."""
         if records < SHARE_RECORDS_MIN:
             return False
-        if self._left_alone:
-            self._left_alone -= 1
+        if self._chunks_to_skip:
+            self._chunks_to_skip -= 1
             return False
         return True
 
     def observe(self, records: int, shares: int) -> None:
         """Learn into how many shares a chunk was split."""
         if shares * SHARE_RECORDS_MIN > records:
-            self._left_alone = _CHUNKS_LEFT_ALONE
+            self._chunks_to_skip = _CHUNKS_SKIPPED

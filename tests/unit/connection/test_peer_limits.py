@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinknet.connection.peer_budget import MinuteBudget, ReaderQuota, UnmetRequests
+from flinknet.connection.peer_limits import RateLimit, ReaderQuota, UnmetRequestPacer
 from flinknet.wire.messages import MessageType
 
 M = MessageType
@@ -10,7 +10,7 @@ HEARTBEAT = b"\x91\x0c"
 
 
 def test_a_budget_is_for_a_minute() -> None:
-    budget = MinuteBudget(2)
+    budget = RateLimit(2)
     assert [budget.spend(now) for now in (5.0, 6.0, 64.9, 65.0, 65.1, 65.2)] == [
         True,
         True,
@@ -37,8 +37,8 @@ def test_unmet_requests_have_places_in_time() -> None:
 
     Unused slots are not saved.
     """
-    places = UnmetRequests(10)
-    assert [round(places.take_place(100.0) - 100.0, 9) for _ in range(7)] == [
+    places = UnmetRequestPacer(10)
+    assert [round(places.reserve_slot(100.0) - 100.0, 9) for _ in range(7)] == [
         -0.4,
         -0.3,
         -0.2,
@@ -47,4 +47,4 @@ def test_unmet_requests_have_places_in_time() -> None:
         0.1,
         0.2,
     ]
-    assert round(places.take_place(1000.0), 9) == 999.6
+    assert round(places.reserve_slot(1000.0), 9) == 999.6

@@ -8,9 +8,9 @@ from flinknet.functions.durations import Instant
 from flinknet.functions.row import Row
 from flinknet.records.serialization.record_types import RecordTypes
 
-__all__ = ["OWN_TYPES", "record_types"]
+__all__ = ["BUILTIN_TYPES", "record_types"]
 
-OWN_TYPES: dict[int, type] = {2**31: Row, 2**31 + 1: Instant}
+BUILTIN_TYPES: dict[int, type] = {2**31: Row, 2**31 + 1: Instant}
 """Classes by number, beyond the numbers that a job's registered classes get."""
 
 
@@ -19,5 +19,7 @@ def record_types(types: Sequence[type]) -> RecordTypes:
 
     Raises ConfigurationError for a class that cannot be registered.
     """
-    own = OWN_TYPES.values()
-    return RecordTypes({**dict(enumerate(kind for kind in types if kind not in own)), **OWN_TYPES})
+    own = BUILTIN_TYPES.values()
+    return RecordTypes(
+        {**dict(enumerate(kind for kind in types if kind not in own)), **BUILTIN_TYPES}
+    )

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import pytest
 
-from flinknet.net import patience
-from flinknet.net.patience import LATE_S, PatientTimer, patient_timeout
+from flinknet.net import stall_tolerant_timer
+from flinknet.net.stall_tolerant_timer import LATE_S, StallTolerantTimer, stall_tolerant_timeout
 
 
 class Handle:
@@ -49,9 +49,9 @@ class Loop:
 
 def timer(
     loop: Loop, when: float, unless: Callable[[], bool] = lambda: False
-) -> tuple[PatientTimer, list[float]]:
+) -> tuple[StallTolerantTimer, list[float]]:
     called: list[float] = []
-    timer = PatientTimer(loop, when, lambda: called.append(loop.now), unless)  # type: ignore[arg-type]
+    timer = StallTolerantTimer(loop, when, lambda: called.append(loop.now), unless)  # type: ignore[arg-type]
     return timer, called
 
 
@@ -111,14 +111,14 @@ def test_a_cancelled_timer_calls_nothing() -> None:
 
 @pytest.fixture
 def late_s(monkeypatch: pytest.MonkeyPatch) -> float:
-    monkeypatch.setattr(patience, "LATE_S", 0.02)
+    monkeypatch.setattr(stall_tolerant_timer, "LATE_S", 0.02)
     return 0.02
 
 
 async def test_what_has_come_while_the_loop_was_held_up_is_in_time(late_s: float) -> None:
     come = asyncio.Event()
     asyncio.get_running_loop().call_later(0.001, come.set)
-    async with patient_timeout(0.001):
+    async with stall_tolerant_timeout(0.001):
         time.sleep(3 * late_s)  # noqa: ASYNC251 - as user code does
         await come.wait()
         await asyncio.sleep(0)
@@ -126,13 +126,13 @@ async def test_what_has_come_while_the_loop_was_held_up_is_in_time(late_s: float
 
 async def test_a_timeout_cancels_what_is_inside() -> None:
     with pytest.raises(TimeoutError):
-        async with patient_timeout(0.0):
+        async with stall_tolerant_timeout(0.0):
             await asyncio.Event().wait()
 
 
 async def test_a_cancellation_from_outside_is_none_of_the_timeouts() -> None:
     async def wait() -> None:
-        async with patient_timeout(3600.0):
+        async with stall_tolerant_timeout(3600.0):
             await asyncio.Event().wait()
 
     task = asyncio.create_task(wait())
@@ -144,5 +144,5 @@ async def test_a_cancellation_from_outside_is_none_of_the_timeouts() -> None:
 
 
 async def test_without_a_limit_there_is_no_timer() -> None:
-    async with patient_timeout(None):
+    async with stall_tolerant_timeout(None):
         await asyncio.sleep(0)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from flinknet.errors import ConfigurationError
+from flinknet.functions.builtin_types import BUILTIN_TYPES, record_types
 from flinknet.functions.durations import Instant
-from flinknet.functions.own_types import OWN_TYPES, record_types
 from flinknet.functions.row import Row
 
 
@@ -18,8 +18,8 @@ class Reading:
 
 
 def test_they_have_numbers_that_no_job_comes_to() -> None:
-    assert record_types([Reading]).numbered == {0: Reading, **OWN_TYPES}
-    assert set(OWN_TYPES.values()) == {Row, Instant}
+    assert record_types([Reading]).numbered == {0: Reading, **BUILTIN_TYPES}
+    assert set(BUILTIN_TYPES.values()) == {Row, Instant}
 
 
 def test_who_registers_them_changes_nothing() -> None:

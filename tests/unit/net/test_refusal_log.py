@@ -6,11 +6,11 @@ import logging
 
 import pytest
 
-from flinknet.net.refusals import Refusals
+from flinknet.net.refusal_log import RefusalLog
 
 
 def test_a_source_has_one_line_a_minute_for_a_reason(caplog: pytest.LogCaptureFixture) -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     with caplog.at_level(logging.WARNING, "flinknet.net"):
         for second in range(100):
             refusals.count("tls", "10.0.0.1", f"attempt {second}", float(second))
@@ -26,15 +26,15 @@ def test_a_source_has_one_line_a_minute_for_a_reason(caplog: pytest.LogCaptureFi
 
 
 def test_many_sources_take_no_more_memory_than_a_few(caplog: pytest.LogCaptureFixture) -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     for number in range(10_000):
         refusals.count("tls", f"10.0.{number}", "strange", 0.0)
     assert refusals.counts == {"tls": 10_000}
-    assert len(refusals._told) == 256
+    assert len(refusals._logged) == 256
 
 
 def test_what_tells_of_no_fault_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     with caplog.at_level(logging.INFO, "flinknet.net"):
         for reason in ("duplicate", "closing", "silent"):
             refusals.count(reason, "10.0.0.1", "expected", 0.0)
