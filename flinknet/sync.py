@@ -85,7 +85,7 @@ class _LoopThread:
             if self._users:
                 return
             loop, thread, self._loop = self._loop, self._thread, None
-        assert loop is not None, "somebody had it"
+        assert loop is not None, "the loop is missing"
         assert thread is not None, "it ran"
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
@@ -123,7 +123,7 @@ class _Resource(Generic[T]):
 
     def __enter__(self) -> Self:
         if self._loop is not None:
-            raise LocalProtocolError("this is entered once")
+            raise LocalProtocolError("this can be entered only once")
         self._served_by = _shared
         self._loop = _shared.acquire()
         try:

@@ -66,7 +66,7 @@ def _call_all(callbacks: list[Callable[[], None]]) -> None:
         except BaseException as failure:
             failures.append(failure)
     if len(failures) > 1:
-        raise BaseExceptionGroup("several that were told of it failed", failures)
+        raise BaseExceptionGroup("several callbacks of an availability failed", failures)
     if failures:
         raise failures[0]
 

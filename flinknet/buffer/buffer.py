@@ -131,7 +131,7 @@ class Buffer:
 
         The view must be released before the buffer's last recycle.
         """
-        assert self._segment is not None, "an event has no room in front of it"
+        assert self._segment is not None, "an event's buffer has no room for a header"
         return self._segment.view_with_room(self.size)
 
     def part(self, start: int, size: int) -> memoryview | bytes:
@@ -139,7 +139,7 @@ class Buffer:
 
         A view must be released before the buffer's last recycle.
         """
-        assert self._segment is not None, "an event is not cut"
+        assert self._segment is not None, "an event's buffer cannot be cut"
         return self._segment.part(start, size)
 
     def retained(self) -> Buffer:

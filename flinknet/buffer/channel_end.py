@@ -51,7 +51,7 @@ class ChannelEnd(Enum):
         """
         following = _AFTER.get((self, step))
         if following is None:
-            raise error(f"{step.value} must not come on {owner}: {self.value}")
+            raise error(f"{step.value} must not arrive on {owner}: {self.value}")
         return following
 
 

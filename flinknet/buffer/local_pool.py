@@ -363,7 +363,7 @@ class LocalBufferPool:
         if self._destroyed:
             return
         assert 0 <= len(self._idle) <= self._ordinary <= self.size, (
-            "idle, ordinary or size is wrong"
+            "the idle or ordinary segments or the pool size are miscounted"
         )
         assert self._overdraft >= 0, "more overdraft was returned than taken"
         assert not (self._overdraft and self._idle), "overdraft in use while a segment is idle"
@@ -375,7 +375,7 @@ class LocalBufferPool:
         )
         assert self._quota == (
             self._large_quota if self._with_large_records else self._small_quota
-        ), "the quota is not that of the records"
+        ), "the quota differs from the large-record limits"
         assert self.availability.available == self._should_be_available(), "availability is stale"
 
     # -- internals --------------------------------------------------------------------------------

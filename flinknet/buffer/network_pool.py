@@ -117,8 +117,8 @@ class SegmentRequest:
         error = InsufficientNetworkBuffersError(
             f"insufficient number of network buffers: {self.owner} got {len(self.segments)} of its "
             f"{self.number} exclusive buffers within {waited_ms:g} ms; the others are held by "
-            f"{self._pool.describe_holders()}: have somebody read what those hold, or raise "
-            f"network_memory_bytes, or buffers_request_timeout_ms if they will be free later"
+            f"{self._pool.describe_holders()}: read the data that those hold, or raise "
+            "network_memory_bytes, or buffers_request_timeout_ms if they will be free later"
         )
         self.cancel()
         return error
@@ -309,11 +309,13 @@ class NetworkBufferPool:
         held = sum(pool.held for pool in self._pools)
         missing = sum(request.number - len(request.segments) for request in self._requests)
         assert self._required == sum(pool.required for pool in self._pools), (
-            "required is miscounted"
+            "required segments are miscounted"
         )
-        assert self._required + self._exclusive <= self.total, "more is required than there is"
+        assert self._required + self._exclusive <= self.total, (
+            "more segments are required than exist"
+        )
         assert len(self._free) + held + self._exclusive - missing <= self.total, (
-            "there are more segments than were allocated"
+            "more segments exist than were allocated"
         )
         for pool in self._pools:
             pool.check_invariants()

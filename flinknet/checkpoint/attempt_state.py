@@ -28,18 +28,18 @@ class AttemptEvent(Enum):
     """An event in the life of an attempt."""
 
     RUN = "every subtask of a new attempt runs"
-    SUSPEND = "some subtasks are to begin again, and the others go on"
-    RESTART = "some subtasks begin again"
+    SUSPEND = "some subtasks will restart, and the others continue"
+    RESTART = "some subtasks restart"
     RESUME = "every subtask runs again, or has ended"
-    END = "the attempt has failed, is cancelled or comes to its end"
+    END = "the attempt has failed, is cancelled or ends"
 
 
 class AttemptState(Enum):
     """The state of an attempt."""
 
-    IDLE = "there is no attempt of which every subtask runs"
+    IDLE = "there is no attempt in which every subtask runs"
     RUNNING = "every subtask runs, or has ended"
-    SUSPENDED = "some subtasks are to begin again, or do, and the others go on"
+    SUSPENDED = "some subtasks will restart or are restarting, and the others continue"
 
 
 _S, _E = AttemptState, AttemptEvent

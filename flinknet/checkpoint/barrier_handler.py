@@ -95,20 +95,20 @@ class BarrierChannels(Protocol):
 class BarrierState(Enum):
     """The progress of the pending checkpoint, if there is one."""
 
-    WAITING = "no checkpoint is under way"
-    ANNOUNCED = "the barrier of one has arrived behind data; no channel has had it"
-    ALIGNING = "some channels have had the barrier, and are blocked by it or have ended"
-    PERSISTING = "it was taken; what channels deliver until their barrier is stored"
+    WAITING = "no checkpoint is in progress"
+    ANNOUNCED = "a barrier has arrived behind data; no channel has delivered it"
+    ALIGNING = "some channels have delivered the barrier and are blocked, or have ended"
+    PERSISTING = "it was taken; data that arrives before a channel's barrier is stored"
 
 
 class BarrierStep(Enum):
     """A step of the pending checkpoint."""
 
     ANNOUNCE = "its barrier has arrived on a channel, behind data"
-    BARRIER = "a channel has had its barrier, or ended"
-    OVERTAKE = "it is taken before every channel has had its barrier"
-    FINISH = "every channel has had its barrier"
-    ABORT = "it is given up"
+    BARRIER = "a channel has delivered its barrier, or has ended"
+    OVERTAKE = "it is taken before every channel has delivered its barrier"
+    FINISH = "every channel has delivered its barrier"
+    ABORT = "it is aborted"
 
 
 _S, _E = BarrierState, BarrierStep
@@ -190,11 +190,11 @@ class BarrierHandler:
         options = barrier.options
         if options.alignment is Alignment.AT_LEAST_ONCE:
             raise RemoteProtocolError(
-                f"channel {channel} delivered {barrier}, but checkpoints are exactly once here: "
-                f"every subtask of a job must have the same mode"
+                f"channel {channel} delivered {barrier}, but this subtask's checkpoints are "
+                "exactly-once: every subtask of a job must have the same mode"
             )
         if self._is_late(barrier.checkpoint_id):
-            log.debug("channel %d: %s comes too late", channel, barrier)
+            log.debug("channel %d: %s arrived too late", channel, barrier)
             if options.data_type.is_blocking_upstream:
                 self._gate.channels[channel].resume_consumption()
             return
@@ -244,7 +244,7 @@ class BarrierHandler:
         """Continue unaligned if the deadline has passed; otherwise do nothing."""
         if self.deadline_ms is not None and now_ms >= self.deadline_ms:
             assert self._timeoutable is not None
-            log.debug("checkpoint %d is not aligned in time", self.checkpoint_id)
+            log.debug("checkpoint %d was not aligned in time", self.checkpoint_id)
             self._overtake(self._timeoutable.to_unaligned())
 
     def abort(self, checkpoint_id: int, reason: AbortReason) -> None:
@@ -371,13 +371,17 @@ class BarrierHandler:
     def check_invariants(self) -> None:
         """Raise AssertionError if the state is inconsistent."""
         blocked = set(self._blocked)
-        assert not blocked or self.state is BarrierState.ALIGNING, "a channel is blocked in vain"
-        assert not blocked & self._missing, "a channel is blocked that has had no barrier"
+        assert not blocked or self.state is BarrierState.ALIGNING, (
+            "a channel is blocked without a checkpoint"
+        )
+        assert not blocked & self._missing, "a channel is blocked that has delivered no barrier"
         assert len(blocked) == len(self._blocked), "a channel is blocked twice"
         assert blocked <= self._open, "a channel that has ended is blocked"
         assert not self._persisting or self.state is BarrierState.PERSISTING, (
-            "a channel persists what no checkpoint stores"
+            "a channel persists data without a checkpoint"
         )
         assert self._missing <= self._open, "the barrier of a channel that has ended is missing"
-        assert bool(self._missing) == self.is_pending, "no barrier is missing, or one too many"
-        assert self.deadline_ms is None or self.state in _MAY_TIME_OUT, "a deadline was left behind"
+        assert bool(self._missing) == self.is_pending, "the number of missing barriers is wrong"
+        assert self.deadline_ms is None or self.state in _MAY_TIME_OUT, (
+            "a deadline is set without a checkpoint"
+        )

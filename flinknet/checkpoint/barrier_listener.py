@@ -16,10 +16,12 @@ class AbortReason(Enum):
     """Why a subtask gives a checkpoint up; the value is the text in messages."""
 
     CANCELLATION_BARRIER = "a subtask upstream could not take part in it"
-    SUBSUMED = "the barrier of a newer one came before it was aligned"
+    SUBSUMED = "the barrier of a newer checkpoint arrived before it was aligned"
     COORDINATOR = "the coordinator has aborted it"
     DECLINED = "this subtask could not take part in it"
-    NOT_READY = "a producer has no place yet, or has begun a newer one: a channel cannot take part"
+    NOT_READY = (
+        "a producer is not located yet, or has begun a newer checkpoint: a channel cannot take part"
+    )
 
 
 class BarrierListener(Protocol):

@@ -86,8 +86,8 @@ class BarrierTracker:
         options = barrier.options
         if options.alignment is Alignment.UNALIGNED:
             raise RemoteProtocolError(
-                f"channel {channel} delivered {barrier}, but checkpoints are at least once here: "
-                f"every subtask of a job must have the same mode"
+                f"channel {channel} delivered {barrier}, but this subtask's checkpoints are "
+                "at-least-once: every subtask of a job must have the same mode"
             )
         if options.data_type.is_blocking_upstream:
             self._gate.channels[channel].resume_consumption()
@@ -176,9 +176,9 @@ class BarrierTracker:
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the state is inconsistent."""
-        assert list(self._pending) == sorted(self._pending), "older checkpoints come behind newer"
-        assert len(self._pending) <= PENDING_MAX, "more checkpoints are remembered than may be"
+        assert list(self._pending) == sorted(self._pending), "older checkpoints follow newer ones"
+        assert len(self._pending) <= PENDING_MAX, "too many checkpoints are remembered"
         for checkpoint_id, pending in self._pending.items():
             assert checkpoint_id <= self.checkpoint_id, "the newest checkpoint is not known"
-            assert pending.missing, "a checkpoint that is complete was not taken"
+            assert pending.missing, "a complete checkpoint was not taken"
             assert pending.missing <= self._open, "the barrier of an ended channel is missing"

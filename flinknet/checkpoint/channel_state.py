@@ -60,16 +60,16 @@ class CollectionState(Enum):
     COLLECTING = "both halves may grow"
     INPUT_FINISHED = "outputs may still grow"
     OUTPUT_FINISHED = "inputs may still grow"
-    COMPLETED = "it was handed to who started it"
+    COMPLETED = "it was passed to its caller"
     ABORTED = "it was dropped"
 
 
 class CollectionEvent(Enum):
     """An event in the life of a collection."""
 
-    FINISH_INPUT = "each input has had its barrier"
-    FINISH_OUTPUT = "each output has had its barrier"
-    ABORT = "nobody wants it any more, or it cannot be had"
+    FINISH_INPUT = "every input has delivered its barrier"
+    FINISH_OUTPUT = "every output has its barrier"
+    ABORT = "it is no longer needed, or cannot be completed"
 
 
 _S, _E = CollectionState, CollectionEvent
@@ -121,7 +121,7 @@ def chunks_of(section: bytes, name: str) -> Iterator[bytes]:
         begin = start + _LENGTH_BYTES
         start = begin + int.from_bytes(section[begin - _LENGTH_BYTES : begin], "big")
         if not begin < start <= len(section):
-            raise CheckpointCorruptedError(f"{name} holds no row of what was in flight")
+            raise CheckpointCorruptedError(f"{name} does not contain a list of in-flight data")
         yield section[begin:start]
 
 
@@ -181,7 +181,7 @@ class ChannelStateWriter:
         """
         self._check_open()
         if self._collecting(checkpoint_id) is not None:
-            raise LocalProtocolError(f"{self._named(checkpoint_id)} is under way already")
+            raise LocalProtocolError(f"{self._named(checkpoint_id)} has already been started")
         if checkpoint_id <= self._last_id or checkpoint_id in self._aborted:
             ended(CheckpointError(f"{self._named(checkpoint_id)} was aborted or subsumed before"))
             return
@@ -304,7 +304,7 @@ class ChannelStateWriter:
         try:
             if not piece.data_type.is_buffer:
                 raise LocalProtocolError(
-                    f"{self._subtask}: an event, {piece.data_type.name}, is no in-flight data"
+                    f"{self._subtask}: an event, {piece.data_type.name}, cannot be in-flight data"
                 )
             return bytes(piece.view())
         finally:
@@ -347,7 +347,7 @@ class ChannelStateWriter:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ClosedResourceError(f"{self._subtask} has ended: it collects no channel state")
+            raise ClosedResourceError(f"{self._subtask} has ended: it cannot collect channel state")
 
     def _named(self, checkpoint_id: int) -> str:
         return f"the channel state of {self._subtask} for checkpoint {checkpoint_id}"

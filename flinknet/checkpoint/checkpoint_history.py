@@ -123,7 +123,7 @@ class CheckpointHistory:
             if stats.checkpoint_id == checkpoint_id and stats.reason is not None:
                 detail = f": {stats.explanation}" if stats.explanation else ""
                 return f"{stats.reason.value}{detail}"
-        return "it is not remembered why"
+        return "the reason is not remembered"
 
     def age_s(self, now: float) -> float | None:
         """Return the seconds since the last completed checkpoint was triggered, None for none."""
@@ -143,7 +143,9 @@ class CheckpointHistory:
 
     def check_invariants(self, under_way: int) -> None:
         """Raise AssertionError if the counts are inconsistent."""
-        assert self.triggered == self.completed + self.failed + under_way, "one is lost"
+        assert self.triggered == self.completed + self.failed + under_way, (
+            "the counts of checkpoints differ"
+        )
 
 
 def _metrics(reports: list[SubtaskReport]) -> dict[str, float]:

@@ -268,10 +268,10 @@ class CheckpointCoordinator:
         """
         if not self.is_running or not self._unfinished.roots():
             raise LocalProtocolError(
-                "a savepoint needs a job whose subtasks all run: try again when it does"
+                "a savepoint needs all subtasks of the job to run: try again when they do"
             )
         if self.is_stopping:
-            raise LocalProtocolError("the job already ends with a savepoint that is under way")
+            raise LocalProtocolError("the job is already being stopped with a savepoint")
         return self._trigger(kind, now)
 
     def hasten(self) -> None:
@@ -475,9 +475,10 @@ class CheckpointCoordinator:
         waited = f"; {missing} subtasks had not acknowledged it" if missing else ""
         detail = f": {explanation}" if explanation else ""
         return (
-            f"{self._failures_in_a_row} checkpoints failed in a row, of which "
-            f"{self.config.tolerable_failures} may (set_tolerable_checkpoint_failure_number); the "
-            f"last one, {checkpoint.checkpoint_id}, because {reason.value}{detail}{waited}"
+            f"{self._failures_in_a_row} checkpoints failed in a row, more than the "
+            f"{self.config.tolerable_failures} that are tolerated "
+            f"(set_tolerable_checkpoint_failure_number); the last one, {checkpoint.checkpoint_id}, "
+            f"because {reason.value}{detail}{waited}"
         )
 
     def _ended(self, checkpoint: PendingCheckpoint, now: float, explanation: str = "") -> None:
@@ -491,8 +492,8 @@ class CheckpointCoordinator:
         for checkpoint_id, checkpoint in self._pending.items():
             checkpoint.check_invariants()
             assert checkpoint_id == checkpoint.checkpoint_id < self._next_id, "numbered wrongly"
-            assert not checkpoint.state.is_terminal, "one that has ended is still under way"
+            assert not checkpoint.state.is_terminal, "an ended checkpoint is still pending"
         periodic = sum(checkpoint.can_be_subsumed for checkpoint in self.pending)
-        assert periodic <= self.config.concurrent, "more at a time than may be"
-        assert self.is_running or not self._pending, "under way without an attempt"
+        assert periodic <= self.config.concurrent, "too many concurrent checkpoints"
+        assert self.is_running or not self._pending, "a checkpoint is pending without an attempt"
         self.history.check_invariants(len(self._pending))

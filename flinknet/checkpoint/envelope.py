@@ -32,8 +32,9 @@ def put_in_envelope(content: dict[str, Any], bytes_max: int, mark: bytes = MARK)
     body: bytes = msgpack.packb(content)
     if len(body) + ENVELOPE_BYTES > bytes_max:
         raise CheckpointError(
-            f"the metadata takes {len(body) + ENVELOPE_BYTES} bytes, and {bytes_max} are allowed: "
-            "raise checkpointing.metadata_bytes_max, or lower checkpointing.inline_bytes_max"
+            f"the metadata takes {len(body) + ENVELOPE_BYTES} bytes, but only {bytes_max} are "
+            "allowed: raise checkpointing.metadata_bytes_max, or lower "
+            "checkpointing.inline_bytes_max"
         )
     file = _HEAD.pack(mark, VERSION, len(body)) + body
     return file + _CHECKSUM.pack(crc32c(file))
@@ -45,13 +46,13 @@ def open_envelope(file: bytes, name: str, mark: bytes = MARK) -> dict[str, Any]:
         if mark.startswith(file[: len(mark)]):
             raise CheckpointCorruptedError(f"{name} is torn: it ends after {len(file)} bytes")
         raise CheckpointCorruptedError(
-            f"{name} is not of flinknet: it does not begin with {mark!r}"
+            f"{name} is not a file of flinknet: it does not begin with {mark!r}"
         )
     _, version, length = _HEAD.unpack_from(file)
     if version != VERSION:
         raise CheckpointCorruptedError(
-            f"{name} has version {version}, and this flinknet reads version {VERSION}: "
-            "read it with the flinknet that wrote it, or a later one"
+            f"{name} has version {version}, but this flinknet reads version {VERSION}: use the "
+            "version of flinknet that wrote it, or a later one"
         )
     if len(file) != length + ENVELOPE_BYTES:
         raise CheckpointCorruptedError(
@@ -64,7 +65,7 @@ def open_envelope(file: bytes, name: str, mark: bytes = MARK) -> dict[str, Any]:
     try:
         content = msgpack.unpackb(memoryview(file)[_HEAD.size : end])
     except ValueError as cause:
-        raise CheckpointCorruptedError(f"{name} holds no msgpack: {cause}") from cause
+        raise CheckpointCorruptedError(f"{name} does not contain msgpack: {cause}") from cause
     if not isinstance(content, dict):
-        raise CheckpointCorruptedError(f"{name} holds no map")
+        raise CheckpointCorruptedError(f"{name} does not contain a map")
     return content

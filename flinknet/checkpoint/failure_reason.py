@@ -11,16 +11,17 @@ __all__ = ["CheckpointFailure", "CheckpointFailureReason"]
 class CheckpointFailureReason(Enum):
     """Why a checkpoint failed. Messages carry the name; users read the value."""
 
-    EXPIRED = "it was still under way at its time-out"
+    EXPIRED = "it did not complete within its time-out"
     DECLINED = "a subtask could not take part"
     ASYNC_FAILURE = "a subtask could not write its state"
     COMPLETION_FAILURE = "its metadata could not be written"
-    STORAGE_FULL = "there was no room for it"
+    STORAGE_FULL = "the storage has no space left"
     NOT_READY = (
-        "a channel could not take part: its producer had no place yet, or had begun a later one"
+        "a channel could not take part: its producer was not located yet, or had begun a "
+        "later checkpoint"
     )
-    SUBSUMED = "a later one came before it was complete"
-    ATTEMPT_ENDED = "the job, or its present attempt, came to its end"
+    SUBSUMED = "a later checkpoint completed first"
+    ATTEMPT_ENDED = "the job, or its current attempt, ended"
 
     @property
     def is_failure(self) -> bool:

@@ -130,9 +130,7 @@ class FencedStore:
         async with self._completing:
             await self._check_not_fenced()
             if not await self.store.storage.create(path, file):
-                raise CheckpointStorageError(
-                    f"{self.store.storage.location}/{path} is there already"
-                )
+                raise CheckpointStorageError(f"{self.store.storage.location}/{path} exists already")
             # Until the entry exists, the metadata alone does not make the checkpoint complete.
             try:
                 await self._check()
@@ -158,7 +156,7 @@ class FencedStore:
                 try:
                     await self._remove(oldest)
                 except CheckpointError as error:
-                    _log.warning("an old checkpoint stays for now: %s", error)
+                    _log.warning("an old checkpoint could not be removed yet: %s", error)
                     return
                 self._retained.popleft()
 
@@ -246,8 +244,8 @@ class FencedStore:
 
 
 def _fenced(store: CheckpointStore, attempt: int, other: int | None) -> CheckpointFencedError:
-    who = "a later attempt" if other is None else f"attempt {other}"
+    other_attempt = "a later attempt" if other is None else f"attempt {other}"
     return CheckpointFencedError(
-        f"attempt {attempt} of job {store.job_id} completes no checkpoint: {who} has taken over "
-        f"{store.storage.location}/{store.job_id}"
+        f"attempt {attempt} of job {store.job_id} cannot complete checkpoints: {other_attempt} has "
+        f"taken over {store.storage.location}/{store.job_id}"
     )

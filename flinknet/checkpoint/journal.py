@@ -70,7 +70,7 @@ def decode_entry(file: bytes, name: str) -> Entry:
     content = open_envelope(file, name)
     attempt, completed = content.get("attempt"), content.get("completed")
     if content.get("what") != "entry" or type(attempt) is not int or attempt < 0:
-        raise CheckpointCorruptedError(f"{name} is no entry of a job's journal")
+        raise CheckpointCorruptedError(f"{name} is not an entry of a job's journal")
     if not isinstance(completed, str | None):
-        raise CheckpointCorruptedError(f"{name} names no checkpoint: {completed!r}")
+        raise CheckpointCorruptedError(f"{name} does not name a checkpoint: {completed!r}")
     return Entry(attempt, completed)

@@ -19,12 +19,12 @@ def open_storage(location: str, config: CheckpointingConfig) -> Storage:
     """
     if not location:
         raise ConfigurationError(
-            "checkpoints have no place: name a directory or a URL in checkpointing.directory"
+            "checkpoints have no location: set checkpointing.directory to a directory or a URL"
         )
     if is_process_local(location):
         raise ConfigurationError(
-            f"{location} is in the memory of each process for itself, so no process could restore "
-            "what another has written: name a directory that all workers share, or an object store "
+            f"{location} is in each process's own memory, so a process could not restore state "
+            "that another one wrote: name a directory that all workers share, or an object store "
             "(checkpointing.directory, or set_checkpoint_storage_dir in the job)"
         )
     path = local_path(location)
@@ -43,7 +43,7 @@ def open_storage(location: str, config: CheckpointingConfig) -> Storage:
         return ObjectStorage(from_url(location), location.rstrip("/"), config)
     except (BaseError, ValueError) as cause:
         reason = str(cause).partition("\n")[0]
-        raise ConfigurationError(f"{location} names no object store: {reason}") from cause
+        raise ConfigurationError(f"{location} is not an object store: {reason}") from cause
 
 
 def absolute_place(location: str) -> str:

@@ -252,7 +252,7 @@ def decode_metadata(file: bytes, name: str) -> CheckpointMetadata:
         return _metadata_in(content)
     except (KeyError, TypeError, ValueError) as cause:
         raise CheckpointCorruptedError(
-            f"{name} is no metadata of a checkpoint: {type(cause).__name__}: {cause}"
+            f"{name} is not the metadata of a checkpoint: {type(cause).__name__}: {cause}"
         ) from cause
 
 
@@ -272,7 +272,7 @@ def _part_out(part: StatePart) -> dict[str, Any]:
 
 def _metadata_in(content: dict[str, Any]) -> CheckpointMetadata:
     if content["what"] != "checkpoint":
-        raise ValueError(f"it says that it is {content['what']!r}")
+        raise ValueError(f"its content is marked as {content['what']!r}")
     metadata = CheckpointMetadata(
         job_id=_typed(content, "job_id", str),
         job=_typed(content, "job", str),
@@ -301,7 +301,8 @@ def _operator_in(content: dict[str, Any]) -> OperatorState:
     indexes = [subtask.subtask_index for subtask in operator.subtasks]
     if len(set(indexes)) != len(indexes) or max(indexes, default=-1) >= operator.parallelism:
         raise ValueError(
-            f"operator {operator.uid} of {operator.parallelism} subtasks has state of {indexes}"
+            f"operator {operator.uid} of {operator.parallelism} subtasks has state of subtasks "
+            f"{indexes}"
         )
     return operator
 
@@ -344,7 +345,7 @@ def _part_in(content: dict[str, Any]) -> StatePart:
     if "name" in content:
         name = _typed(content, "name", str)
         if re.fullmatch(PART_NAME, name) is None or name == METADATA:
-            raise ValueError(f"{name!r} is no name of a part")
+            raise ValueError(f"{name!r} is not a valid name of a part")
         return StatePart(sections, name)
     part = StatePart(sections, None, _typed(content, "inline", bytes))
     if part.size_bytes != len(part.inline):
@@ -372,7 +373,7 @@ def _count(content: dict[str, Any], key: str) -> int:
 
 def _natural(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value
 
 

@@ -46,16 +46,16 @@ class CheckpointEvent(Enum):
 
     ACKNOWLEDGE = "every subtask has acknowledged it"
     COMPLETE = "its metadata is written"
-    ABORT = "it will not come about"
+    ABORT = "it is aborted"
 
 
 class CheckpointState(Enum):
     """The state of a checkpoint."""
 
-    PENDING = "subtasks are still to acknowledge it"
+    PENDING = "some subtasks have not acknowledged it"
     COMPLETING = "its metadata is being written"
     COMPLETED = "a job can be restored from it"
-    ABORTED = "it did not come about"
+    ABORTED = "it was aborted"
 
     @property
     def is_terminal(self) -> bool:
@@ -176,11 +176,11 @@ class PendingCheckpoint:
     def check_invariants(self) -> None:
         """Raise AssertionError if the state is inconsistent."""
         parts = self.missing, set(self.reports), self.finished
-        assert set().union(*parts) == self._subtasks, "a subtask is nowhere"
-        assert sum(map(len, parts)) == len(self._subtasks), "a subtask is in two places"
+        assert set().union(*parts) == self._subtasks, "a subtask is in no set"
+        assert sum(map(len, parts)) == len(self._subtasks), "a subtask is in two sets"
         complete = self.state in (CheckpointState.COMPLETING, CheckpointState.COMPLETED)
         assert not (complete and self.missing), "complete without all subtasks"
         pending = self.state is CheckpointState.PENDING
-        assert not (pending and not self.missing), "nobody is missing, and it is still pending"
+        assert not (pending and not self.missing), "no subtask is missing, and it is still pending"
         aborted = self.state is CheckpointState.ABORTED
         assert aborted == (self.reason is not None), "aborted for no reason, or not aborted"

@@ -65,8 +65,8 @@ class CheckpointReader(NamedTuple):
             file = await storage.read(path, config.metadata_bytes_max)
         except CheckpointNotFoundError as error:
             raise CheckpointNotFoundError(
-                f"{location} is no checkpoint or savepoint: it has no file {METADATA}; name the "
-                "directory of a complete one (flinknet checkpoints list shows them)"
+                f"{location} is not a checkpoint or savepoint: it has no file {METADATA}; name the "
+                "directory of a complete checkpoint (flinknet checkpoints list shows them)"
             ) from error
         return cls(storage, name, decode_metadata(file, f"{storage.location}/{path}"))
 

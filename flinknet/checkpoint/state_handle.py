@@ -36,7 +36,7 @@ def decode_handle(handle: bytes) -> list[tuple[str, dict[StateKind, StatePart]]]
         rows = msgpack.unpackb(handle, use_list=False)
         return [(str(uid), dict(map(_part, parts))) for uid, parts in rows]
     except (TypeError, ValueError, msgpack.UnpackException) as error:
-        raise RemoteProtocolError(f"this is no handle of a subtask's state: {error}") from error
+        raise RemoteProtocolError(f"this is not a handle of a subtask's state: {error}") from error
 
 
 def _part(row: Any) -> tuple[StateKind, StatePart]:

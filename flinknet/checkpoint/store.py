@@ -63,7 +63,9 @@ class CheckpointStore:
     def __init__(self, storage: Storage, job_id: str, config: CheckpointingConfig) -> None:
         """``job_id`` is a directory name of letters, digits, ``_``, ``-`` and ``.``."""
         if re.fullmatch(PART_NAME, job_id) is None:
-            raise CheckpointError(f"job {job_id!r} has no checkpoints: no directory is called so")
+            raise CheckpointError(
+                f"job {job_id!r} has no checkpoints: there is no directory of this name"
+            )
         self.storage = storage
         self.job_id = job_id
         self.config = config
@@ -86,7 +88,7 @@ class CheckpointStore:
         ``name`` must be unique in its checkpoint. See ``state_parts.write_part``.
         """
         if re.fullmatch(PART_NAME, name) is None or name == METADATA:
-            raise CheckpointError(f"{name!r} is no name of a state part")
+            raise CheckpointError(f"{name!r} is not a valid name of a state part")
         return await write_part(self.storage, self.path(directory, name), blocks, self.config)
 
     def read_part(
@@ -110,7 +112,8 @@ class CheckpointStore:
         metadata = decode_metadata(file, f"{self.storage.location}/{path}")
         if (metadata.directory, metadata.job_id) != (directory, self.job_id):
             raise CheckpointCorruptedError(
-                f"{self.storage.location}/{path} is that of {metadata.job_id}/{metadata.directory}"
+                f"{self.storage.location}/{path} is the metadata of "
+                f"{metadata.job_id}/{metadata.directory}"
             )
         return metadata
 
@@ -174,7 +177,7 @@ class CheckpointStore:
                 return LatestValid(await self.read_metadata(directory), refused)
             refused += errors
             _log.warning(
-                "checkpoint %s cannot be restored, the one before is used: %s",
+                "checkpoint %s cannot be restored, so an earlier one is used: %s",
                 self.location(directory),
                 "; ".join(map(str, errors)),
             )
@@ -196,7 +199,7 @@ class CheckpointStore:
             except CheckpointNotFoundError:
                 continue  # It was removed after the listing.
             except CheckpointCorruptedError as error:
-                _log.warning("an entry of a job's journal is passed over: %s", error)
+                _log.warning("an entry of a job's journal is ignored: %s", error)
         return found
 
     def entry_numbers(self, files: Iterable[str]) -> dict[str, int]:

@@ -149,7 +149,7 @@ class UnfinishedSubtasks:
 
     def check_invariants(self) -> None:
         """Raise AssertionError if counts and sets are inconsistent."""
-        assert not self._finished & self._awaiting.keys(), "a subtask awaits and has finished"
-        assert self._taken == Counter(self._awaiting.values()), "the awaiting are miscounted"
+        assert not self._finished & self._awaiting.keys(), "a finished subtask awaits a checkpoint"
+        assert self._taken == Counter(self._awaiting.values()), "waiting subtasks are miscounted"
         emitting = Counter(vertex for vertex, index in self._that_emit())
-        assert +self._emitting == emitting, "the emitting are miscounted"
+        assert +self._emitting == emitting, "emitting subtasks are miscounted"

@@ -97,4 +97,4 @@ def require_positive(config: object, *names: str) -> None:
 
 
 def require_port(port: int, option: str) -> None:
-    require(0 <= port <= 65535, f"{option} is {port}: a TCP port is 0 (any free one) to 65535")
+    require(0 <= port <= 65535, f"{option} is {port}: choose 0 (any free port) to 65535")

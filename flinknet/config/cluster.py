@@ -500,11 +500,11 @@ class ClusterConfig:
             require_port(first, option)
             require(
                 first == 0 or last <= 65535,
-                f"{option} {first} with {self.workers} workers goes over port 65535",
+                f"{option} {first} with {self.workers} workers exceeds port 65535",
             )
             require(
                 first == 0 or not first <= self.coordinator_port <= last,
-                f"coordinator_port is {self.coordinator_port}, which a worker takes too: the "
+                f"coordinator_port is {self.coordinator_port}, which a worker uses too: the "
                 f"{self.workers} workers listen on {option} {first} to {last}",
             )
         require(

@@ -327,7 +327,7 @@ def check_known(key: str, known: Iterable[str]) -> None:
     near = get_close_matches(key, names, 1, _SAME if is_flinks else _SIMILAR)
     if near or not is_flinks:
         meant = f": did you mean {near[0]}?" if near else ""
-        raise ConfigurationError(f"the option {key} is none of flinknet's, nor of Flink's{meant}")
+        raise ConfigurationError(f"the option {key} is not an option of flinknet or Flink{meant}")
 
 
 def read_option(key: str, written: str) -> object:
@@ -341,4 +341,4 @@ def read_option(key: str, written: str) -> object:
 def warn_ignored(key: str, stacklevel: int) -> None:
     """Warn that an option has no effect, with the reason."""
     why = reason_ignored(key)
-    warnings.warn(f"the option {key} does nothing here: {why}", stacklevel=stacklevel + 1)
+    warnings.warn(f"the option {key} has no effect here: {why}", stacklevel=stacklevel + 1)

@@ -117,12 +117,12 @@ class JobCheckpointingConfig:
         require_at_least(self, 1, "max_concurrent")
         require(
             not self.unaligned or self.mode == "exactly_once",
-            "unaligned checkpoints are exactly once: choose that mode, or disable them",
+            "unaligned checkpoints need the mode exactly-once: choose it, or disable them",
         )
         require(
             not self.unaligned or self.concurrent == 1,
-            f"{self.max_concurrent} unaligned checkpoints at a time: choose one, since what is in "
-            "flight is stored for one after the other",
+            f"{self.max_concurrent} unaligned checkpoints at a time: choose one, because in-flight "
+            "data is stored for one checkpoint at a time",
         )
         require(
             self.aligned_timeout_ms <= ALIGNED_TIMEOUT_MS_MAX,

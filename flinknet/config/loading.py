@@ -289,8 +289,8 @@ def _from_flink_options(
             yield FLINK_OPTIONS[key].name, read_option(key, text), Origin("file", f"{path}, {key}")
         elif is_of_a_job(key):
             warnings.warn(
-                f"the option {key} in {path} does nothing there: the program sets it for its jobs, "
-                "by a Configuration",
+                f"the option {key} in {path} has no effect there: set it in the program, with a "
+                "Configuration",
                 stacklevel=2,
             )
         else:
@@ -357,7 +357,7 @@ def _require_option(name: str, where: str, *, is_section: bool) -> None:
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"did you mean {near[0]}?" if near else "`flinknet config show` lists what there is"
+    return f"did you mean {near[0]}?" if near else "`flinknet config show` lists all options"
 
 
 # -- values

@@ -31,7 +31,8 @@ def local_path(place: str) -> Path | None:
         return None
     if parts.netloc not in OF_THIS_MACHINE:
         raise ConfigurationError(
-            f"{place} is on another machine, {parts.netloc}: a path has three strokes, file:///tmp"
+            f"{place} is on another machine, {parts.netloc}: write a local path with three "
+            "slashes, file:///tmp"
         )
     # Imported here, because it imports an HTTP client, and few paths are file:// URLs.
     from urllib.request import url2pathname

@@ -174,7 +174,7 @@ class WireLimits:
         require(
             _HANDSHAKE_BYTES_LEAST <= self.handshake_bytes_max <= 65_536,
             f"handshake_bytes_max is {self.handshake_bytes_max}: choose {_HANDSHAKE_BYTES_LEAST} "
-            f"(what a message of the handshake may have) to 65536",
+            "(the longest message of the handshake) to 65536",
         )
         for name in ("error_text_bytes_max", "event_bytes_max"):
             value = getattr(self, name)
@@ -197,7 +197,7 @@ class WireLimits:
             self.unused_requests_per_minute_max >= self.channels_per_connection_max,
             f"unused_requests_per_minute_max is {self.unused_requests_per_minute_max}, less than "
             f"channels_per_connection_max ({self.channels_per_connection_max}), all of which a "
-            f"failing job cancels at once: raise the one or lower the other",
+            "failing job cancels at once: raise the former or lower the latter",
         )
         require(
             self.control_bytes_max >= 4 * KIB,
@@ -531,7 +531,7 @@ class NetworkConfig:
         require(
             not self.debloat.enabled or self.debloat.segment_bytes_min <= self.segment_bytes,
             f"debloat.segment_bytes_min is {self.debloat.segment_bytes_min}, more than "
-            f"segment_bytes ({self.segment_bytes}): lower the one or raise the other",
+            f"segment_bytes ({self.segment_bytes}): lower the former or raise the latter",
         )
         require(
             self.network_memory_bytes >= self.segment_bytes,
@@ -544,7 +544,7 @@ class NetworkConfig:
         require(
             self.buffers_per_subpartition_max >= 2,
             f"buffers_per_subpartition_max is {self.buffers_per_subpartition_max}: choose 2 or "
-            f"more, one is being filled while the other is sent",
+            "more, because one is filled while the other is sent",
         )
         require_at_least(self, 0, "large_record_buffers_max")
         require_positive(self, "buffers_request_timeout_ms")
@@ -584,13 +584,13 @@ class NetworkConfig:
         require(
             self.record_elements_max >= self.segment_bytes,
             f"record_elements_max is {self.record_elements_max}: choose segment_bytes "
-            f"({self.segment_bytes}) or more, what fits a buffer is not counted",
+            f"({self.segment_bytes}) or more, because records that fit a buffer are not counted",
         )
         require_at_least(self, 0, "remembered_keys_bytes", "record_keys_max")
         require(
             self.record_spill_bytes >= 100 * KIB,
-            f"record_spill_bytes is {self.record_spill_bytes}: choose 100 KiB or more, shorter "
-            f"records take less memory than their place on disk",
+            f"record_spill_bytes is {self.record_spill_bytes}: choose 100 KiB or more, because "
+            "shorter records take less memory than their location on disk",
         )
         require(
             self.reassembly_memory_bytes >= self.record_spill_bytes,
@@ -637,8 +637,8 @@ class NetworkConfig:
         require_at_least(self, 4 * KIB, "turn_bytes_max")
         require(
             4 * KIB <= self.receive_buffer_bytes <= 64 * MIB,
-            f"receive_buffer_bytes is {self.receive_buffer_bytes}: choose 4 KiB to 64 MiB, each "
-            f"connection allocates them",
+            f"receive_buffer_bytes is {self.receive_buffer_bytes}: choose 4 KiB to 64 MiB, which "
+            "each connection allocates",
         )
 
     @property

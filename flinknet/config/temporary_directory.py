@@ -28,8 +28,8 @@ def temporary_directory() -> str:
         return tempfile.gettempdir()
     except FileNotFoundError as error:
         raise ConfigurationError(
-            f"there is no directory for temporary files ({error.strerror}): name one that this "
-            "user may write in the environment variable TMPDIR"
+            f"there is no directory for temporary files ({error.strerror}): set the environment "
+            "variable TMPDIR to one that this user may write"
         ) from error
 
 
@@ -50,8 +50,8 @@ def make_socket_directory(prefix: str, name: str) -> LockedDirectory:
                 return directory
             directory.close()
     raise ConfigurationError(
-        f"no directory is short enough for a Unix socket, whose path may have "
+        "no directory is short enough for a Unix socket, whose path may have "
         f"{_SOCKET_PATH_BYTES_MAX} bytes: the one for temporary files is {chosen}, and none of "
-        f"{', '.join(_SHORT_DIRECTORIES)} can be written. Name a shorter one in the environment "
-        "variable TMPDIR"
+        f"{', '.join(_SHORT_DIRECTORIES)} can be written. Set the environment variable TMPDIR to a "
+        "shorter one"
     )

@@ -70,7 +70,7 @@ class TlsConfig:
         named = (self.certificate, self.private_key, self.authority)
         require(
             all(named) or not any(named),
-            "TLS wants certificate, private_key and authority together: set all three, or none",
+            "TLS needs certificate, private_key and authority together: set all three, or none",
         )
         for option in ("pinned", "coordinator_name"):
             require(

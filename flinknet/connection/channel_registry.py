@@ -97,8 +97,8 @@ class ChannelRegistry(BufferReceiver):
         if is_event and channel.events_queued + channel.events_untold >= self._events_max:
             raise RemoteProtocolError(
                 f"the peer sent an event without event credit on channel {header.channel}: "
-                f"{self._events_max} have come of which it has not been told that they were taken "
-                f"(events_per_channel_max)"
+                f"{self._events_max} events have arrived and are not acknowledged yet "
+                "(events_per_channel_max)"
             )
         body = channel.begin_buffer(header)
         if body is _FOR_MEMORY:
@@ -171,10 +171,12 @@ class ChannelRegistry(BufferReceiver):
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts are inconsistent."""
         assert len(self._channels) + len(self._failed) == len(self._numbers), (
-            "channel numbers are out of step"
+            "the sets of channel numbers differ"
         )
         assert all(
             number in self._failed or self._channels[number] is c
             for c, number in self._numbers.items()
-        ), "a channel stands under another's number"
-        assert self.stalled_on is not None or not self.can_resume, "a link would resume that reads"
+        ), "a channel is registered under another number"
+        assert self.stalled_on is not None or not self.can_resume, (
+            "a link that is not stalled would resume"
+        )

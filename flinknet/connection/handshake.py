@@ -277,9 +277,7 @@ class Handshake:
                 )
                 self._refused(verdict, error)
             case _:
-                raise HandshakeError(
-                    f"{self._peer} sent {type(message).__name__} when it was not its turn"
-                )
+                raise HandshakeError(f"{self._peer} sent {type(message).__name__} out of turn")
         return b""
 
     def _on_hello(self, hello: Hello, raw: bytes) -> bytes:
@@ -288,8 +286,7 @@ class Handshake:
             return self._refuse(Verdict.REFUSED, HandshakeError(f"{self._peer} {_NO_PROOF}"))
         if self._incoming:
             raise HandshakeError(
-                f"{self._peer} sent {len(self._incoming)} bytes behind its hello, before it was "
-                f"welcome"
+                f"{self._peer} sent {len(self._incoming)} bytes behind its hello, before the answer"
             )
         self.theirs = hello.identity
         verdict, reason = check_identity(self._mine, hello.identity, self._certificate_names)
@@ -364,8 +361,8 @@ class Handshake:
 
 _REASON_WITHOUT_PROOF: dict[Verdict, str] = {
     Verdict.VERSION: "it speaks another version of the protocol",
-    Verdict.FULL: "it has as many connections as it may, or as many handshakes at a time",
-    Verdict.REFUSED: "it does not take this side's proof of the secret",
+    Verdict.FULL: "it has reached its limit of connections or of handshakes in progress",
+    Verdict.REFUSED: "it does not accept this side's proof of the secret",
 }
 
 
@@ -382,7 +379,7 @@ def check_identity(
         names = ", ".join(certificate_names)[:60] or "no name"
         return (
             Verdict.IDENTITY,
-            f"its certificate is that of {names!r}, it says {theirs.worker_id[:60]!r}",
+            f"its certificate is for {names!r}, but its id is {theirs.worker_id[:60]!r}",
         )
     if theirs.job != mine.job:
         return (
@@ -398,13 +395,16 @@ def check_identity(
         modes = f"{mine.flow_control!r} here, {theirs.flow_control!r} at the peer"
         return Verdict.IDENTITY, f"flow_control is {modes}: set the same"
     if theirs.worker_id == mine.worker_id:
-        return Verdict.IDENTITY, f"both sides are called {mine.worker_id[:60]!r}"
+        return Verdict.IDENTITY, f"both sides have the worker id {mine.worker_id[:60]!r}"
     # A malformed address could never be dialled, and this side's own would stand for itself.
     if theirs.address:
         if not _is_address(theirs.address):
             return Verdict.IDENTITY, f"its address is {theirs.address[:60]!r}, not host:port"
         if theirs.address == mine.address:
-            return Verdict.IDENTITY, f"it says it listens at {mine.address[:60]!r}, as this side"
+            return (
+                Verdict.IDENTITY,
+                f"its address is {mine.address[:60]!r}, which is this worker's own",
+            )
     return Verdict.WELCOME, ""
 
 

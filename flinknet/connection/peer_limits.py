@@ -72,7 +72,7 @@ class ReaderQuota:
 
     def give_back(self) -> None:
         """Count one reader less."""
-        assert self.taken > 0, "more readers were given back than taken"
+        assert self.taken > 0, "more readers were released than taken"
         self.taken -= 1
 
 

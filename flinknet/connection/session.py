@@ -56,8 +56,8 @@ log = logging.getLogger("flinknet.connection")
 class SessionState(Enum):
     """Whether a session may still send messages."""
 
-    OPEN = "what is to be said is queued"
-    ENDED = "the last message was said"
+    OPEN = "messages are queued"
+    ENDED = "the last message was sent"
     FAILED = "given up: nothing more is queued"
     LOST = "every channel failed, every reader released"
 
@@ -65,9 +65,9 @@ class SessionState(Enum):
 class SessionEvent(Enum):
     """Event in the life of a session."""
 
-    END = "its last message was taken"
-    FAIL = "it cannot go on"
-    DETACH = "its link is gone"
+    END = "its last message is sent"
+    FAIL = "it cannot continue"
+    DETACH = "its link is lost"
 
 
 _S, _E = SessionState, SessionEvent
@@ -203,7 +203,7 @@ class Session:
         Raises:
             RemoteProtocolError: If the channel was never requested, or has ended already.
         """
-        log.debug("%s: channel %d failed there: %s", self.peer, channel, printable(text))
+        log.debug("%s: channel %d failed at the producer: %s", self.peer, channel, printable(text))
         self.channels.fail(channel, remote_error(code, text))
 
     def _on_partition_request(
@@ -357,7 +357,7 @@ class Session:
         self.channels.check_invariants()
         assert not (self.is_attached and self.state is _S.LOST), "a lost session has a link"
         assert (self.failure is None) == (self.state in (_S.OPEN, _S.ENDED)), (
-            "a session has a cause of its end and none, or the other way round"
+            "the state of a session and its cause do not match"
         )
 
 

@@ -61,8 +61,8 @@ class ReaderState(Enum):
     """Progress of a reader."""
 
     WAITING = "the partition has not been granted"
-    READING = "what the view has is sent"
-    BLOCKED = "a barrier was sent, and nothing follows until the consumer resumes"
+    READING = "data of the view is sent"
+    BLOCKED = "a barrier was sent: nothing is sent until the consumer resumes"
     DONE_BLOCKED = "an error was sent while blocked"
     DONE = "the end of the partition or an error was sent"
     RELEASED = "the consumer has cancelled, or is lost"
@@ -71,12 +71,12 @@ class ReaderState(Enum):
 class ReaderEvent(Enum):
     """Event in the life of a reader."""
 
-    GRANT = "the partition is there"
+    GRANT = "the partition is granted"
     BLOCK = "an event was sent that stops the producer"
-    RESUME = "the consumer is past that event"
+    RESUME = "the consumer has processed that event"
     END = "the end of the partition was sent"
     FAIL = "an error was sent"
-    RELEASE = "nobody reads any more"
+    RELEASE = "the consumer has cancelled, or is lost"
 
 
 _S, _E = ReaderState, ReaderEvent
@@ -294,8 +294,8 @@ class SubpartitionReader:
         """
         if events == 0 or self.event_credit + events > self._events_max:
             raise RemoteProtocolError(
-                f"the peer says that it has taken {events} events of channel {self.channel}, where "
-                f"it has not said so of {self._events_max - self.event_credit}"
+                f"the peer acknowledged {events} events of channel {self.channel}, but the number "
+                f"sent and not yet acknowledged is {self._events_max - self.event_credit}"
             )
         was_out = self.event_credit <= self._event_reserve
         self.event_credit += events

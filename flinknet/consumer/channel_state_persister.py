@@ -52,8 +52,8 @@ BARRIERS = frozenset(
 class PersisterState(Enum):
     """Whether arriving data is stored."""
 
-    IDLE = "no checkpoint stores what arrives"
-    AWAITING_BARRIER = "what arrives is stored, until the barrier does"
+    IDLE = "no checkpoint stores arriving buffers"
+    AWAITING_BARRIER = "arriving buffers are stored until the barrier arrives"
 
 
 class PersisterEvent(Enum):

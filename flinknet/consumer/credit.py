@@ -39,18 +39,18 @@ __all__ = ["TRANSITIONS", "ChannelCredit", "CreditEvent", "CreditState"]
 class CreditState(Enum):
     """How a channel's unannounced credit will be sent."""
 
-    NONE = "there is none"
-    OFFERED = "it goes along with anything that is sent"
-    HELD = "it is offered, and its gate announces it with that of others"
+    NONE = "there is no credit to announce"
+    OFFERED = "it is sent with the next other output"
+    HELD = "it is offered, and its gate announces it together with other channels' credit"
     DUE = "it is queued to be sent"
 
 
 class CreditEvent(Enum):
     """Event that changes the state."""
 
-    OFFER = "there is some that nobody waits for"
-    HOLD = "there is some, and the gate is busy"
-    ANNOUNCE = "somebody waits for it, or the gate lets go of it"
+    OFFER = "the producer does not wait for the credit"
+    HOLD = "there is credit, and the gate is busy"
+    ANNOUNCE = "the producer waits for the credit, or the gate releases it"
     TAKE = "the connection writes it"
 
 
@@ -134,7 +134,7 @@ class ChannelCredit:
     def check_invariants(self, free: int, *, is_busy: bool) -> None:
         """Raise AssertionError if the accounts are inconsistent."""
         assert self.unannounced >= 0, "negative credit is to be announced"
-        assert self.state is not _NONE or not self.unannounced, "credit waits that nobody knows of"
+        assert self.state is not _NONE or not self.unannounced, "unannounced credit is in no queue"
         assert self.state is _DUE or is_busy or 2 * self.unannounced <= free, (
             "credit is held back from a producer that may need it"
         )

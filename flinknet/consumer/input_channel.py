@@ -50,18 +50,18 @@ log = logging.getLogger("flinknet.consumer")
 class ChannelState(Enum):
     """Whether a channel has a producer to read."""
 
-    NEW = "nobody has been asked for its data"
-    ATTACHED = "it has its producer's view, or the connection over which it has asked for one"
+    NEW = "its data has not been requested"
+    ATTACHED = "it has its producer's view, or a connection over which it has requested one"
     FAILED = "it has an error, which its gate raises"
-    RELEASED = "nobody reads it any more"
+    RELEASED = "its gate has released it"
 
 
 class ChannelEvent(Enum):
     """Event in the life of a channel."""
 
     ATTACH = "it gets a view or a connection"
-    FAIL = "its data cannot come, or not all of it"
-    RELEASE = "its gate lets go of it"
+    FAIL = "its data cannot arrive completely"
+    RELEASE = "its gate releases it"
 
 
 _S, _E = ChannelState, ChannelEvent

@@ -415,7 +415,7 @@ class InputGate(ChannelListener):
         self.debloating.check_invariants()
         kept = len(self.unknown_channels) * self._exclusive_per_channel
         assert len(self._reserve) == (kept if self.is_set_up and not self.released else 0), (
-            "the buffers in reserve are not those of the unknown channels"
+            "the reserved buffers do not match the unknown channels"
         )
         assert self.priority_availability.available == bool(self._queue.prioritized), (
             "priority availability is stale"

@@ -224,7 +224,7 @@ class RemoteInputChannel(InputChannel):
     def end_buffer(self) -> None:
         """Queue the complete frame, and request buffers for the backlog behind it."""
         header = self._arriving_header
-        assert header is not None, "a frame ended that had not begun"
+        assert header is not None, "a frame ended before it began"
         self._arriving_header = None
         data_type = header.data_type
         segment, recycler = self._arriving_segment, self._arriving_recycler
@@ -433,7 +433,7 @@ class RemoteInputChannel(InputChannel):
             self._client.close_channel(self)
 
     def _on_buffer_for_frame(self, number: int) -> None:
-        assert self._client is not None, "a frame came before the partition was requested"
+        assert self._client is not None, "a frame arrived before the partition was requested"
         self._client.resume_reading(self)
 
     def _on_buffers_available(self, number: int) -> None:
@@ -516,14 +516,14 @@ class RemoteInputChannel(InputChannel):
         self.manager.check_invariants()
         free = self.manager.available()
         assert self.credit.unannounced <= free or self.initial_credit == 0, (
-            "more credit is to be announced than buffers are free"
+            "unannounced credit exceeds the free buffers"
         )
         assert not (self.released and self._queue), "a released channel still has buffers queued"
         self.credit.check_invariants(free, is_busy=self._listener.is_busy())
         events = sum(
             buffer.data_type.is_event and sequence != _MADE_HERE for buffer, sequence in self._queue
         )
-        assert self.events_queued == events, "the events that wait are miscounted"
+        assert self.events_queued == events, "waiting events are miscounted"
         priorities = [buffer.data_type.has_priority for buffer, _ in self._queue]
         assert priorities == sorted(priorities, reverse=True), "an event has not overtaken data"
         assert sum(priorities) == self._queue.prioritized, "priority events are miscounted"

@@ -86,5 +86,5 @@ class SharedBuffers(ChannelBuffers):
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts are inconsistent."""
-        assert not (self._kept and self.waiting), "a channel waits for a buffer that it has"
+        assert not (self._kept and self.waiting), "a channel waits although it has a buffer"
         assert not (self._released and self._kept), "a released channel holds a buffer"

@@ -69,7 +69,7 @@ class UnionInputGate:
     def __init__(self, gates: Sequence[InputGate]) -> None:
         if len(gates) < 2 or len(set(gates)) < len(gates):
             raise LocalProtocolError(
-                f"a union of {len(gates)} gates: it needs two or more, each of them once"
+                f"a union has {len(gates)} gates: give it two or more different gates"
             )
         nested = [gate.name for gate in gates if not isinstance(gate, InputGate)]
         if nested:

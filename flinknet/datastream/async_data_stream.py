@@ -153,8 +153,8 @@ def _operator(
         )
     if strategy is not NO_RETRY_STRATEGY and not timeout.milliseconds_count:
         raise ConfigurationError(
-            "requests that are made again need a timeout, or one may never end: it covers all "
-            "attempts"
+            "retried requests need a timeout, which covers all attempts: otherwise a request may "
+            "never end"
         )
     settings = timeout.milliseconds_count, capacity, strategy
     return partial(AsyncWaitOperator, function, *settings, in_thread=in_thread)

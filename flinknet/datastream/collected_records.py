@@ -236,8 +236,8 @@ class CollectedRecords(Iterator[Any]):
         """
         if before.was_given_out:
             self._fail(
-                "the job has begun again after a failure, and would give out the same records "
-                "once more: enable checkpoints, with which it goes on where it was"
+                "the job has restarted after a failure, and would return the same records again: "
+                "enable checkpoints, so that it continues from the last one"
             )
         else:
             self._visible = deque(one for one in self._visible if one[0] is not before)

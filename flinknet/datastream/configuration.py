@@ -309,7 +309,7 @@ def _take_remote(values: dict[str, str]) -> str | None:
     address, port = values.pop("rest.address", ""), values.pop("rest.port", "")
     if not address:
         raise ConfigurationError(
-            "execution.target is 'remote', and rest.address is missing: set it to the name of a "
+            "execution.target is 'remote', but rest.address is missing: set it to the name of a "
             "cluster, or to the host of its coordinator, with rest.port"
         )
     return f"{address}:{port}" if port else address
@@ -365,4 +365,4 @@ def _factor(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError("choose a number, as 1.5") from None
+        raise ValueError("choose a number, such as 1.5") from None

@@ -394,8 +394,8 @@ class StreamExecutionEnvironment(PyFlinkNames):
         """
         if watermark_strategy is not None and not isinstance(watermark_strategy, WatermarkStrategy):
             raise ConfigurationError(
-                f"from_source needs a WatermarkStrategy, not {watermark_strategy!r}: the name of a "
-                "source is name=..."
+                f"from_source needs a WatermarkStrategy, not {watermark_strategy!r}: pass the name "
+                "of a source as name=..."
             )
         converter(type_info)
         factory = partial(SourceOperator, source)

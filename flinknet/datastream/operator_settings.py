@@ -70,7 +70,7 @@ class OperatorSettings(PyFlinkNames, ABC):
         if not isinstance(slot_sharing_group, str):
             raise ConfigurationError(
                 f"a slot sharing group is a name, not {slot_sharing_group!r}: slots have no "
-                "resources of their own here"
+                "individual resources here"
             )
         for operator in self._with_source("slot_sharing_group"):
             operator.slot_sharing_group = slot_sharing_group

@@ -111,9 +111,9 @@ class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
             self._unmarked += len(records)
             if self._records_max is not None and self._unmarked > self._records_max:
                 raise JobFailedError(
-                    f"more than cluster.collect_records_max = {self._records_max} records came "
-                    "between two checkpoints, which the program gets only with the second: take "
-                    "checkpoints more often, or raise that option"
+                    f"more than cluster.collect_records_max = {self._records_max} records arrived "
+                    "between two checkpoints, and the program receives them only after the "
+                    "second: take checkpoints more often, or raise that option"
                 )
         assert self._writer is not None, "it was opened"
         self._send("records", records)
@@ -154,6 +154,6 @@ class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
 
     def _hung_up(self) -> JobFailedError:
         return JobFailedError(
-            f"the program has hung up {self._path}, by which execute_and_collect brings it the "
-            "records: it has ended, or could not read one"
+            f"the program has closed {self._path}, through which execute_and_collect sends it the "
+            "records: it has ended, or could not read a record"
         )

@@ -35,6 +35,6 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
         if enable_incremental_checkpointing:
             raise ConfigurationError(
-                "incremental checkpoints are not there: every checkpoint has all of the state; "
-                "leave enable_incremental_checkpointing out"
+                "incremental checkpoints are not supported: every checkpoint has the whole state; "
+                "omit enable_incremental_checkpointing"
             )

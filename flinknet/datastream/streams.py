@@ -132,18 +132,18 @@ class DataStream(OperatorSettings):
     def _operator(self, method: str) -> Transformation:
         if len(self._inputs) > 1:
             raise ConfigurationError(
-                f"{method} is about one operator, but this stream is a union of several: call it "
-                "on them before the union"
+                f"{method} applies to one operator, but this stream is a union of several: call it "
+                "on each of them before the union"
             )
         (only,) = self._inputs
         if only.tag is not None:
             raise ConfigurationError(
-                f'{method} is about an operator, not about its side output "{only.tag}": call it '
-                f'on "{only.transformation.display_name}"'
+                f'{method} applies to an operator, not to its side output "{only.tag}": call it on '
+                f'"{only.transformation.display_name}"'
             )
         if only.partitioning is not None:
             raise ConfigurationError(
-                f'{method} is about an operator: call it on "{only.transformation.display_name}" '
+                f'{method} applies to an operator: call it on "{only.transformation.display_name}" '
                 f"before the stream is partitioned by {only.partitioning.name}"
             )
         return only.transformation
@@ -228,8 +228,8 @@ class DataStream(OperatorSettings):
         operator = self._operator("get_side_output")
         if not operator.side_outputs:
             raise ConfigurationError(
-                f'"{operator.display_name}" has no side outputs: those are of process functions '
-                "and windows"
+                f'"{operator.display_name}" has no side outputs: only process functions and '
+                "windows have them"
             )
         if not isinstance(output_tag, OutputTag):
             raise ConfigurationError(f"get_side_output needs an OutputTag, not {output_tag!r}")
@@ -240,11 +240,13 @@ class DataStream(OperatorSettings):
         """Merge with other streams; records of different streams come in any order."""
         for stream in streams:
             if stream._program is not self._program:
-                raise ConfigurationError("a union is of streams of one execution environment")
+                raise ConfigurationError(
+                    "the streams of a union must be of one execution environment"
+                )
             kinds = common_type(self._inputs), common_type(stream._inputs)
             if None not in kinds and kinds[0] != kinds[1]:
                 raise ConfigurationError(
-                    f"a union is of streams of one type, not of {kinds[0]!r} and {kinds[1]!r}"
+                    f"the streams of a union must have one type, not {kinds[0]!r} and {kinds[1]!r}"
                 )
         inputs = (self._inputs, *(stream._inputs for stream in streams))
         return DataStream(self._program, tuple(one for some in inputs for one in some))
@@ -342,7 +344,7 @@ class DataStream(OperatorSettings):
         """
         other = ds.stream if isinstance(ds, BroadcastStream) else ds
         if other._program is not self._program:
-            raise ConfigurationError("connected streams are of one execution environment")
+            raise ConfigurationError("connected streams must be of one execution environment")
         inputs = (*self._inputs, *other._inputs)
 
         def add(
@@ -518,7 +520,7 @@ class DataStream(OperatorSettings):
                 raise ConfigurationError(
                     f'the stream of "{one.transformation.display_name}" is partitioned by '
                     f"{one.partitioning.name} already, and {partitioning.name} would undo that: "
-                    "drop one of them, or put an operator between them"
+                    "remove one of them, or put an operator between them"
                 )
         return tuple(replace(one, partitioning=partitioning) for one in self._inputs)
 

@@ -77,7 +77,8 @@ class WindowedStream(PyFlinkNames, Generic[S_co]):
             raise ConfigurationError(f"trigger needs a Trigger, not {type(trigger).__name__}")
         if self._assigner.merges and not trigger.can_merge():
             raise ConfigurationError(
-                f"{type(trigger).__name__} cannot merge, and session windows do: choose another"
+                f"{type(trigger).__name__} cannot merge, but session windows merge: choose "
+                "another trigger"
             )
         self._trigger = trigger
         return self

@@ -236,9 +236,9 @@ class TaskThread:
             thread.start()
         except RuntimeError as error:
             raise JobFailedError(
-                f'subtask "{name}" got no thread ({error}), of which each subtask has one: raise '
-                "the limit of processes (ulimit -u, or pids.max of the container), run fewer "
-                "subtasks in a worker, or set execution.task-threads to false"
+                f'no thread can be started for subtask "{name}" ({error}): raise the limit of '
+                "processes (ulimit -u, or pids.max of the container), run fewer subtasks in a "
+                "worker, or set execution.task-threads to false"
             ) from error
 
     # -- on the loop ------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class _OfField(ReduceFunction):
             return record[field]
         if field != 0:
             raise TypeError(
-                f"a {type(record).__name__} has no field {field!r}: field 0 is all of it"
+                f"a {type(record).__name__} has no field {field!r}: field 0 is the whole record"
             )
         return record
 

@@ -24,6 +24,6 @@ def job_archive(name: str) -> Path:
     if name not in archives:
         known = ", ".join(sorted(archives)) or "none"
         raise ConfigurationError(
-            f"the job has no archive {name}, but {known}: submit it with --archives FILE#{name}"
+            f"the job has no archive {name}, only {known}: submit it with --archives FILE#{name}"
         )
     return archives[name]

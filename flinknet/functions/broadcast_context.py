@@ -98,7 +98,7 @@ class BroadcastContext(Subscripted):
         """
         if not self._read_only:
             raise ConfigurationError(
-                "a broadcast record has no key, and timers are of a key: register them in "
+                "a broadcast record has no key, but timers need a key: register them in "
                 "process_element"
             )
         return self._view.timer_service()
@@ -113,8 +113,8 @@ class BroadcastContext(Subscripted):
         state = self._states.get(state_descriptor.name)
         if state is None:
             raise ConfigurationError(
-                f'"{state_descriptor.name}" is no broadcast state of this stream: name its '
-                "descriptor in broadcast(...)"
+                f'"{state_descriptor.name}" is not a broadcast state of this stream: pass its '
+                "descriptor to broadcast(...)"
             )
         return ReadOnlyBroadcastState(state) if self._read_only else state
 

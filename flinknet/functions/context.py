@@ -167,8 +167,8 @@ class RuntimeContext(PyFlinkNames, KeyedStateStore):
     def _state_of(self, descriptor: StateDescriptor) -> Any:
         if self.keyed_state is None:
             raise ConfigurationError(
-                f'operator "{self.operator_name}" asks for keyed state, which the functions of '
-                "map, flat_map, filter, process and process_batch have on a keyed stream: call "
-                "key_by before one of them"
+                f'operator "{self.operator_name}" requests keyed state, which is available to map, '
+                "flat_map, filter, process and process_batch on a keyed stream: call key_by "
+                "before one of them"
             )
         return self.keyed_state.state(descriptor, self.process_context)

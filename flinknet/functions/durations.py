@@ -65,7 +65,7 @@ class Duration(Span):
         count, rest = divmod(nanos, NANOSECONDS_PER_MS)
         if rest:
             raise ConfigurationError(
-                f"a span of {nanos} ns is no whole number of milliseconds, the shortest there is"
+                f"a span of {nanos} ns is not a whole number of milliseconds, the smallest unit"
             )
         return cls(count)
 

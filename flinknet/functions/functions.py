@@ -160,8 +160,8 @@ class AsyncFunction(Function, ABC):
 def fail_timed_out(value: Any) -> NoReturn:
     """Raise the TimeoutError of a request that timed out."""
     raise TimeoutError(
-        f"the request for {reprlib.repr(value)} was not done in time: allow more, or say in "
-        "timeout() what to emit instead"
+        f"the request for {reprlib.repr(value)} was not completed in time: allow more time, or "
+        "return replacement results in timeout()"
     )
 
 

@@ -64,7 +64,7 @@ class Row:
         ``recursive`` also converts rows in the values.
         """
         if self._fields is None:
-            raise TypeError("a Row without names is no dict: give its values names")
+            raise TypeError("a Row without names cannot become a dict: name its values")
         values = map(_plain, self._values) if recursive else self._values
         return dict(zip(self._fields, values, strict=True))
 

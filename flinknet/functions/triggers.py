@@ -214,7 +214,7 @@ class ContinuousEventTimeTrigger(ContinuousTrigger):
             return TriggerResult.FIRE
         ctx.register_event_time_timer(end)
         if _FIRE_AT not in ctx.state:
-            assert timestamp is not None, "windows of event time are of records with timestamps"
+            assert timestamp is not None, "event-time windows need records with timestamps"
             self._fire_behind(timestamp, window, ctx, ctx.register_event_time_timer)
         return TriggerResult.CONTINUE
 

@@ -99,7 +99,7 @@ _FLOAT = Struct("<f")
 def _integer(value: Any, lowest: int, highest: int) -> int:
     number = index(value)  # takes numpy's integers, but no floats
     if not lowest <= number <= highest:
-        raise ValueError(f"{number} is not from {lowest} to {highest}")
+        raise ValueError(f"{number} is not between {lowest} and {highest}")
     return number
 
 
@@ -198,9 +198,9 @@ class BasicTypeInfo(TypeInformation):
         try:
             return _BASIC[self.name](value)
         except (TypeError, OverflowError) as error:
-            raise TypeError(f"{error}, and the type is {self.name}") from None
+            raise TypeError(f"{error}, but the type is {self.name}") from None
         except ValueError as error:
-            raise ValueError(f"{error}, and the type is {self.name}") from None
+            raise ValueError(f"{error}, but the type is {self.name}") from None
 
 
 class _Composite(TypeInformation):
@@ -238,8 +238,8 @@ class RowTypeInfo(_Composite):
         self._fields = names if field_names is None else list(field_names)
         if len(self._fields) != len(self._types) or len(set(self._fields)) != len(self._fields):
             raise ConfigurationError(
-                f"a row has {len(self._types)} fields, with the names {self._fields}: give each "
-                "one name of its own"
+                f"a row has {len(self._types)} fields, but the names {self._fields}: give each "
+                "field a different name"
             )
         self._make = Row(*self._fields)  # a row of names, called with values, makes a row
 
@@ -323,7 +323,7 @@ class PrimitiveArrayTypeInfo(ListTypeInfo):
         super().__init__(element_type)
         numbers = ("Boolean", "Byte", "Short", "Integer", "Long", "Float", "Double", "Char")
         if element_type.name not in numbers:
-            raise ConfigurationError(f"{element_type!r} is no element of a primitive array")
+            raise ConfigurationError(f"{element_type!r} cannot be an element of a primitive array")
         self._is_bytes = element_type.name == "Byte"
         self.has_lists = not self._is_bytes
         self.is_unchanging = self._is_bytes
@@ -343,7 +343,7 @@ class BasicArrayTypeInfo(ListTypeInfo):
     def __init__(self, element_type: TypeInformation) -> None:
         super().__init__(element_type)
         if not isinstance(element_type, BasicTypeInfo):
-            raise ConfigurationError(f"{element_type!r} is no element of a basic array")
+            raise ConfigurationError(f"{element_type!r} cannot be an element of a basic array")
 
 
 class ObjectArrayTypeInfo(ListTypeInfo):
@@ -496,5 +496,7 @@ def converter(type_info: TypeInformation | None) -> Conversion | None:
 
 def _checked(type_info: Any) -> TypeInformation:
     if not isinstance(type_info, TypeInformation):
-        raise ConfigurationError(f"{type_info!r} is no type: take one of Types, as Types.INT()")
+        raise ConfigurationError(
+            f"{type_info!r} is not a type: use one of Types, such as Types.INT()"
+        )
     return type_info

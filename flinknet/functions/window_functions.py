@@ -200,8 +200,8 @@ class AggregatedContents(WindowContents):
             )
         if merges and type(function).merge is AggregateFunction.merge:
             raise ConfigurationError(
-                f"{type(function).__name__} has no merge, which session windows need: they become "
-                "one when a record comes between them"
+                f"{type(function).__name__} has no merge, which session windows need: two of them "
+                "merge when a record falls between them"
             )
         self.function = function
         add = _plain(function, "add")

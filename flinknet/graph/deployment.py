@@ -198,8 +198,8 @@ def plan_redeployment(
     free = [worker for turn in rounds for worker in workers if turn < worker.slots]
     if len(wanted) > len(free):
         raise InsufficientSlotsError(
-            f'job "{graph.name}" needs {len(wanted)} slots for the part of it that is restarted, '
-            f"and {len(free)} are free on {len(workers)} workers"
+            f'job "{graph.name}" needs {len(wanted)} slots for the restarted part, but {len(free)} '
+            f"are free on {len(workers)} workers"
         )
     slots.update(zip(wanted, free, strict=False))
     # Slots of other subtasks get any worker: no placed subtask exchanges records with them.

@@ -244,6 +244,7 @@ class JobGraph:
                 except Exception as reason:
                     return (
                         f'the function of operator "{operator.name}" cannot be sent to the '
-                        f"workers: {text_of(reason)}; make what it refers to in its open() method"
+                        f"workers: {text_of(reason)}; create the objects that it refers to in its "
+                        "open() method"
                     )
         return f'job "{self.name}" cannot be sent to the workers: {text_of(error)}'

@@ -98,7 +98,9 @@ def all_transformations(transformations: Iterable[Transformation]) -> list[Trans
 
 def _require_operators(name: str, program: list[Transformation]) -> None:
     if not program:
-        raise ConfigurationError(f'job "{name}" has no operator: give its streams some, and a sink')
+        raise ConfigurationError(
+            f'job "{name}" has no operators: add operators and a sink to its streams'
+        )
 
 
 def _require_printable_names(name: str, program: list[Transformation]) -> None:
@@ -227,7 +229,7 @@ class _Generator:
         if parallelism > max_parallelism:
             raise ConfigurationError(
                 f'operator "{transformation.display_name}" has parallelism {parallelism}, more '
-                f"than its max parallelism {max_parallelism}: lower the one or raise the other"
+                f"than its max parallelism {max_parallelism}: lower the former or raise the latter"
             )
         groups = {
             self._placed[one.transformation].slot_sharing_group for one in transformation.inputs
@@ -340,7 +342,7 @@ class _Generator:
         if not read.exchange_mode.is_pipelined:
             raise ConfigurationError(
                 f'the exchange from "{self._placed[read.transformation].name}" to "{target.name}" '
-                f"is {read.exchange_mode}, which cannot run yet: leave it "
+                f"is {read.exchange_mode}, which is not supported yet: use "
                 f"{ExchangeMode.PIPELINED_BOUNDED}"
             )
         return read.exchange_mode

@@ -127,7 +127,7 @@ def _reduced_by_name(value: Any) -> Any:
     if isinstance(value.__reduce_ex__(4), str):
         raise PicklingError(
             f"{name} is a {type(value).__name__} of the program's own files, which workers do not "
-            "import: move it to a module of its own, which they have"
+            "import: move it to a separate module that is installed on the workers"
         )
     return NotImplemented
 
@@ -171,8 +171,8 @@ class NotSent:
     def _error(self) -> PicklingError:
         name, reason = vars(self)["_name"], vars(self)["_reason"]
         return PicklingError(
-            f"{name} has not come to the worker, because it cannot be pickled ({reason}): make it "
-            "where it is used, in open() for example"
+            f"{name} was not sent to the worker, because it cannot be pickled ({reason}): create "
+            "it where it is used, for example in open()"
         )
 
 

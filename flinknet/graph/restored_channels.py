@@ -75,7 +75,9 @@ class InFlightRecords(NamedTuple):
 _Place: TypeAlias = tuple[StateKind, str, int]
 """The first operator of a chain, and the number of one of its exchanges on that side."""
 
-_WAY_OUT = "keep it as it was, or continue from a savepoint, which has none in flight"
+_WAY_OUT = (
+    "keep the exchange unchanged, or continue from a savepoint, which has no records in flight"
+)
 
 
 class _OldChannel(NamedTuple):
@@ -194,9 +196,9 @@ class RestoredChannels:
         if edge.partitioner().is_broadcast:
             raise StateError(
                 f'records were in flight on the broadcast exchange "{edge.name}" when '
-                f"{self._metadata.directory} was taken, each consumer having others before it: "
-                f"they cannot be dealt out to {now} subtasks in the place of {before}; keep the "
-                f"parallelism, or continue from a savepoint"
+                f"{self._metadata.directory} was taken, different ones for each consumer: they "
+                f"cannot be redistributed from {before} to {now} subtasks; keep the parallelism, "
+                "or continue from a savepoint"
             )
         return [consumer for consumer in range(before) if consumer % now == index]
 
@@ -223,7 +225,7 @@ class RestoredChannels:
         wanted: Callable[[Any], Any],
     ) -> AsyncIterator[list[Any]]:
         name = (
-            f'what was in flight on "{exchange.partitioner}" from subtask {channel.producer} to '
+            f'the data in flight on "{exchange.partitioner}" from subtask {channel.producer} to '
             f"{channel.consumer} in {self._store.location(self._metadata.directory)}"
         )
         records: list[Any] = []
@@ -281,7 +283,7 @@ class _RecordSplitter:
                 start = end
         except UNPACK_ERRORS as cause:
             raise CheckpointCorruptedError(
-                f"{self._name} is no row of records: {type(cause).__name__}: {cause}"
+                f"{self._name} is not a sequence of records: {type(cause).__name__}: {cause}"
             ) from cause
         del self._pending[:start]
         self._pending_from += start

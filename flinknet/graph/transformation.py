@@ -150,8 +150,8 @@ def _custom_values(function: Callable[[Any, int], int], key: Callable[[Any], Any
 class ChainingStrategy(Enum):
     """The neighbours with which an operator may share a task (Flink's ChainingStrategy)."""
 
-    ALWAYS = "with the operator before and with those after it"
-    HEAD = "with those after it only"
+    ALWAYS = "with the previous operator and with later ones"
+    HEAD = "with later operators only"
     NEVER = "with none"
 
 

@@ -35,9 +35,8 @@ def disown_after_fork(one: ProcessBound) -> None:
 def used_after_fork(what: str) -> LocalProtocolError:
     """Return the error for a forked child that uses ``what``."""
     return LocalProtocolError(
-        f"{what} was opened before this process ({os.getpid()}) was forked, and belongs to the "
-        f"process that it was forked from: open it anew in this one, or start this one with "
-        f'"spawn"'
+        f"{what} was opened before this process ({os.getpid()}) was forked, and belongs to its "
+        'parent: open it again in this process, or start this process with "spawn"'
     )
 
 

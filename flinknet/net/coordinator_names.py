@@ -69,8 +69,8 @@ class CoordinatorNames(PartitionNames):
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or parts.path not in ("", "/"):
             raise ConfigurationError(
-                f"{parts.scheme}://{parts.netloc}{parts.path} is no coordinator: write its address "
-                "as http://127.0.0.1:8081, or with https:// if it has TLS"
+                f"{parts.scheme}://{parts.netloc}{parts.path} is not the address of a coordinator: "
+                "write it as http://127.0.0.1:8081, or with https:// if it has TLS"
             )
         if parts.scheme == "https" and not isinstance(tls, TlsFiles):
             raise ConfigurationError(
@@ -83,7 +83,7 @@ class CoordinatorNames(PartitionNames):
         token = parts.fragment.removeprefix("token=") or os.environ.get(TOKEN_VARIABLE, "")
         if not token.isascii() or not token.isprintable() or not token:
             raise ConfigurationError(
-                f"{self._place} wants the cluster's token: set {TOKEN_VARIABLE}, or give the "
+                f"{self._place} requires the cluster's token: set {TOKEN_VARIABLE}, or give the "
                 "address with it, http://HOST:PORT/#token=TOKEN"
             )
         self._token = token
@@ -178,7 +178,7 @@ class CoordinatorNames(PartitionNames):
             finally:
                 await held.__aexit__()
             log.warning(
-                '%s is lost: nobody finds "%s" until it is there again', self._place, body["name"]
+                '%s is lost: readers cannot find "%s" until it is back', self._place, body["name"]
             )
             backoff = Backoff(*CONTROL_PAUSE_S)
             while True:
@@ -186,7 +186,7 @@ class CoordinatorNames(PartitionNames):
                     held = await self._say(body)
                     break
                 except ConfigurationError as error:
-                    log.error('nobody finds "%s" any more: %s', body["name"], error)
+                    log.error('readers cannot find "%s" any more: %s', body["name"], error)
                     return
                 except RemoteTransportError:
                     await asyncio.sleep(backoff.next_pause())

@@ -145,7 +145,7 @@ class Dial:
 
     def _reason(self) -> str:
         if self._failure is None:
-            return "the first one has not ended"
+            return "the first attempt has not ended"
         if isinstance(self._failure, OSError):
             return f"{self._failure}; is a worker listening there?"
         return str(self._failure)

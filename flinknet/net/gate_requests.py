@@ -136,8 +136,8 @@ class GateRequests:
         if not any(channel.buffers_in or channel.error for channel in channels):
             others = f" and {len(channels) - 1} more" if len(channels) > 1 else ""
             log.info(
-                "%s%s: requested from %s, but nothing has come for %g s: the partition is not "
-                "registered there, or its producer has had nothing to send",
+                "%s%s: requested from %s, but nothing has arrived for %g s: the partition is not "
+                "registered there, or its producer has sent nothing",
                 channels[0],
                 others,
                 address,

@@ -69,7 +69,7 @@ class HttpCalls:
             writer.writelines(self._request(http, method, path, body))
             return await _answer(http, reader)
         except (OSError, EOFError) as error:
-            reason = "it has hung up" if isinstance(error, EOFError) else str(error)
+            reason = "it closed the connection" if isinstance(error, EOFError) else str(error)
             raise CallError(reason + hint_of_hang_up(self._tls), is_heard=True) from error
         except h11.RemoteProtocolError as error:
             raise CallError(f"its answer is not HTTP ({error})", is_heard=True) from error
@@ -121,8 +121,8 @@ class HttpCalls:
 def hint_of_hang_up(tls: TlsFiles | None) -> str:
     """Return a likely cause of a coordinator that accepts connections and hangs up."""
     if tls is None:
-        return "; if it does so each time, it may want TLS, which is not set here"
-    return "; if it does so each time, it may not accept this side's certificate: its log says why"
+        return "; if this repeats, it may require TLS, which is not configured here"
+    return "; if this repeats, it may not accept this side's certificate: see its log"
 
 
 async def _answer(http: h11.Connection, reader: asyncio.StreamReader) -> Answer:

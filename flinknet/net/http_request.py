@@ -119,7 +119,7 @@ class HttpRequest:
             raise self._no_coordinator() from error
         except aiohttp.ClientError as error:
             raise RemoteTransportError(
-                f"the coordinator at {self._where} has hung up: it has ended, or has "
+                f"the coordinator at {self._where} has closed the connection: it has ended, or has "
                 f"cluster.http_connections_max connections already{self._http.hint_of_hang_up()}"
             ) from error
 
@@ -129,12 +129,12 @@ class HttpRequest:
         try:
             return str(json.loads(content)["error"]["message"])
         except (ValueError, LookupError, TypeError):
-            return "it does not know such requests; is it of another version?"
+            return "it does not support such requests; is it another version?"
 
     def _no_coordinator(self) -> ConfigurationError:
         return ConfigurationError(
-            f"what answers at {self._where} is no coordinator of flinknet: give the address that "
-            "it says it listens on"
+            f"the server at {self._where} is not a coordinator of flinknet: give the address in "
+            "the coordinator's log"
         )
 
     @property

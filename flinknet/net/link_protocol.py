@@ -165,7 +165,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
             self.link.lost(
                 RemoteTransportError(
                     f"the machine of {self.session.peer} has acknowledged nothing for "
-                    f"{silent_s:.1f} s (network.unreachable_timeout_ms): it is gone, or the "
+                    f"{silent_s:.1f} s (network.unreachable_timeout_ms): it is down, or the "
                     "network is cut"
                 )
             )
@@ -313,6 +313,6 @@ def _loss(peer: str, exc: Exception | None, clean: bool) -> RemoteTransportError
         return RemoteTransportError(f"the connection to {peer} has been closed")
     reason = f"{type(exc).__name__}: {exc}" if exc is not None else "closed by the peer"
     return RemoteTransportError(
-        f"the connection to {peer} was lost ({reason}) while channels were in use: the worker "
-        f"might be lost, look at its log"
+        f"the connection to {peer} was lost ({reason}) while channels were in use: the worker may "
+        "be lost, see its log"
     )

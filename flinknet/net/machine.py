@@ -105,6 +105,7 @@ def _check_spill_directory(directory: str) -> None:
         usable = False
     if not usable:
         raise ConfigurationError(
-            f"network.spill_directory is {directory!r}, where no file can be made: make that "
-            "directory, choose another one, or leave the option empty for the system's own"
+            f"network.spill_directory is {directory!r}, where files cannot be created: create that "
+            "directory, choose another one, or leave the option empty for the system's temporary "
+            "directory"
         )

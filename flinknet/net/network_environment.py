@@ -126,20 +126,20 @@ class NetworkEnvironment:
     ) -> None:
         if not (is_loopback(host) or secret or tls):
             raise ConfigurationError(
-                f"cannot listen on {host}: all that reaches this address could connect; give "
-                "a secret, which all environments of the job know, or TLS certificates (tls=), or "
-                "listen on loopback (127.0.0.1, ::1, localhost)"
+                f"cannot listen on {host}: any host that reaches this address could connect; give "
+                "all environments of the job a secret or TLS certificates (tls=), or listen on "
+                "loopback (127.0.0.1, ::1, localhost)"
             )
         if advertised is None and is_any_address(host):
             raise ConfigurationError(
-                f"{host} is every address of this machine: say under which one others reach it "
-                "(advertised=)"
+                f"{host} stands for every address of this machine: give the address at which peers "
+                "reach it (advertised=)"
             )
         if not 0 <= port <= 65535:
             raise ConfigurationError(f"port is {port}: choose 0 (any free one) to 65535")
         if secret is not None and not secret:
             raise ConfigurationError(
-                "the secret is empty: give one of 16 random bytes or more, or leave it out"
+                "the secret is empty: give 16 random bytes or more, or omit it"
             )
         self.config = config if config is not None else NetworkConfig()
         self.worker_id = (
@@ -184,7 +184,7 @@ class NetworkEnvironment:
                 machine lacks a configured resource, such as file descriptors.
         """
         if self._loop is not None:
-            raise LocalProtocolError("a network environment is entered once")
+            raise LocalProtocolError("a network environment can be entered only once")
         check_machine(self.config)
         # Raises if a name is too long for a handshake.
         self._identity().encode()
@@ -638,7 +638,7 @@ class NetworkEnvironment:
     ) -> tuple[str, Sequence[str]]:
         if not isinstance(name, str):
             raise ConfigurationError(
-                f"a reader of {name} has no name: say which partition it reads"
+                f"a reader of {name} has no name: give the name of its partition"
             )
         if self._names is None:
             raise ConfigurationError(

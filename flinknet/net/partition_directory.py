@@ -190,7 +190,7 @@ class PartitionDirectory(PartitionNames):
     def _unusable(self, error: OSError) -> ConfigurationError:
         return ConfigurationError(
             f"the directory {self._place} cannot be used for names of partitions: "
-            f"{error.strerror or error}; choose one where this process may write"
+            f"{error.strerror or error}; choose a directory where this process may write"
         )
 
 

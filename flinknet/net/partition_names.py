@@ -115,7 +115,7 @@ class PartitionNames:
             if now >= notice:
                 notice = inf
                 log.warning(
-                    'waiting for %d writers of "%s" to be in %s, where there are %d',
+                    'waiting for %d writers of "%s" in %s, which has %d',
                     producers,
                     name,
                     self._place,
@@ -132,6 +132,6 @@ class PartitionNames:
         if len(found) > producers:
             raise ConfigurationError(
                 f'{len(found)} writers of "{name}" are in {self._place}: read them all with '
-                f"producers={len(found)}, or give those that are not meant another name or job"
+                f"producers={len(found)}, or give the other ones another name or job"
             )
         return found

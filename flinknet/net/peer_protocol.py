@@ -242,11 +242,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
         if not self.dialled:
             return ""
         if self._tls is None:
-            return "; if it does so each time, it may want TLS, which is not set here"
-        return (
-            "; if it does so each time, it does not accept the certificate of this side: its log "
-            "says why"
-        )
+            return "; if this repeats, it may require TLS, which is not configured here"
+        return "; if this repeats, it does not accept this side's certificate: see its log"
 
     def pause_writing(self) -> None:
         """Pause the session's output."""

@@ -213,7 +213,7 @@ class PeerDirectory:
                 raise
             where = join_address(host, port)
             raise RemoteTransportError(
-                f"{where} hung up during the TLS handshake: does its worker use TLS?"
+                f"{where} closed the connection during the TLS handshake: does its worker use TLS?"
             ) from error
         except BaseException:
             # uvloop closes the socket of a cancelled connect and does not tell the protocol.
@@ -285,7 +285,7 @@ class PeerDirectory:
         limit = self._config.wire.pending_handshakes_max
         self._handshakes.discard(protocol)
         if self._turned_away() < limit:
-            protocol.refuse(Verdict.FULL, f"{limit} others have not said who they are")
+            protocol.refuse(Verdict.FULL, f"{limit} other handshakes are in progress")
         else:
             self._count_refusal(protocol, Verdict.FULL.name.lower())
             self._admitted.discard(protocol)
@@ -325,7 +325,7 @@ class PeerDirectory:
     def _admission(self, protocol: PeerProtocol, theirs: WorkerIdentity) -> tuple[Verdict, str]:
         """Decide whether a valid peer that has dialled is wanted."""
         if self._prefers_own(theirs):
-            return Verdict.DUPLICATE, "this worker is connected, or connecting, already"
+            return Verdict.DUPLICATE, "this worker is already connected, or connecting"
         # A peer that has identified itself takes the place of a silent socket.
         silent = self._handshakes.oldest_silent(self._loop.time(), self._admitted)
         if not self._admit(protocol) and silent is not None:

@@ -97,4 +97,4 @@ class PendingHandshakes(Generic[S]):
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts are inconsistent."""
         sources = Counter(arrival.source for arrival in self._arrivals.values())
-        assert sources == self._sources, "handshakes are miscounted by their sources"
+        assert sources == self._sources, "the handshakes of a source are miscounted"

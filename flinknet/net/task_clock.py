@@ -48,7 +48,7 @@ def check_loop(own: asyncio.AbstractEventLoop, what: str) -> None:
     if here is not own:
         raise LocalProtocolError(
             f"{what} is used in another event loop than the one in which it was entered: open one "
-            "in each loop, or call it in its own by asyncio.run_coroutine_threadsafe"
+            "in each loop, or call it in its own loop with asyncio.run_coroutine_threadsafe"
         )
 
 

@@ -104,7 +104,7 @@ class Tls:
         raw = shown.getpeercert(binary_form=True)
         fingerprint = "" if raw is None else hashlib.sha256(raw).hexdigest()
         if fingerprint not in self._pinned:
-            raise HandshakeError(f"its certificate, SHA-256 {fingerprint}, is not a pinned one")
+            raise HandshakeError(f"its certificate, SHA-256 {fingerprint}, is not pinned")
 
 
 class TlsFiles(Tls):
@@ -165,7 +165,9 @@ class TlsFiles(Tls):
                     log.info("the certificate %s was loaded again", self._certificate)
             except ConfigurationError as error:
                 # A file may be in the middle of a write; the next check then finds all of them.
-                log.warning("the certificate in use is the one from before: %s", error)
+                log.warning(
+                    "the new certificate cannot be loaded, and the old one stays in use: %s", error
+                )
         return self._contexts
 
     def _stamp(self) -> tuple[tuple[int, int], ...]:
@@ -244,7 +246,7 @@ def check_private(path: Path, what: str) -> None:
     given_by_root = status.st_uid == 0 and os.geteuid() != 0
     if mode & (_OTHERS_WRITE_OR_READ if given_by_root else _ANOTHER_USER):
         raise ConfigurationError(
-            f"{what} {path} has mode {mode:04o}, so that other users may read it: chmod 600 {path}"
+            f"{what} {path} has mode {mode:04o}, so other users may read it: run chmod 600 {path}"
         )
 
 
@@ -267,7 +269,7 @@ def _check_context(context: ssl.SSLContext, side: str) -> None:
         )
     if context.verify_mode is not ssl.CERT_REQUIRED:
         raise ConfigurationError(
-            f"the {side} context lets peers in that show no certificate: set its verify_mode to "
+            f"the {side} context accepts peers without a certificate: set its verify_mode to "
             "ssl.CERT_REQUIRED"
         )
     if side == "client" and context.check_hostname:
@@ -441,7 +443,7 @@ def refusal_of(error: BaseException) -> str | None:
     if reason in _NO_TLS:
         return f"it does not speak TLS 1.3 ({reason})"
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-        return "it shows no certificate"
+        return "it has no certificate"
     if "ALERT" in reason:
         return f"it does not accept this side's certificate ({reason})"
     return f"the TLS handshake failed ({reason})"

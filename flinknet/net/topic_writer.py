@@ -140,7 +140,7 @@ class TopicWriter:
         for subscription in self._subscriptions:
             subscription.is_ending = True
             subscription.filled.set()
-            assert subscription.task is not None, "its policy is not to wait"
+            assert subscription.task is not None, "a topic that does not wait has a full queue"
             tasks.append(subscription.task)
         if tasks:
             await asyncio.wait(tasks, timeout=timeout_s)

@@ -70,7 +70,7 @@ class WriterRendezvous:
         self._logged.add(partition)
         partition.when_released(self._logged.discard)
         log.warning(
-            "the writer of partition %s waits for its consumer: nobody has asked for %s for %g s",
+            "the writer of partition %s waits for its consumer: %s was not requested for %g s",
             partition.partition_id,
             partition.describe_unread(),
             self._notice_s,

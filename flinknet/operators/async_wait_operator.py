@@ -107,7 +107,7 @@ class AsyncWaitOperator(FunctionOperator):
         self._begin_waiting()
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
-        assert self._in_flight is not None, "an operator is open when its state is captured"
+        assert self._in_flight is not None, "an operator's state is captured while it is open"
         # Waiting records are newer than the records in the queue. Watermarks are not state.
         waiting = [record for record, event_time in self._waiting if event_time is None]
         self._in_flight.update([*self._queue.records(), *waiting])
@@ -191,8 +191,8 @@ class AsyncWaitOperator(FunctionOperator):
         if not isinstance(error, asyncio.CancelledError):
             self.fail(error, on_records((value,)))
         raise JobFailedError(
-            f'operator "{self._context.operator_name}" failed {on_records((value,))}: its '
-            "request was cancelled, by none who has to do with the job"
+            f'operator "{self._context.operator_name}" failed {on_records((value,))}: its request '
+            "was cancelled from outside of the job"
         ) from error
 
     # -- requests ---------------------------------------------------------------------------------
@@ -302,10 +302,10 @@ def _require_kind(function: Any, call: Callable[..., Any], *, in_thread: bool) -
     name = getattr(function, "__name__", type(function).__name__)
     if in_thread:
         raise ConfigurationError(
-            f"async_invoke of {name} is a coroutine function, which runs in no thread: leave "
-            "in_thread out"
+            f"async_invoke of {name} is a coroutine function, which cannot run in a thread: omit "
+            "in_thread"
         )
     raise ConfigurationError(
-        f"async_invoke of {name} is no coroutine function, so it would block all others: declare "
-        "it with async def, or have it called in a thread by in_thread=True"
+        f"async_invoke of {name} is not a coroutine function, so it would block all other "
+        "requests: declare it with async def, or set in_thread=True to call it in a thread"
     )

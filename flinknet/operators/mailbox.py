@@ -57,9 +57,9 @@ class MailboxStep(Enum):
 class MailboxState(Enum):
     """The state of a mailbox, which decides about mails."""
 
-    OPEN = "they come in and are run"
-    QUIESCED = "none come in, those that are there are run"
-    CLOSED = "none come in, none are run"
+    OPEN = "mails are accepted and run"
+    QUIESCED = "no mails are accepted, waiting ones are run"
+    CLOSED = "no mails are accepted or run"
 
 
 TRANSITIONS: Transitions[MailboxState, MailboxStep] = Transitions(
@@ -126,8 +126,8 @@ class Mailbox:
         waiting = len(self.mails) - self._own
         if waiting >= self._mails_max:
             raise LocalProtocolError(
-                f"{waiting} calls wait for subtask {self._owner} to come between two "
-                f"batches, as many as may (mailbox_mails_max)"
+                f"{waiting} calls wait for subtask {self._owner} to finish a batch, which is the "
+                "limit (mailbox_mails_max)"
             )
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.mails.append(Mail(action, answer))
@@ -263,7 +263,7 @@ class Mailbox:
             mail.answer.exception()
 
     def _closed(self) -> ClosedResourceError:
-        return ClosedResourceError(f"subtask {self._owner} has ended, or is about to")
+        return ClosedResourceError(f"subtask {self._owner} has ended, or is ending")
 
     def statistics(self) -> MailboxStatistics:
         """Return the present counts."""
@@ -275,8 +275,10 @@ class Mailbox:
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the counts are inconsistent."""
-        assert self._own == sum(mail.answer is None for mail in self.mails), "own mails miscounted"
-        assert len(self.mails) - self._own <= self._mails_max, "more mails wait than may"
+        assert self._own == sum(mail.answer is None for mail in self.mails), (
+            "the subtask's own mails are miscounted"
+        )
+        assert len(self.mails) - self._own <= self._mails_max, "too many mails wait"
         assert not (self.state is MailboxState.CLOSED and self.mails), "closed but not empty"
 
 

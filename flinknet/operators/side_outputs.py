@@ -53,7 +53,7 @@ class OutputTag:
 
     def __init_subclass__(cls) -> NoReturn:
         # The search for tags compares the exact class, so it would miss a subclass.
-        raise ConfigurationError("OutputTag cannot be subclassed: make tags of different names")
+        raise ConfigurationError("OutputTag cannot be subclassed: create tags with different names")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies and unpickled tags run __post_init__, so that ``exists`` is right in each process.

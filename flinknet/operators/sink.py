@@ -206,8 +206,8 @@ class SinkOperator(Operator):
         if commits and not isinstance(self.sink, CheckpointedSink):
             raise ConfigurationError(
                 f'sink "{context.operator_name}" commits once, at the end of the job, and cannot '
-                "go on with what an attempt before it has written: run the job without "
-                "checkpoints, or make it a CheckpointedSink"
+                "continue the output of an earlier attempt: run the job without checkpoints, or "
+                "make the sink a CheckpointedSink"
             )
         try:
             context.state.initialize(self.sink)
@@ -254,8 +254,8 @@ class SinkOperator(Operator):
     def prepare_snapshot(self, checkpoint_id: int) -> None:
         if isinstance(self.sink, TwoPhaseSink) and self._saved is None:
             raise StateError(
-                f'sink "{self._context.operator_name}" commits once, at the end of the job: it has '
-                "no savepoint without checkpoints"
+                f'sink "{self._context.operator_name}" commits once, at the end of the job: a '
+                "savepoint needs a job with checkpoints"
             )
         if self._saved is None or not isinstance(self.sink, CheckpointedSink):
             return

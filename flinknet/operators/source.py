@@ -200,8 +200,8 @@ class SourceOperator(Operator):
     def __init__(self, source: Source) -> None:
         if not isinstance(source, Source):
             raise ConfigurationError(
-                f"from_source needs a Source, not {type(source).__name__}: for a collection there "
-                "is from_collection"
+                f"from_source needs a Source, not {type(source).__name__}: use from_collection for "
+                "a collection"
             )
         self._source = source
         self.records_read = 0
@@ -216,8 +216,8 @@ class SourceOperator(Operator):
         self._shares = [Share(context.index, context.parallelism)]
         if context.checkpointed and not self._source.replayable:
             raise ConfigurationError(
-                f'source "{context.operator_name}" cannot be read again from where a checkpoint '
-                "found it: read a replayable one, or run the job without checkpoints"
+                f'source "{context.operator_name}" cannot be read again from a position in a '
+                "checkpoint: use a replayable source, or run the job without checkpoints"
             )
         self._saved = context.state.operator.get_union_list_state(_SHARES)
         if context.state.is_restored:
@@ -258,8 +258,8 @@ class SourceOperator(Operator):
         context = self._context
         if not self._source.replayable:
             raise StateError(
-                f'source "{context.operator_name}" cannot be read again from where a savepoint '
-                "found it: only a job whose sources are replayable can have one"
+                f'source "{context.operator_name}" cannot be read again from a position in a '
+                "savepoint: a job needs replayable sources for savepoints"
             )
         if self._saved is not None:
             shares = [tuple(share) for share in self._shares]

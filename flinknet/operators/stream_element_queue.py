@@ -132,4 +132,6 @@ class StreamElementQueue:
         assert not any(segment.is_empty for segment in self._segments), "an empty segment"
         counted = sum(len(one.pending) + len(one.completed) for one in self._segments)
         assert counted == self._length, "elements miscounted"
-        assert self._open is None or self._open is self._segments[-1], "not the last is open"
+        assert self._open is None or self._open is self._segments[-1], (
+            "a segment before the last is open"
+        )

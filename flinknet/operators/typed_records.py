@@ -51,7 +51,7 @@ def typed(emit: Emit, operator: Operator, kind: TypeInformation) -> Emit:
             else:
                 made = each(records)
         except Exception as error:
-            operator.fail(error, f"to make its result what it is declared to be, {kind!r}")
+            operator.fail(error, f"to convert its result to the declared type, {kind!r}")
         return emit(made)
 
     return emit_typed

@@ -253,7 +253,9 @@ class WindowOperator(Operator):
         if not assigner.is_event_time:
             time_ms = self.now_ms()
         elif stamp is None:
-            raise ValueError("it has no timestamp: functions' finish() gives none to what it emits")
+            raise ValueError(
+                "it has no timestamp: records that a function's finish() emits have none"
+            )
         else:
             time_ms = stamp
         key, panes = self._panes_of(self._key_of(value))

@@ -273,8 +273,8 @@ class PipelinedSubpartition:
         # owner.
         if size > self._event_bytes_max:
             raise LocalProtocolError(
-                f"an event of {size} bytes does not fit: {self._event_bytes_max} is the most that "
-                f"the consumer of {self} takes (wire.event_bytes_max)"
+                f"an event of {size} bytes does not fit: the consumer of {self} accepts at most "
+                f"{self._event_bytes_max} (wire.event_bytes_max)"
             )
 
     def __str__(self) -> str:
@@ -497,10 +497,10 @@ class PipelinedSubpartition:
         assert sum(priorities) == self._priority, "priority events are miscounted"
         assert all(priorities[: self._priority]), "a priority event stands behind ordinary buffers"
         assert all(buffer.references > 0 for buffer in self._queue), "a recycled buffer is queued"
-        assert self._open_bytes >= 0, "more was taken than had been written"
-        assert not self._flush_requested or self._open_bytes, "a flush of nothing is pending"
+        assert self._open_bytes >= 0, "more bytes were taken than written"
+        assert not self._flush_requested or self._open_bytes, "a flush is pending without data"
         assert self._open is not None or not (self._taken_bytes or self._taken_records), (
-            "something was taken from a builder that is not there"
+            "bytes were taken from a missing builder"
         )
         assert not (self.released and (self._queue or self._open)), "released but not empty"
         assert self.end is _OPEN or self._open is None, "data is written behind its end"

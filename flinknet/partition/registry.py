@@ -288,7 +288,7 @@ class PartitionRegistry:
 
     def _give_up(self, requester: PartitionRequester, cause: BaseException) -> None:
         self.cancel(requester)
-        log.debug("%s waits no longer: %s", requester, text_of(cause))
+        log.debug("%s stopped waiting: %s", requester, text_of(cause))
         requester.on_request_failed(cause)
 
     def partitions(self) -> tuple[ResultPartition, ...]:

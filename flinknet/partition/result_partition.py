@@ -281,8 +281,8 @@ class ResultPartition:
         if full is None or data_type in _ENDS or is_cancel_marker(Event(data_type, payload)):
             return
         raise LocalProtocolError(
-            f"{full.events_queued} events wait for the reader of {full}, as many as may "
-            f"(wire.events_per_channel_max): queue more when it has read some"
+            f"{full.events_queued} events wait for the reader of {full}, which is the limit "
+            "(wire.events_per_channel_max): emit more when it has read some"
         )
 
     def has_room_for_event(self, index: int | None = None) -> bool:
@@ -443,9 +443,9 @@ class ResultPartition:
         if self.readers_missing == 0 or self.released:
             return
         self.lost = ConsumerNotFoundError(
-            f"nobody asked for {self.describe_unread()} in the {waited_s:g} s that its writer "
-            f"waited (rendezvous_timeout_ms): start its consumer, in time, and check the address "
-            f"and the name that it asks for"
+            f"no consumer requested {self.describe_unread()} in the {waited_s:g} s that its writer "
+            "waited (rendezvous_timeout_ms): start its consumer in time, and check the address "
+            "and the name that it requests"
         )
         self.fail(self.lost)
 
@@ -581,11 +581,11 @@ class ResultPartition:
         for subpartition in self.subpartitions:
             subpartition.check_invariants()
         assert self.writable or self.released or self.lost is not None or self._unfinished == 0, (
-            "a partition that can be written says that it cannot"
+            "the availability of a writable partition is stale"
         )
         if self._barrier is not None:
             self._barrier.check_invariants()
-        assert self.readers_missing == len(self.unread), "readers that are missing are miscounted"
+        assert self.readers_missing == len(self.unread), "missing readers are miscounted"
         if not self.released:
             assert self._unacknowledged == sum(
                 not (part.acknowledged or part.released) for part in self.subpartitions
@@ -596,8 +596,8 @@ class ResultPartition:
 def released_error(partition: str) -> PartitionNotFoundError:
     """Return the error for readers of a released partition."""
     return PartitionNotFoundError(
-        f"{partition} has been released by its producer: it can be read once and only while it is "
-        f"there, have the producer make it anew"
+        f"{partition} has been released by its producer: it can be read only once and before its "
+        "release, so the producer must create it again"
     )
 
 

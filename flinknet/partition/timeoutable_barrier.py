@@ -52,17 +52,19 @@ OnOvertakenData: TypeAlias = Callable[[OvertakenData | None], None]
 class BarrierState(Enum):
     """Whether the data that the barrier overtakes is known."""
 
-    QUEUED = "it waits in one subpartition at least"
-    SETTLED = "it was taken, or has overtaken, in every subpartition"
-    ABORTED = "nobody wants to know any more"
+    QUEUED = "it is queued in at least one subpartition"
+    SETTLED = "it was taken or has overtaken the data in every subpartition"
+    ABORTED = "its checkpoint or its partition has ended"
 
 
 class BarrierEvent(Enum):
     """Event in the life of the barrier."""
 
-    SETTLE = "it was taken, has overtaken, or lost its reader in one subpartition of several"
-    COMPLETE = "so it has in the last one"
-    ABORT = "its checkpoint is over before, or its partition"
+    SETTLE = (
+        "it was taken, has overtaken the data, or lost its reader in one of several subpartitions"
+    )
+    COMPLETE = "the same in the last subpartition"
+    ABORT = "its checkpoint or its partition ends"
 
 
 _S, _E = BarrierState, BarrierEvent
@@ -112,7 +114,7 @@ class TimeoutableBarrier:
 
         Only allowed while it ``is_waiting``.
         """
-        assert self.is_waiting(index), "a barrier was settled that did not wait"
+        assert self.is_waiting(index), "a barrier was settled that was not queued"
         self._overtaken[index] = overtaken
         complete = len(self._overtaken) == len(self._subpartitions)
         self.state = TRANSITIONS[self.state, _E.COMPLETE if complete else _E.SETTLE]
@@ -151,6 +153,8 @@ class TimeoutableBarrier:
         """Raise AssertionError if the accounts are inconsistent."""
         settled = len(self._overtaken)
         if self.state is BarrierState.QUEUED:
-            assert settled < len(self._subpartitions), "a barrier waits nowhere, and is not settled"
+            assert settled < len(self._subpartitions), (
+                "a barrier is queued in no subpartition, and is not settled"
+            )
         else:
-            assert not settled, "data is kept that a barrier has overtaken, for nobody"
+            assert not settled, "overtaken data is kept after the barrier has ended"

@@ -140,7 +140,7 @@ class RecordAppender:
                 return False
             output.seal()
             opened = output.open()
-            assert opened, "a pool was available and had no buffer"
+            assert opened, "a pool was available without a buffer"
             self.builders_opened += 1
             # A debloated buffer is smaller than its segment. A record that is larger than the
             # buffer and fits the segment need not be cut.
@@ -222,7 +222,7 @@ class RecordAppender:
         if self.torn:
             raise LocalProtocolError(
                 f"the last record of partition {self._partition.partition_id} was cut off by a "
-                f"cancellation: nothing can follow it"
+                "cancellation: no record can follow it"
             )
 
     def _resume(self, builder: BufferBuilder) -> None:

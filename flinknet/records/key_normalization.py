@@ -203,7 +203,7 @@ def _find_normalizer(kind: Any) -> Normalizer:
             # The times of pandas override the comparison, but equal times have equal forms.
             if _compares_like(kind, base) or of_pandas:
                 return former
-            return _refused(f"it compares in its own way, not as a {base.__name__}")
+            return _refused(f"it does not compare as {base.__name__} does")
     if issubclass(kind, Enum) and _compares_like(kind, Enum):
         return _member
     if dataclasses.is_dataclass(kind):
@@ -298,7 +298,7 @@ def _float(key: float, depth: int) -> Any:
 def _decimal(key: Decimal, depth: int) -> Any:
     if key.is_nan():
         if key.is_snan():
-            raise ValueError("a signaling NaN can be compared with nothing")
+            raise ValueError("a signaling NaN cannot be compared")
         return nan
     if key.is_infinite():
         return float(key)
@@ -414,7 +414,7 @@ def _numpy(key: Any, depth: int) -> Any:
         raise TypeError("such a numpy scalar has no stable hash")
     value = key.item()
     if type(value) is type(key):  # a longdouble, for example
-        raise TypeError("such a numpy scalar has no value that Python has")
+        raise TypeError("Python has no equal value for such a numpy scalar")
     return normalized_key(value, depth)
 
 

@@ -104,7 +104,7 @@ class Partitioner(ABC):
 
     def cut(self, record: Any) -> dict[int, Any]:
         """Return the parts of a record by channel, if this partitioner ``cuts_records``."""
-        raise AssertionError(f"{type(self).__name__} does not cut records")
+        raise AssertionError(f"{type(self).__name__} does not split records")
 
     def divide(self, records: list[Any]) -> dict[int, list[Any]]:
         """Return the channels' shares of the records, in order, as ``select`` would choose."""
@@ -208,8 +208,8 @@ class AdaptiveRebalancePartitioner(Partitioner):
     def __init__(self, candidates: int = ADAPTIVE_CANDIDATES) -> None:
         if candidates < 2:
             raise ConfigurationError(
-                f"an adaptive partitioner with {candidates} candidates has nothing to compare: "
-                f"choose 2 or more"
+                f"an adaptive partitioner with {candidates} candidates cannot compare queues: "
+                "choose 2 or more"
             )
         self._candidates = candidates
 

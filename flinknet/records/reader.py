@@ -240,7 +240,7 @@ class RecordReader:
         gate = self.gate
         while gate.priority_availability.available and (polled := gate.poll()) is not None:
             index, buffer = polled
-            assert buffer.data_type.has_priority, "what is in front of a gate has priority"
+            assert buffer.data_type.has_priority, "priority events of a gate come first"
             self._on_event(index, buffer)
 
     def unconsumed(self, channel: int) -> Iterator[bytes]:
@@ -351,7 +351,7 @@ class RecordReader:
         elif handler is None:
             if data_type.is_blocking_upstream:
                 self._refuse(
-                    f"{channel} delivered {data_type.name}, which nobody here would resume"
+                    f"{channel} delivered {data_type.name}, which this reader would never resume"
                 )
         elif inside_record and not data_type.has_priority:
             # Only a priority event overtakes data, and may arrive between two pieces of a record.

@@ -186,9 +186,8 @@ def copied_as(detachment: int, value: Any) -> Any:
         if detachment & Detachment.IF_POSSIBLE:
             return value
         raise TypeError(
-            f"it gives away a {type(value).__name__}, which can be changed and cannot be copied "
-            f"({type(error).__name__}: {error}); get_config().enable_object_reuse() does without "
-            "copies"
+            f"it emits a {type(value).__name__}, which is mutable and cannot be copied "
+            f"({type(error).__name__}: {error}); get_config().enable_object_reuse() avoids copies"
         ) from error
 
 

@@ -96,7 +96,7 @@ class RecordWriter:
         if self.partitioner.channels != channels:
             raise LocalProtocolError(
                 f"the partitioner was set up for {self.partitioner.channels} channels, but "
-                f"partition {partition.partition_id} has {channels}: make one for each writer"
+                f"partition {partition.partition_id} has {channels}: create one for each writer"
             )
         self.partitioner.observe(partition.subpartitions)
         self.partitioner.remember_at_most(remembered_keys_bytes)
@@ -202,13 +202,12 @@ class RecordWriter:
     async def _until_event_can_be_written(self, event: Event, index: int | None = None) -> None:
         if not event.data_type.is_event or event.data_type in _ENDS:
             raise LocalProtocolError(
-                f"{event.data_type.name} is no event to write: the records are data, and finish "
-                f"writes their end"
+                f"{event.data_type.name} cannot be written as an event: emit records as data, and "
+                "call finish for their end"
             )
         if is_announcement(event):
             raise LocalProtocolError(
-                "an announcement never travels: write the barrier itself, and the receiver "
-                "announces it"
+                "an announcement is never sent: write the barrier, and the receiver announces it"
             )
         partition = self.partition
         await self._appender.until_between_records()

@@ -134,7 +134,8 @@ class RecordWriterOutput:
         """
         if isinstance(error, SerializationError):
             return SerializationError(
-                f'operator "{self._operator_name}" emitted what cannot be sent: {text_of(error)}'
+                f'operator "{self._operator_name}" emitted a record that cannot be sent: '
+                f"{text_of(error)}"
             )
         if isinstance(error, FlinknetError) or batch is None:
             return error

@@ -141,7 +141,7 @@ class ChannelCapture:
         if overtaken is None:
             self._unsettled.pop(checkpoint_id)
             self._cancel_timer(checkpoint_id)
-            self._state.abort(checkpoint_id, "its barrier was given up in an output")
+            self._state.abort(checkpoint_id, "its barrier was aborted in an output")
             return
         for subpartition, buffers in enumerate(overtaken):
             self._state.add_output(checkpoint_id, (number, subpartition), buffers)

@@ -37,21 +37,21 @@ class PartEvent(Enum):
     """An event in the life of a part."""
 
     CAPTURE = "the state is captured"
-    ALIGN = "every barrier has come"
-    ACKNOWLEDGE = "everything is written"
+    ALIGN = "every barrier has arrived"
+    ACKNOWLEDGE = "the state is written"
     REFUSE = "the subtask cannot capture or write its state"
-    ABORT = "the checkpoint is given up"
+    ABORT = "the checkpoint is aborted"
 
 
 class PartState(Enum):
     """The state of a part."""
 
-    DUE = "its state is to be captured, and barriers are missing"
-    ALIGNED = "its state is to be captured, and every barrier has come"
+    DUE = "its state is not captured yet, and barriers are missing"
+    ALIGNED = "its state is to be captured, and every barrier has arrived"
     CAPTURED = "its state is captured, and barriers are missing"
     WRITING = "its state is being written"
-    ACKNOWLEDGED = "the coordinator is told that it is written"
-    DECLINED = "the coordinator is told why it cannot be written"
+    ACKNOWLEDGED = "the coordinator is notified of the written state"
+    DECLINED = "the coordinator is notified of the failure"
     ABORTED = "it is dropped"
 
 

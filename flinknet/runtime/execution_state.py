@@ -45,7 +45,7 @@ class ExecutionState(Enum):
     """The state of a subtask; messages use the value as text."""
 
     CREATED = "it has not been opened"
-    DEPLOYING = "it waits for the others to be opened"
+    DEPLOYING = "it waits until the other subtasks are opened"
     INITIALIZING = "its operators are being opened"
     RUNNING = "it is running"
     CANCELING = "it is being cancelled"
@@ -59,7 +59,7 @@ class ExecutionState(Enum):
         Raises LocalProtocolError, which names ``subtask``, if the step is illegal in this state.
         """
         if (self, step) not in TRANSITIONS:
-            raise LocalProtocolError(f"{subtask} takes no step {step.name}: {self.value}")
+            raise LocalProtocolError(f"{subtask} cannot take the step {step.name}: {self.value}")
         return TRANSITIONS[self, step]
 
     @property

@@ -37,7 +37,7 @@ class InputEvents:
         if event.data_type.is_blocking_upstream:
             what = event.data_type.name
             raise RemoteProtocolError(
-                f"channel {channel} delivered {what}, which nobody here would resume"
+                f"channel {channel} delivered {what}, which this reader would never resume"
             )
         element = decode_event(event)
         if isinstance(element, Watermark):

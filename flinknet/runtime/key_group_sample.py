@@ -65,7 +65,7 @@ class KeyGroupSample:
     def take(self, channel: int, records: Sequence[Any], weight: int = 1) -> None:
         """Sample a batch with the given weight."""
         key_group_of = self._key_group_of[channel]
-        assert key_group_of is not None, "a batch of such a channel stands for none"
+        assert key_group_of is not None, "a batch of such a channel is not sampled"
         self._taken += 1
         try:
             self._counts[key_group_of(records[self._taken % len(records)])] += weight

@@ -48,7 +48,8 @@ class RestoredState:
             if operator.max_parallelism != max_parallelism:
                 raise StateError(
                     f"operator {uid} has {operator.max_parallelism} key groups in the checkpoint "
-                    f"and {max_parallelism} in the job: set_max_parallelism to the former"
+                    f"and {max_parallelism} in the job: call set_max_parallelism with the number "
+                    "in the checkpoint"
                 )
             wanted = key_group_range(max_parallelism, parallelism, index)
             own = [

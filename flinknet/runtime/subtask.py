@@ -658,11 +658,11 @@ class Subtask:
         no subtask emits a record after a savepoint that stops the job.
         """
         while self._reader is not None and (batch := await self._reader.next_batch()) is not None:
-            assert not len(batch), "a subtask that had finished gets no record"
+            assert not len(batch), "a finished subtask receives no records"
 
     async def _process_input(self, chain: OperatorChain) -> None:
         mailbox, slices = self._mailbox, self._slices
-        assert slices is not None, "what runs has begun"
+        assert slices is not None, "a running subtask has begun"
         if isinstance(chain.head, SourceOperator):
             await chain.head.run(
                 mailbox, slices, looks_up=self._looks_up, cuts=chain.may_cut_batches

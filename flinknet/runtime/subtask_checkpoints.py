@@ -415,7 +415,7 @@ class SubtaskCheckpoints:
 
     @property
     def _running(self) -> _Begun:
-        assert self._begun is not None, "barriers come to a subtask that has begun"
+        assert self._begun is not None, "barriers arrive at a subtask that has begun"
         return self._begun
 
     def _part_of(self, barrier: CheckpointBarrier) -> CheckpointPart:
@@ -463,7 +463,7 @@ class SubtaskCheckpoints:
         begun.thread.post(captured.close)
 
     def _drop(self, begun: _Begun, checkpoint_id: int) -> None:
-        begun.channels.abort(checkpoint_id, "the checkpoint was given up")
+        begun.channels.abort(checkpoint_id, "the checkpoint was aborted")
         part = self._parts.pop(checkpoint_id, None)
         if part is None:
             return

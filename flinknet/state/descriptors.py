@@ -70,7 +70,7 @@ class StateDescriptor:
 
     def __init__(self, name: str, *, serializer: StateSerializer | None = None) -> None:
         if not isinstance(name, str) or not name:
-            raise ConfigurationError(f"a state is called {name!r}: choose a text that is not empty")
+            raise ConfigurationError(f"the name of a state is {name!r}: choose a non-empty text")
         self.name = name
         self.serializer = serializer
         self.ttl_config: StateTtlConfig | None = None

@@ -341,7 +341,7 @@ def _check_place(header: KeyedHeader, place: KeyedPlace) -> None:
     if header.max_parallelism != place.max_parallelism:
         raise StateError(
             f"{whose} has max parallelism {place.max_parallelism}, but its state was written with "
-            f"{header.max_parallelism}, and keys cannot change their groups: call "
+            f"{header.max_parallelism}, and the key groups of keys cannot change: call "
             f"set_max_parallelism({header.max_parallelism})"
         )
     known = dict(place.types)
@@ -349,8 +349,8 @@ def _check_place(header: KeyedHeader, place: KeyedPlace) -> None:
         if known.get(number, name) != name:
             raise StateError(
                 f"class number {number} is {known[number]} now, but was {name} when the state of "
-                f"{whose} was written: register the classes in the order of then, and new ones "
-                f"behind them"
+                f"{whose} was written: register the classes in the same order as then, and new "
+                "ones after them"
             )
 
 
@@ -360,8 +360,8 @@ def _restored_entry(state: KeyedState, meta: StateMeta) -> StateEntry:
         entry = state.add(meta.name, meta.kind, timed=meta.timed, written_by=meta.serializer)
     if (entry.kind, entry.timed, entry.written_by) != (meta.kind, meta.timed, meta.serializer):
         raise StateError(
-            f'state "{meta.name}" was written in two ways by two subtasks: the parts are not of '
-            f"one checkpoint"
+            f'state "{meta.name}" was written in different ways by two subtasks: the parts belong '
+            "to different checkpoints"
         )
     return entry
 
@@ -375,7 +375,7 @@ def _read_run(
 ) -> None:
     if number >= len(entries):
         raise CheckpointCorruptedError(
-            f"this is no keyed state that can be restored: there is no state {number}"
+            f"this is not keyed state that can be restored: there is no state {number}"
         )
     table = entries[number].table
     live = table.live

@@ -84,7 +84,7 @@ class StateEntry:
         if self.written_by is not None:
             if descriptor.serializer is None or self.written_by != self.serializer_of(descriptor):
                 raise StateError(
-                    f'state "{self.name}" was written by the serializer {self.written_by}: ask for '
+                    f'state "{self.name}" was written by the serializer {self.written_by}: request '
                     f"it with that serializer, not with {self.serializer_of(descriptor)}"
                 )
             deserialize, self.written_by = descriptor.serializer.deserialize, None
@@ -109,7 +109,7 @@ class StateEntry:
     def _copied(self, kept: Any) -> Any:
         """Copy an entry with the serializer: its values may not support another copy."""
         serializer = self.serializer
-        assert serializer is not None, "only a state with a serializer is copied by it"
+        assert serializer is not None, "only a state with a serializer is copied here"
         return self.kind.mapped(
             lambda value: serializer.deserialize(serializer.serialize(value)),
             kept,
@@ -205,8 +205,8 @@ class KeyedState:
                 descriptor.serializer
             ):
                 raise ConfigurationError(
-                    f'state "{descriptor.name}" was asked for before with another time to live or '
-                    f"serializer: use one descriptor"
+                    f'state "{descriptor.name}" was requested before with another time to live or '
+                    "serializer: use the same descriptor"
                 )
             return entry
         try:
@@ -216,7 +216,7 @@ class KeyedState:
         except Exception as cause:
             raise StateError(
                 f"the serializer {serializer_name(descriptor.serializer)} of state "
-                f'"{descriptor.name}" cannot read what was restored: '
-                f"{type(cause).__name__}: {text_of(cause)}"
+                f'"{descriptor.name}" cannot read the restored values: {type(cause).__name__}: '
+                f"{text_of(cause)}"
             ) from cause
         return entry

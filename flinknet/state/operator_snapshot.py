@@ -136,8 +136,8 @@ def restore_operator_state(
         first = known[0]
         if any((one.mode, one.serializer) != (first.mode, first.serializer) for one in known):
             raise StateError(
-                f'operator state "{name}" was written in two ways by two subtasks: the parts are '
-                f"not of one checkpoint"
+                f'operator state "{name}" was written in different ways by two subtasks: the parts '
+                "belong to different checkpoints"
             )
         elements = [() if one is None else one.elements for one in had]
         state = store.named(name, first.mode, first.serializer)
@@ -166,11 +166,11 @@ def _parse(part: bytes, uid: str) -> dict[str, Written]:
         raise _damaged("it is too short to have a header")
     magic, version, size, checksum = HEAD.unpack_from(part)
     if magic != MAGIC:
-        raise _damaged("it does not begin as operator state does")
+        raise _damaged("it does not begin with the mark of operator state")
     if version != VERSION:
         raise CheckpointCorruptedError(
-            f"operator state in form {version} cannot be read here, where {VERSION} is known: use "
-            f"the version of flinknet that wrote it, or a later one"
+            f"operator state in form {version} cannot be read here, because this flinknet reads "
+            f"form {VERSION}: use the version of flinknet that wrote it, or a later one"
         )
     body = part[HEAD.size :]
     if len(body) != size or crc32(body) != checksum:
@@ -183,14 +183,14 @@ def _parse(part: bytes, uid: str) -> dict[str, Written]:
             for name, mode, serializer, elements in states
         }
     except (KeyError, TypeError, ValueError, msgpack.UnpackException) as cause:
-        raise _damaged(f"its content is none ({type(cause).__name__}: {cause})") from cause
+        raise _damaged(f"its content is invalid ({type(cause).__name__}: {cause})") from cause
     if written_by != uid:
         raise StateError(
-            f"the operator state of uid {written_by} cannot be that of uid {uid}: set the "
-            f"operator's uid"
+            f"the operator state of uid {written_by} cannot be restored to uid {uid}: set the "
+            "operator's uid"
         )
     return found
 
 
 def _damaged(what: str) -> CheckpointCorruptedError:
-    return CheckpointCorruptedError(f"this is no operator state that can be restored: {what}")
+    return CheckpointCorruptedError(f"this is not operator state that can be restored: {what}")

@@ -247,8 +247,8 @@ class OperatorStateStore:
         state = self.named(descriptor.name, mode)
         if state.state is not None and state.serializer is not descriptor.serializer:
             raise ConfigurationError(
-                f'operator state "{descriptor.name}" was asked for before with another '
-                f"serializer: use one descriptor"
+                f'operator state "{descriptor.name}" was requested before with another serializer: '
+                "use the same descriptor"
             )
         return state
 
@@ -257,7 +257,7 @@ class OperatorStateStore:
         if state.restored and state.written_by != serializer_name(descriptor.serializer):
             raise StateError(
                 f'operator state "{state.name}" was written by the serializer '
-                f"{state.written_by or 'of records'}: ask for it with that serializer, not with "
+                f"{state.written_by or 'of records'}: request it with that serializer, not with "
                 f"{serializer_name(descriptor.serializer) or 'that of records'}"
             )
         state.serializer = descriptor.serializer

@@ -93,11 +93,11 @@ def parse_header(data: memoryview) -> tuple[KeyedHeader, memoryview]:
         raise _damaged("it is too short to have a header")
     magic, version, size, checksum = HEAD.unpack_from(data)
     if magic != MAGIC:
-        raise _damaged("it does not begin as keyed state does")
+        raise _damaged("it does not begin with the mark of keyed state")
     if version != VERSION:
         raise CheckpointCorruptedError(
-            f"keyed state in form {version} cannot be read here, where {VERSION} is known: use the "
-            f"version of flinknet that wrote it, or a later one"
+            f"keyed state in form {version} cannot be read here, because this flinknet reads form "
+            f"{VERSION}: use the version of flinknet that wrote it, or a later one"
         )
     body = data[HEAD.size : HEAD.size + size]
     if len(body) < size or crc32(body) != checksum:
@@ -106,10 +106,10 @@ def parse_header(data: memoryview) -> tuple[KeyedHeader, memoryview]:
     try:
         header = _header_of(msgpack.unpackb(body, use_list=False))
     except (KeyError, TypeError, ValueError, msgpack.UnpackException) as cause:
-        raise _damaged(f"its header is none ({type(cause).__name__}: {cause})") from cause
+        raise _damaged(f"its header is invalid ({type(cause).__name__}: {cause})") from cause
     # The groups fill the rest exactly, so a part that was cut is noticed before it is restored.
     if sum(place.size for place in header.groups) != len(content):
-        raise _damaged("it is cut, or goes on behind its end")
+        raise _damaged("it is truncated, or has bytes behind its end")
     return header, content
 
 
@@ -124,11 +124,11 @@ def runs_of(place: GroupPlace, content: memoryview) -> Iterator[tuple[int, int, 
     position = 0
     while position < len(group):
         if len(group) - position < RUN.size:
-            raise _damaged(f"key group {place.group} is cut")
+            raise _damaged(f"key group {place.group} is truncated")
         state, entries, size = RUN.unpack_from(group, position)
         position += RUN.size
         if len(group) - position < size:
-            raise _damaged(f"key group {place.group} is cut")
+            raise _damaged(f"key group {place.group} is truncated")
         yield state, entries, group[position : position + size]
         position += size
 
@@ -165,4 +165,4 @@ def _name(serializer: Any) -> str | None:
 
 
 def _damaged(what: str) -> CheckpointCorruptedError:
-    return CheckpointCorruptedError(f"this is no keyed state that can be restored: {what}")
+    return CheckpointCorruptedError(f"this is not keyed state that can be restored: {what}")

@@ -76,7 +76,7 @@ class SpoolFile:
     def _failed(self, cause: OSError) -> StateError:
         where = self._directory or tempfile.gettempdir()
         return StateError(
-            f"keyed state cannot be put down in {where} on its way to or from a checkpoint: "
-            f"{text_of(cause)}; look for room on that disk, or choose another with "
+            f"keyed state cannot be stored in {where} while a checkpoint is written or restored: "
+            f"{text_of(cause)}; free space on that disk, or choose another one with "
             "state.rocksdb_directory"
         )

@@ -272,13 +272,15 @@ class StateTable:
         """Raise AssertionError if the layers are inconsistent."""
         assert self._captures >= 0, "a capture was closed twice"
         assert isinstance(self.live, Front) == bool(self._frozen), "a front stands before layers"
-        assert not any(isinstance(layer, Front) for layer in self._frozen[:1]), "the lowest is none"
+        assert not any(isinstance(layer, Front) for layer in self._frozen[:1]), (
+            "the lowest layer is a front"
+        )
         for lower, upper in pairwise((*self._frozen, self.live)):
-            assert lower is not upper, "a layer stands before itself"
+            assert lower is not upper, "a layer is below itself"
         if isinstance(self.live, Front):
-            assert self.live.copies or not self._captures, "what is captured may be changed"
+            assert self.live.copies or not self._captures, "a captured layer can be changed"
         for holder in self._holders:
-            assert holder._entries is self.live, "a holder has what is not live"
+            assert holder._entries is self.live, "a holder refers to entries that are not live"
 
 
 def _move(upper: Front, base: Entries, entries_max: int) -> None:

@@ -148,7 +148,7 @@ class TimerQueue:
         queued = {(entry[0], entry[2]) for heap in self._heaps for entry in heap}
         for key, times in self._table.entries():
             assert times, "a key without timers is in the table"
-            assert len(set(times)) == len(times), "a timer is there twice"
+            assert len(set(times)) == len(times), "a timer is registered twice"
             assert all((time, key) in queued for time in times), "a timer is in no heap"
         for number, heap in enumerate(self._heaps):
             heads = [head[1] for head in self._heads if head[2] == number]

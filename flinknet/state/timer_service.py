@@ -36,7 +36,7 @@ def check_time(timestamp: int) -> None:
         )
     if not MIN_WATERMARK <= timestamp <= MAX_WATERMARK:
         raise ValueError(
-            f"the time of a timer is {timestamp!r:.100}, which is not in 64 bits: give whole "
+            f"the time of a timer is {timestamp!r:.100}, which does not fit 64 bits: give whole "
             "milliseconds since 1970"
         )
 

@@ -45,7 +45,7 @@ def state_in(memory: Memory, descriptor: Any) -> Any:
     """
     if not isinstance(descriptor, StateDescriptor):
         raise ConfigurationError(
-            f"a trigger's state is asked for by a descriptor, not {type(descriptor).__name__}"
+            f"a trigger requests its state with a descriptor, not {type(descriptor).__name__}"
         )
     require_plain(descriptor)
     place = _Named(memory, descriptor.name)
@@ -83,6 +83,6 @@ def merged_state(parts: Sequence[Mapping[str, Any]], descriptor: Any) -> Any:
             return reduce(descriptor.agg_function.merge, kept)
         case kind:
             raise ConfigurationError(
-                f'"{descriptor.name}" is a {kind.value} state, and windows become one: take a '
-                "list, a reducing or an aggregating state, which can be merged"
+                f'"{descriptor.name}" is a {kind.value} state, which cannot be merged with its '
+                "windows: use a list, a reducing or an aggregating state"
             )

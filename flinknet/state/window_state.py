@@ -32,8 +32,8 @@ def require_plain(descriptor: StateDescriptor) -> None:
     """
     if descriptor.ttl_config is not None or descriptor.serializer is not None:
         raise ConfigurationError(
-            f'"{descriptor.name}" is state of a window, which goes with it, and is written as '
-            "records are: it takes neither a time to live nor a serializer"
+            f'"{descriptor.name}" is state of a window, which is removed with the window and '
+            "serialised like records: it takes neither a time to live nor a serializer"
         )
 
 
@@ -142,7 +142,7 @@ class WindowStateStore(GlobalStateStore):
         name, kind = descriptor.name, descriptor.kind
         if self._merges:
             raise ConfigurationError(
-                f'"{name}" is state of a window, and session windows become one: keep it in '
+                f'"{name}" is state of a window, and session windows merge: keep it in '
                 "global_state()"
             )
         require_plain(descriptor)

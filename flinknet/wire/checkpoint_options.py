@@ -93,8 +93,8 @@ class CheckpointOptions:
             return
         if self.alignment not in _MAY_TIME_OUT:
             raise LocalProtocolError(
-                f"{self.alignment.name} has an alignment time-out of {timeout} ms: only what is "
-                f"aligned can time out"
+                f"{self.alignment.name} has an alignment time-out of {timeout} ms: only an aligned "
+                "barrier can time out"
             )
         if not 1 <= timeout <= ALIGNED_TIMEOUT_MS_MAX:
             raise LocalProtocolError(

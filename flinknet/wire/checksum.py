@@ -51,7 +51,7 @@ def crc32c_between(data: bytes | memoryview, start: int, end: int, crc: int = 0)
         ValueError: If the range is not inside ``data``.
     """
     if not 0 <= start <= end <= len(data):
-        raise ValueError(f"there are no bytes {start} to {end} in {len(data)}")
+        raise ValueError(f"the range {start} to {end} is outside of {len(data)} bytes")
     return crc32c(data[start:end], crc)
 
 

@@ -153,7 +153,7 @@ cpdef unsigned int crc32c_between(
     PyObject_GetBuffer(data, &memory, PyBUF_SIMPLE)
     try:
         if not 0 <= start <= end <= memory.len:
-            raise ValueError(f"there are no bytes {start} to {end} in {memory.len}")
+            raise ValueError(f"the range {start} to {end} is outside of {memory.len} bytes")
         return over(crc, <const uint8_t *>memory.buf + start, end - start)
     finally:
         PyBuffer_Release(&memory)

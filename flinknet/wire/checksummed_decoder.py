@@ -160,7 +160,7 @@ class ChecksummedFrameDecoder(FrameDecoder):
         if said != crc:
             was = "no checksum" if said is None else f"{said:#010x}"
             raise CorruptedDataError(
-                f"the peer sent a message whose checksum is {crc:#010x} and behind which stands "
-                f"{was}: it was damaged on its way, look at the network, the machines and what "
-                f"stands between them"
+                f"the peer sent a message whose checksum is {crc:#010x} and whose trailer has "
+                f"{was}: it was damaged on its way: check the network, the machines and the "
+                "devices between them"
             )

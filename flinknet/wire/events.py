@@ -145,7 +145,7 @@ def _unpack(
         if constant is None:
             values.append(item)
         elif item != constant:
-            raise _refuse(noun, "has not the elements of its form", body)
+            raise _refuse(noun, "does not have the elements of its form", body)
     return tuple(values)
 
 
@@ -231,7 +231,7 @@ class EventAnnouncement:
 
 def _decode_announcement(event: Event) -> EventAnnouncement:
     if event.body[:2] != _ANNOUNCEMENT_HEAD:
-        raise _refuse("an announcement", "has not the elements of its form", event.body)
+        raise _refuse("an announcement", "does not have the elements of its form", event.body)
     announced = DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
     return EventAnnouncement(_decode_barrier(Event(announced, event.body[2:])))
 
@@ -322,7 +322,7 @@ def _decode_status(event: Event) -> WatermarkStatus:
     noun = "a watermark status"
     (idle,) = _unpack(noun, _STATUS_FORM, event.body, (0x92, _STATUS, None))
     if idle > 1:
-        raise _refuse(noun, "says neither 0, active, nor 1, idle", event.body)
+        raise _refuse(noun, "is neither 0 (active) nor 1 (idle)", event.body)
     return WatermarkStatus(bool(idle))
 
 
@@ -481,7 +481,9 @@ def decode_event(event: Event) -> DecodedEvent | None:
     if kinds is not None:
         if not _has_kind(body):
             raise _refuse(
-                f"an event of type {data_type.name}", "is no array that begins with its kind", body
+                f"an event of type {data_type.name}",
+                "is not an array that begins with its kind",
+                body,
             )
         decode = kinds.get(body[1])
         return None if decode is None else decode(event)

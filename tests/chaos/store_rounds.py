@@ -76,7 +76,7 @@ LOST = "no checkpoint left"
 FAILURES = {
     REFUSED: r"had told .* that checkpoint \d+ is complete",
     LOST: r"had completed checkpoint \d+ and cannot go on without it",
-    "no room": r"File too large|No space left|there was no room",
+    "no room": r"File too large|No space left|the storage has no space left",
     "store failed": r"could not read which checkpoint the job continues|cannot (read|list|write) ",
 }
 """Names of permitted failures, and patterns for their errors."""

@@ -232,7 +232,7 @@ def test_a_url_of_a_file_is_a_directory_too(tmp_path: Path) -> None:
 
 
 def test_no_place_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="name a directory or a URL in checkpointing.dir"):
+    with pytest.raises(ConfigurationError, match="set checkpointing.directory to a dir"):
         open_storage("", CONFIG)
 
 
@@ -252,7 +252,7 @@ def test_a_url_is_an_object_store() -> None:
 
 @pytest.mark.parametrize("location", ["memory://", "memory:///jobs"])
 def test_a_place_that_no_other_process_can_read_is_refused(location: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"each process for itself.*object store"):
+    with pytest.raises(ConfigurationError, match=r"each process's own memory.*object store"):
         open_storage(location, CONFIG)
 
 

@@ -61,7 +61,7 @@ def end_partition(partition: ResultPartition) -> None:
 
 def force(write: Callable[[ResultPartition], None], partition: ResultPartition) -> None:
     """Write in a state that the producer's table refuses, as a producer without the table would."""
-    with pytest.raises(LocalProtocolError, match=r"must not come on subpartition 0"):
+    with pytest.raises(LocalProtocolError, match=r"must not arrive on subpartition 0"):
         write(partition)
     state = ChannelEnd.ACKNOWLEDGED if write is end_partition else ChannelEnd.DATA
     (subpartition,) = partition.subpartitions
@@ -113,7 +113,7 @@ async def test_nothing_but_events_follows_the_end_of_the_data(
         await asyncio.sleep(0)
     force(write, partition)
     with pytest.raises(
-        (LocalProtocolError, RemoteProtocolError), match="must not come on .* acknowledged"
+        (LocalProtocolError, RemoteProtocolError), match="must not arrive on .* acknowledged"
     ):
         await task.take_all()
     assert not reader.gate.finished
@@ -129,7 +129,7 @@ async def test_a_stream_without_the_end_of_its_data_is_not_whole(exchange: Excha
     assert (await task.take()).is_buffer
     force(end_partition, partition)
     with pytest.raises(
-        (LocalProtocolError, RemoteProtocolError), match="must not come on .* data has not ended"
+        (LocalProtocolError, RemoteProtocolError), match="must not arrive on .* data has not ended"
     ):
         await consume(reader)
     assert not reader.gate.finished
@@ -150,7 +150,8 @@ async def test_a_partition_does_not_end_before_its_data_is_acknowledged(
     assert await task.take() is END_OF_DATA
     force(end_partition, partition)
     with pytest.raises(
-        (LocalProtocolError, RemoteProtocolError), match="must not come on .* not been acknowledged"
+        (LocalProtocolError, RemoteProtocolError),
+        match="must not arrive on .* not been acknowledged",
     ):
         await task.take_all()
     assert not reader.gate.finished

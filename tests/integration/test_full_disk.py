@@ -87,7 +87,7 @@ async def test_a_full_disk_fails_checkpoints_and_not_the_job(tmp_path: Path) -> 
         await cluster.stop(job_id)
         assert (await job).state == "FINISHED"
     assert attempts == {0}
-    assert any("failed: there was no room for it" in line for line in said), said
+    assert any("failed: the storage has no space left" in line for line in said), said
 
 
 async def until_failed(cluster: LocalCluster, job_id: str, count: int) -> None:
@@ -95,7 +95,7 @@ async def until_failed(cluster: LocalCluster, job_id: str, count: int) -> None:
     while (answer := await checkpoints_of(cluster, job_id))["counts"]["failed"] < count:
         pass
     message = answer["latest"]["failed"]["failure_message"]
-    assert message.startswith("there was no room for it: subtask ")
+    assert message.startswith("the storage has no space left: subtask ")
     assert "File too large; make room there" in message
 
 

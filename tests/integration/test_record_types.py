@@ -49,9 +49,9 @@ def test_a_class_that_is_not_registered_is_refused_with_its_operator() -> None:
     made.rebalance().map(lambda reading: reading.value).set_parallelism(2).print()
     with pytest.raises(
         JobFailedError,
-        match=r'operator "make readings" emitted what cannot be sent: a record of type Reading '
-        r"cannot be serialised: Reading is a dataclass that is not registered: register it with "
-        r"env\.register_type\(Reading\)",
+        match=r'operator "make readings" emitted a record that cannot be sent: a record of type '
+        r"Reading cannot be serialised: Reading is a dataclass that is not registered: "
+        r"register it with env\.register_type\(Reading\)",
     ):
         run_job(environment.job_graph("unregistered"), CONFIG)
 

@@ -413,7 +413,9 @@ async def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str) -> 
         result = await job
     assert sorted(result.collected["sums"]) == EXPECTED
     if how != "removed" and not overtaken:
-        assert any(f"{newest} cannot be restored, the one before is used" in line for line in said)
+        assert any(
+            f"{newest} cannot be restored, so an earlier one is used" in line for line in said
+        )
 
 
 async def test_damage_that_is_found_while_state_is_restored_leads_to_the_checkpoint_before(
@@ -457,7 +459,9 @@ async def test_damage_that_is_found_while_state_is_restored_leads_to_the_checkpo
         result = await job
     assert sorted(result.collected["sums"]) == EXPECTED
     if not overtaken:
-        assert any(f"{newest} cannot be restored, the one before is used" in line for line in said)
+        assert any(
+            f"{newest} cannot be restored, so an earlier one is used" in line for line in said
+        )
         assert any("attempt 1 failed, and another one follows it" in line for line in said)
 
 

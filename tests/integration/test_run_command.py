@@ -377,7 +377,7 @@ def test_a_port_in_use_is_refused(tmp_path: Path, refused: Refused, option: str)
         (["--slots", "-1"], "slots_per_worker"),
         (["--event-loop", "trio"], "event-loop"),
         (["--config", "nothing.toml"], "nothing.toml"),
-        (["--from-checkpoint", "nowhere"], "nowhere is no checkpoint or savepoint"),
+        (["--from-checkpoint", "nowhere"], "nowhere is not a checkpoint or savepoint"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

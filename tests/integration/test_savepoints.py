@@ -111,9 +111,9 @@ async def test_what_cannot_be_saved_or_continued_is_said(tmp_path: Path) -> None
         location = await cluster.savepoint(job_id)
         assert Path(location).parent == tmp_path / "checkpoints" / job_id
         assert sorted((await job.result).collected["sums"]) == EXPECTED
-        with pytest.raises(JobError, match=r"is FINISHED: .* needs a job whose subtasks all run"):
+        with pytest.raises(JobError, match=r"is FINISHED: .* needs all subtasks of the job to run"):
             await cluster.savepoint(job_id)
-        with pytest.raises(CheckpointNotFoundError, match="is no checkpoint or savepoint"):
+        with pytest.raises(CheckpointNotFoundError, match="is not a checkpoint or savepoint"):
             await cluster.execute(sums(), from_checkpoint=str(tmp_path))
         with pytest.raises(StateError, match="does not have: sums; give its operators"):
             await cluster.execute(sums(uid="others"), from_checkpoint=location)

@@ -168,13 +168,13 @@ async def test_a_client_is_told_why_a_coordinator_is_refused(
     async with LocalCluster(config_of(tls_of(authority), workers=1)) as cluster:
         for tls, error, message in (
             (tls_of(other), ConfigurationError, "was refused: its certificate is not accepted"),
-            (tls_of(authority, **own_pin), ConfigurationError, "is not a pinned one"),
+            (tls_of(authority, **own_pin), ConfigurationError, "is not pinned"),
             (
                 tls_of(authority, coordinator_name="elsewhere"),
                 ConfigurationError,
                 "elsewhere",
             ),
-            (TlsConfig(), RemoteTransportError, "it may want TLS"),
+            (TlsConfig(), RemoteTransportError, "it may require TLS"),
         ):
             config = ClusterConfig(tls=tls)
             with pytest.raises(error, match=message):

@@ -356,7 +356,7 @@ async def test_strangers_are_refused_and_both_sides_are_told(tmp_path: Path) -> 
     ours.issue_expired("worker-8")
     ours.issue("worker-9")
     known, unknown = ours.files("worker-9"), other.files("worker-7")
-    not_ours = "it does not accept the certificate of this side: its log says why"
+    not_ours = "it does not accept this side's certificate: see its log"
     cases = {
         "wrong authority": Refused(
             "worker-7",
@@ -388,7 +388,7 @@ async def test_strangers_are_refused_and_both_sides_are_told(tmp_path: Path) -> 
             "",
             has_secret=False,
         ),
-        "no TLS": Refused("worker-9", (), "it may want TLS", "tls", "it does not speak TLS 1.3"),
+        "no TLS": Refused("worker-9", (), "it may require TLS", "tls", "it does not speak TLS 1.3"),
         # the stranger closes here, too
         "does not know the authority": Refused(
             "worker-9",

@@ -220,7 +220,7 @@ def test_what_is_not_open_says_so(tmp_path: Path) -> None:
             next(reader)
         with pytest.raises(LocalProtocolError, match="topic is not open"):
             environment.open_topic("ticks").emit(1)
-    with pytest.raises(LocalProtocolError, match="entered once"), environment:
+    with pytest.raises(LocalProtocolError, match="entered only once"), environment:
         pass
     with pytest.raises(LocalProtocolError, match="network environment is not open"), writer:
         pass

@@ -84,7 +84,7 @@ class FileSource(Source):
         for file in self.files:
             if suffix_of(file.name) not in PARQUET + ARROW:
                 raise ConfigurationError(
-                    f"{file} is of an unknown kind: known suffixes are {', '.join(PARQUET + ARROW)}"
+                    f"{file} has an unknown suffix: known suffixes are {', '.join(PARQUET + ARROW)}"
                 )
         if columns is not None and not columns:
             raise ConfigurationError("columns is empty: name at least one, or None for all")

@@ -113,12 +113,12 @@ class UnitReader:
                 rows += batch.num_rows
                 # pyarrow returns the columns in the order of the file.
                 yield batch if names is None else batch.select(names)
-            said = metadata.num_rows if part is None else metadata.row_group(part).num_rows
+            declared = metadata.num_rows if part is None else metadata.row_group(part).num_rows
             # A damaged file may end without an error.
-            if rows != said:
+            if rows != declared:
                 raise UnreadableError(
-                    f"{file} is damaged: it says that it has {said} rows"
-                    f"{'' if part is None else f' in row group {part}'}, and {rows} can be read"
+                    f"{file} is damaged: its metadata has {declared} "
+                    f"rows{'' if part is None else f' in row group {part}'}, but {rows} can be read"
                 )
 
     def _of_arrow(self, file: Location, part: int | None) -> Iterator[pyarrow.RecordBatch]:
@@ -140,7 +140,7 @@ class UnitReader:
         UnreadableError names both files if this one lacks columns of the first.
         """
         expected = self._expected
-        assert expected is not None, "the first file has been looked at"
+        assert expected is not None, "the first file has been read"
         chosen = self._chosen(file, schema)
         is_same = chosen.names == expected.names
         repeated = len(set(chosen.names)) != len(chosen.names)
@@ -183,7 +183,7 @@ class UnitReader:
         import pyarrow
 
         expected = self._expected
-        assert expected is not None, "the first file has been looked at"
+        assert expected is not None, "the first file has been read"
         if not self._same_types or batch.schema.types == expected.types:
             return batch
         arrays = []
@@ -198,9 +198,7 @@ class UnitReader:
         return pyarrow.record_batch(arrays, schema=expected)
 
 
-_REMEDY = (
-    "read files with different columns with a source each, or name the columns that they share"
-)
+_REMEDY = "read files with different columns by different sources, or name their common columns"
 
 
 def _opened(file: Location) -> Any:

@@ -14,8 +14,8 @@ from flinknet.state.state_handler import RestoredCheckpoint
 __all__ = ["WITHDRAWN", "check_may_add", "is_behind"]
 
 WITHDRAWN = (
-    "%s: removed %d files that subtask %d had committed with checkpoints behind checkpoint %d, "
-    "from which the job goes on: their records come again"
+    "%s: removed %d files that subtask %d had committed with checkpoints after checkpoint %d, "
+    "from which the job continues: their records will be written again"
 )
 """Log message: the location, the number of files, the subtask and the checkpoint."""
 
@@ -44,8 +44,9 @@ def check_may_add(
         for name in found:
             if not name.startswith(HIDDEN) and f"-{job_id}-" not in name:
                 raise ConfigurationError(
-                    f"{place} holds {name}, which this job has not written and cannot replace, "
-                    "since it commits with each checkpoint: remove it or choose another path"
+                    f"{place} holds {name}, which is not from this job and which it cannot "
+                    "replace, because it commits with each checkpoint: remove it or choose "
+                    "another path"
                 )
         return
     if restored.job_id == job_id or may_repeat:
@@ -58,9 +59,10 @@ def check_may_add(
     )
     if later:
         raise ConfigurationError(
-            f"{place} holds {len(later)} files, {later[0][1]} for one, that job {restored.job_id} "
-            f"has committed with checkpoints behind {restored.checkpoint_id}, from which this job "
-            "continues: their records would be there twice. Remove these files (the last number in "
-            "a name is the checkpoint), continue from a later checkpoint, choose another path, or "
-            "allow repeated output (CheckpointConfig.set_allow_repeated_output)"
+            f"{place} holds {len(later)} files, {later[0][1]} for example, that job "
+            f"{restored.job_id} has committed with checkpoints after {restored.checkpoint_id}, "
+            "from which this job continues: their records would be written twice. Remove these "
+            "files (the last number in a name is the checkpoint), continue from a later "
+            "checkpoint, choose another path, or allow repeated output "
+            "(CheckpointConfig.set_allow_repeated_output)"
         )

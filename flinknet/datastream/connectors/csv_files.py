@@ -115,15 +115,17 @@ class CsvSource(LineSource):
 
     def _problem_with(self, names: list[str]) -> str | None:
         if unknown := sorted(set(self._types) - set(names)):
-            return f"there is no column {unknown[0]!r}: there are {', '.join(names)}"
+            return f"there is no column {unknown[0]!r}: the columns are {', '.join(names)}"
         for name in sorted({name for name in names if names.count(name) > 1}):
             if self._records == "dict":
                 return (
-                    f"two columns have the name {name!r}, and a dict holds one: rename one, or "
-                    "read tuples"
+                    f"two columns have the name {name!r}, but a dict can hold only one: rename "
+                    "one, or read tuples"
                 )
             if name in self._types:
-                return f"two columns have the name {name!r}, and types has one of them: rename one"
+                return (
+                    f"two columns have the name {name!r}, for which types has one entry: rename one"
+                )
         return None
 
     def _order_of(self, file: Location, names: list[str]) -> list[int] | None:
@@ -138,8 +140,8 @@ class CsvSource(LineSource):
         if sorted(names) != sorted(expected) or len(set(names)) != len(names):
             raise UnreadableError(
                 f"{file} has the columns {', '.join(names)}, but {first} has "
-                f"{', '.join(expected)}: read files with different columns with a source each, and "
-                "unite their streams"
+                f"{', '.join(expected)}: read files with different columns by different sources, "
+                "and call union on their streams"
             )
         return [names.index(name) for name in expected]
 
@@ -149,7 +151,7 @@ class CsvSource(LineSource):
                 rows = csv.reader(lines, delimiter=self._delimiter, strict=True)
                 if names := self._header_of(file, rows):
                     return file, names
-        raise AssertionError("a file with a header asked for it")
+        raise AssertionError("a header was expected")
 
 
 class _Rows:
@@ -204,9 +206,9 @@ class _Rows:
         filled = [number for number, row in enumerate(self._batch) if row]
         kind = getattr(make, "__name__", type(make).__name__)
         raise UnreadableError(
-            f"{self._place(filled[index])}, column {name!r}: {text_of(repr(text), 200)} is no "
-            f"{kind}: {type(error).__name__}: {text_of(error, 200)}; mend the file, or give types "
-            "a function that takes such a text"
+            f"{self._place(filled[index])}, column {name!r}: {text_of(repr(text), 200)} is not a "
+            f"{kind}: {type(error).__name__}: {text_of(error, 200)}; correct the file, or give "
+            "types a function that accepts such texts"
         ) from error
 
     def _place(self, index: int) -> str:
@@ -239,11 +241,11 @@ def _truth(text: str) -> bool:
             return True
         case "false" | "0":
             return False
-    raise ValueError("it is none of true, false, 1 and 0")
+    raise ValueError("it is not true, false, 1 or 0")
 
 
 def _require_finite(texts: Sequence[str], values: list[float]) -> None:
     """Reject a number too large for a float; a text such as "inf" may be infinite."""
     for text, value in zip(texts, values, strict=True):
         if isinf(value) and any(map(str.isdigit, text)):
-            raise ValueError(f"no float holds the number {text}")
+            raise ValueError(f"the number {text} does not fit a float")

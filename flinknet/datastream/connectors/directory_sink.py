@@ -169,7 +169,7 @@ class DirectorySink(CheckpointedSink, WithdrawableOutput):
         return output
 
     def _part_output(self) -> PartOutput:
-        assert self._parts is not None, "a job with checkpoints has parts"
+        assert self._parts is not None, "a job with checkpoints writes parts"
         return self._parts
 
     def _present_name(self) -> str:

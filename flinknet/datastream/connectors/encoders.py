@@ -101,11 +101,13 @@ def _unambiguous(value: Any) -> Any:
     if value is None or type(value) in (int, float, bool):
         return value
     if isinstance(value, bytes | bytearray | memoryview):
-        raise ValueError("CSV has no bytes: decode them, or write them as text, base64 for example")
+        raise ValueError(
+            "CSV cannot hold bytes: decode them, or write them as text, for example in base64"
+        )
     text = str(value)
     if len(text) > FIELD_CHARACTERS_MAX:
         raise ValueError(
-            f"a text of {len(text):,} characters is longer than a field may be, "
+            f"a text of {len(text):,} characters is longer than the limit of a field, "
             f"{FIELD_CHARACTERS_MAX:,}: write JSON lines or Parquet"
         )
     return text

@@ -131,7 +131,7 @@ def _raise_first(array: pyarrow.Array, kind: pyarrow.DataType) -> None:
         else:
             low = middle
     try:
-        reason = f"as such it is {array.slice(low, 1).cast(kind)[0]}"
+        reason = f"converted to that type, it is {array.slice(low, 1).cast(kind)[0]}"
     except Exception as error:
         reason = text_of(error, 200)
     raise InexactError(low, _shown(array, low), kind, reason)
@@ -245,7 +245,9 @@ def _compared(values: Sequence[Any], kind: pyarrow.DataType) -> pyarrow.Array:
         raise InexactError(index, values[index], kind, text_of(error, 200)) from error
     for index, (value, as_held) in enumerate(zip(values, held, strict=True)):
         if not _is_equal(value, as_held, kind):
-            raise InexactError(index, value, kind, f"as such it is {text_of(repr(as_held), 200)}")
+            raise InexactError(
+                index, value, kind, f"converted to that type, it is {text_of(repr(as_held), 200)}"
+            )
     return array
 
 

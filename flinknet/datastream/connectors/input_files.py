@@ -58,7 +58,7 @@ def input_files(paths: Paths, suffixes: Sequence[str], kind: str) -> tuple[Locat
     if not named:
         raise ConfigurationError(
             f"a source was given an empty list, so there is no {kind} to read: name at least one "
-            "path, and look whether the pattern that the list was made with matches anything"
+            "path, and check that the pattern of the list matches files"
         )
     return tuple(file for one in named for file in _files_of(location_of(one), suffixes, kind))
 
@@ -128,7 +128,7 @@ def _below(directory: Path) -> dict[str, Location]:
             walk(place, prefix)
     except OSError as error:
         raise ConfigurationError(
-            f"{directory} cannot be listed, and files in it would be left out: {error}"
+            f"{directory} cannot be listed, so its files would be missing: {error}"
         ) from error
     return below
 
@@ -136,11 +136,11 @@ def _below(directory: Path) -> dict[str, Location]:
 def _require_readable(file: Location) -> None:
     if suffix_of(file.name) in UNSUPPORTED:
         raise ConfigurationError(
-            f"{file} is compressed as no source can read it, and would be left out: decompress "
-            'it, or give it a name that begins with "_"'
+            f"{file} has a compression that sources do not support, and would be missing: "
+            'decompress it, or give it a name that begins with "_"'
         )
     if isinstance(file, Path) and not file.is_file():
-        raise ConfigurationError(f"{file} is a link to no file: remove it, or mend it")
+        raise ConfigurationError(f"{file} is a broken link: remove or correct it")
 
 
 Reading = Generator[list[Any], None, None]

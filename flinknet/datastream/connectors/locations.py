@@ -61,8 +61,8 @@ class RemoteLocation:
             import fsspec
         except ImportError as cause:
             raise ConfigurationError(
-                f"{self.url} is no path of this machine: install flinknet[fsspec], with which URLs "
-                "are read and written, or name a path"
+                f"{self.url} is not a local path: install flinknet[fsspec] to read and write URLs, "
+                "or name a path"
             ) from cause
         try:
             return fsspec.core.url_to_fs(self.url)[0]

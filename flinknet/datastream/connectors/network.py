@@ -119,8 +119,8 @@ class NetworkSource(Source):
         if context.parallelism != self.parallelism:
             raise ConfigurationError(
                 f'"{self._name}" has {self.parallelism} subpartitions, and {context.parallelism} '
-                "subtasks to read them: leave the source's parallelism, or give both sides as many "
-                "subpartitions"
+                "subtasks to read them: do not set the source's parallelism, or give both sides "
+                "the same number of subpartitions"
             )
         place = self._name if self._addresses is None else self._addresses
         name = None if self._addresses is None else self._name
@@ -170,7 +170,7 @@ class NetworkSink(Sink):
     ) -> None:
         if (port is None) == (directory is None):
             raise ConfigurationError(
-                f'a sink of "{name}" needs either a port or a directory, or no reader finds it'
+                f'a sink of "{name}" needs a port or a directory, so that readers find it'
             )
         self._name = name
         self._port = port
@@ -185,9 +185,9 @@ class NetworkSink(Sink):
     async def open(self, runtime_context: RuntimeContext) -> None:
         if runtime_context.checkpointed:
             raise ConfigurationError(
-                f'sink "{runtime_context.operator_name}" cannot tell what its readers have '
-                "processed, so no checkpoint could go on from there: run the job without "
-                "checkpoints"
+                f'sink "{runtime_context.operator_name}" does not know which records its readers '
+                "have processed, so a job could not continue from a checkpoint: run the job "
+                "without checkpoints"
             )
         port = 0 if self._port is None else self._port + runtime_context.index
         environment = self._exchange.environment(port)

@@ -89,8 +89,8 @@ class OutputDirectory:
         for entry in self.path.iterdir():
             if entry.name not in own and not self._names.is_own(entry.name):
                 raise ConfigurationError(
-                    f"{self.path} holds {entry.name}, which no job has written there and which a "
-                    "result would replace: remove it or choose another path"
+                    f"{self.path} holds {entry.name}, which was not written by a job and would be "
+                    "replaced: remove it or choose another path"
                 )
 
     def name(self, index: int, parallelism: int, number: int) -> str:
@@ -159,7 +159,7 @@ class OutputDirectory:
         missing = sorted(set(files).difference(present))
         if missing or not self.staging.is_dir():
             raise JobFailedError(
-                f"{', '.join(missing) or 'the directory'} of {self.staging} is gone before its "
+                f"{', '.join(missing) or 'the directory'} of {self.staging} was removed before its "
                 f"commit: only one job at a time may write to {self.path}"
             )
         for name in set(present) - set(files):

@@ -108,11 +108,13 @@ class ParquetSink(DirectorySink):
 
         types = set(map(type, records))
         if pyarrow.Table in types:
-            raise ValueError("an Arrow table is no record: emit the batches, table.to_batches()")
+            raise ValueError(
+                "an Arrow table cannot be a record: emit its batches, table.to_batches()"
+            )
         are_batches = pyarrow.RecordBatch in types
         if (are_batches and len(types) > 1) or self._takes_batches is (not are_batches):
             raise ValueError(
-                "a Parquet sink takes rows or Arrow record batches, not both: give each a sink"
+                "a Parquet sink takes rows or Arrow record batches, not both: use a sink for each"
             )
         self._takes_batches = are_batches
         return are_batches
@@ -152,8 +154,8 @@ class ParquetSink(DirectorySink):
         named = dict(zip(self._columns, map(str, kinds), strict=True))
         raise ConfigurationError(
             f'sink "{self._operator_name}": several subtasks or checkpoints write a Parquet file '
-            "each, whose types could differ if each were to find them in its own records: declare "
-            f"them, ParquetSink(path, {named}) for example"
+            "each, whose types could differ if they were inferred: declare them, "
+            f"ParquetSink(path, {named}) for example"
         )
 
     def _kind_in(self, batch: pyarrow.RecordBatch, name: str) -> pyarrow.DataType:

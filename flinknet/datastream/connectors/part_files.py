@@ -139,9 +139,9 @@ class PartFiles:
             if part is not None and part.prepared_name == name:
                 return entry
         raise JobFailedError(
-            f"{self.writable(name)} is gone, which a checkpoint has as prepared: only the job "
-            "itself may remove files there, and a job that went back to an older checkpoint has "
-            "removed those of later ones"
+            f"{self.writable(name)} is missing, although a checkpoint refers to it: only the job "
+            "itself may remove files there, and a job that returned to an older checkpoint has "
+            "removed the files of later ones"
         )
 
     def _sync(self) -> None:

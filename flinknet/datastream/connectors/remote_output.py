@@ -96,8 +96,8 @@ class RemoteFolder:
             # An earlier call that was interrupted may have moved it.
             if not self._has_moved(source, target):
                 raise JobFailedError(
-                    f"{source} is gone before its commit: only one job at a time may write there, "
-                    "and nobody else may remove it"
+                    f"{source} was removed before its commit: only one job at a time may write "
+                    "there, and no other program may remove it"
                 ) from None
 
     def _names_in(self, location: RemoteLocation) -> list[str]:
@@ -219,8 +219,8 @@ class RemoteDirectory(RemoteFolder):
         for name in self._names_in(self._location):
             if name not in own and not self._names.is_own(name):
                 raise ConfigurationError(
-                    f"{self._location} holds {name}, which no job has written there and which "
-                    "would be taken for part of the result: remove it or choose another place"
+                    f"{self._location} holds {name}, which was not written by a job and would be "
+                    "taken for part of the result: remove it or choose another location"
                 )
 
     def name(self, index: int, parallelism: int, number: int) -> str:

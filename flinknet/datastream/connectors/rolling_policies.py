@@ -52,7 +52,7 @@ class DefaultRollingPolicy(RollingPolicy):
 
     def __post_init__(self) -> None:
         if min(self.part_size_bytes, self.rollover_interval_ms, self.inactivity_interval_ms) < 1:
-            raise ConfigurationError(f"a file would have no time or no room: {self}")
+            raise ConfigurationError(f"a file would have no time or no space: {self}")
 
     def should_roll(self, size_bytes: int, age_ms: float, idle_ms: float) -> bool:
         """See ``RollingPolicy.should_roll``."""

@@ -49,14 +49,14 @@ class SocketSource(Source):
         if context.parallelism > 1:
             raise ConfigurationError(
                 f"the socket {place} would be read by {context.parallelism} subtasks: leave the "
-                "source's parallelism at 1, and rebalance() behind it"
+                "source's parallelism at 1, and call rebalance() after it"
             )
         try:
             reader, writer = await asyncio.open_connection(self._hostname, self._port)
         except OSError as error:
             raise ConnectionError(
-                f"nobody can be reached at {place} ({error}): have somebody listen there first, as "
-                f"`nc -lk {self._port}` does"
+                f"cannot connect to {place} ({error}): start a server there first, such as `nc -lk "
+                f"{self._port}`"
             ) from error
         try:
             rest = b""
@@ -69,7 +69,7 @@ class SocketSource(Source):
                 if len(rest) > SOCKET_RECORD_BYTES_MAX:
                     raise ValueError(
                         f"{place} has sent {len(rest)} bytes without the delimiter "
-                        f"{self._delimiter!r}: choose the one that it sends"
+                        f"{self._delimiter!r}: choose the delimiter that the server sends"
                     )
                 if texts:
                     yield [text.decode(self._encoding) for text in texts]

@@ -20,6 +20,6 @@ def require_delimiter(delimiter: str) -> None:
     """Raise ConfigurationError if the delimiter cannot separate the values of a CSV row."""
     if len(delimiter) != 1 or delimiter in f'"\r\n{BYTE_ORDER_MARK}':
         raise ConfigurationError(
-            f"the delimiter is {delimiter!r}: choose one character that is no quote and no line "
+            f"the delimiter is {delimiter!r}: choose one character other than a quote or a line "
             "break"
         )

@@ -150,7 +150,7 @@ def _json_value(file: Location, number: int, text: str) -> Any:
     except Exception as error:
         problem = "it is nested too deeply" if isinstance(error, RecursionError) else text_of(error)
         raise UnreadableError(
-            f"{file}, line {number}: no JSON value that can be read: {problem}: {text[:80]!r}"
+            f"{file}, line {number}: not a JSON value that can be read: {problem}: {text[:80]!r}"
         ) from error
     return value
 
@@ -160,14 +160,14 @@ def _only_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         seen: set[str] = set()
         name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ValueError(f"an object has two members {name!r}, of which one would be lost")
+        raise ValueError(f"an object has two members {name!r}, and one of them would be lost")
     return members
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if isinf(value):
-        raise ValueError(f"no float holds the number {text}")
+        raise ValueError(f"the number {text} does not fit a float")
     return value
 
 

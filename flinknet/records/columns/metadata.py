@@ -58,7 +58,7 @@ def check_schema(metadata: bytes) -> None:
             if left < 0:
                 raise ValueError("the schema has the same part more than once")
     except OutOfBounds as cause:
-        raise ValueError("the schema points out of itself") from cause
+        raise ValueError("the schema refers to bytes outside of itself") from cause
 
 
 def _parts_of_schema(data: bytes) -> Iterator[int]:
@@ -105,15 +105,15 @@ def check_batch(
         if is_dictionary:
             batch = _target(metadata, batch, _DICTIONARY_DATA)
         if _target(metadata, batch, _BATCH_COMPRESSION):
-            raise ValueError("it is compressed; send it as it is")
+            raise ValueError("it is compressed; send it uncompressed")
         lengths = _pairs(metadata, batch, _BATCH_BUFFERS)[1::2]
         rows = _place(metadata, batch, _BATCH_ROWS)
         entries = _I64.unpack_from(metadata, rows) if rows else (0,)
         entries += _pairs(metadata, batch, _BATCH_COLUMNS)[::2]
     except OutOfBounds as cause:
-        raise ValueError("the batch points out of itself") from cause
+        raise ValueError("the batch refers to bytes outside of itself") from cause
     if min(entries + lengths) < 0:
-        raise ValueError("it has lengths below zero")
+        raise ValueError("it has negative lengths")
     if sum(lengths) > body_bytes:
         raise ValueError("it has the same bytes more than once")
     limit = max(_ENTRIES_FREE, _ENTRIES_PER_BYTE_MAX * content_bytes)

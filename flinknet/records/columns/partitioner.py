@@ -40,7 +40,7 @@ class ColumnHashPartitioner(Partitioner):
 
     def __init__(self, *columns: str, max_parallelism: int = 128) -> None:
         if not columns:
-            raise ConfigurationError("a keyed exchange of columns needs the name of at least one")
+            raise ConfigurationError("a keyed exchange of columns needs at least one column name")
         self._columns = columns
         self._max_parallelism = max_parallelism
         self._remembered = RememberedChannels(_itself, self._owner, REMEMBERED_KEYS_BYTES)
@@ -101,7 +101,7 @@ class ColumnHashPartitioner(Partitioner):
             return batch.take(pa.array(rows))
         except pa.ArrowException as cause:
             raise SerializationError(
-                f"an Arrow record batch cannot be cut: {cause}; its columns are of the types "
+                f"an Arrow record batch cannot be split: {cause}; its columns are of the types "
                 f"{', '.join(map(str, batch.schema.types))}"
             ) from cause
 

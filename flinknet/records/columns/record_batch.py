@@ -147,7 +147,7 @@ def _read_unchecked(content: bytes) -> pa.RecordBatch:
     known = _Memory.read.get(content[:head_bytes]) or _remember(content[:head_bytes])
     message, end = _read_messages(content, head_bytes, len(content))
     if content[end:] not in (b"", _END_OF_STREAM):
-        raise ValueError("something follows the batch")
+        raise ValueError("bytes follow the batch")
     if not known.has_dictionaries:
         return ipc.read_record_batch(message, known.schema)
     with ipc.open_stream(pa.py_buffer(content)) as reader:

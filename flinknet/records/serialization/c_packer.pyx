@@ -71,7 +71,7 @@ cdef int DEPTH_MAX = NESTING_MAX
 cdef Py_ssize_t LENGTH_MAX = 0xFFFFFFFF
 cdef Py_ssize_t CHECKED_FROM_BYTES = COUNTED_FROM_BYTES
 cdef str TOO_DEEP = f"arrays and maps are nested more than {NESTING_MAX} levels deep"
-cdef str TOO_LONG = "an int has at most 64 bits, -2**63 to 2**64 - 1: make it text or a Decimal"
+cdef str TOO_LONG = "an int has at most 64 bits, -2**63 to 2**64 - 1: convert it to text or a Decimal"
 
 
 @cython.final

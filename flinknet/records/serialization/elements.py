@@ -93,4 +93,4 @@ def check_elements(record: Serialised, elements_max: int) -> None:
         values += length * kind
         elements += length
         if elements > elements_max:
-            raise ValueError(f"its arrays and maps have more than {elements_max} elements together")
+            raise ValueError(f"its arrays and maps have more than {elements_max} elements in total")

@@ -43,7 +43,9 @@ class ExtensionReader:
         self._level += 1
         try:
             if self._level > EXTENSIONS_NESTED_MAX:
-                raise ValueError(f"it is in more than {EXTENSIONS_NESTED_MAX} others")
+                raise ValueError(
+                    f"it is nested in more than {EXTENSIONS_NESTED_MAX} other extensions"
+                )
             value = self._unpack(content)
             # Before the set is built, which hashes the elements.
             if code in SETS and len(value) > self._set_items_max:
@@ -64,7 +66,7 @@ def read_arrow(content: bytes) -> Any:
         from flinknet.records.columns.record_batch import read_batch
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"it is an Arrow record batch, and {error.name} is not installed here: install "
-            f"flinknet[arrow]"
+            f"it is an Arrow record batch, but {error.name} is not installed here: install "
+            "flinknet[arrow]"
         ) from error
     return read_batch(content)

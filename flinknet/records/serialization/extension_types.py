@@ -178,7 +178,7 @@ def _check(content: Any, *kinds: type) -> None:
 
 def _check_kind(content: Any, kind: type) -> None:
     if type(content) is not kind:
-        raise ValueError(f"its content is no {kind.__name__}")
+        raise ValueError(f"its content is not a {kind.__name__}")
 
 
 def _read_date(content: Any) -> date:
@@ -229,7 +229,7 @@ def _read_timedelta(content: Any) -> timedelta:
 def _read_decimal(content: Any) -> Decimal:
     _check_kind(content, str)
     if _DECIMAL_FORM.fullmatch(content) is None:
-        raise ValueError(f"{content:.40} is not how a decimal number is written")
+        raise ValueError(f"{content:.40} is not a decimal number")
     # The constructor keeps all digits; its context only decides whether errors are raised. The
     # thread's own context might not raise them.
     return Decimal(content, _EXACT)

@@ -70,7 +70,7 @@ def check_keys(content: Serialised, keys_max: int, *, records: bool = False) -> 
     except Exception:  # the unpacker reports invalid bytes
         return
     raise ValueError(
-        f"its maps and sets have {counter.keys} keys together that are neither text nor bytes, "
+        f"its maps and sets have {counter.keys} keys in total that are neither text nor bytes, "
         f"more than {keys_max}"
     )
 

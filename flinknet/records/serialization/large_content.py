@@ -27,8 +27,8 @@ class LargeContent:
         """
         if not 0 <= start <= end <= len(data) or end - start > self.length - self.size:
             raise ValueError(
-                f"bytes {start} to {end} of {len(data)} are not the next of {self.length}, of "
-                f"which {self.size} are there"
+                f"bytes {start} to {end} of {len(data)} do not fit: {self.size} of {self.length} "
+                "have arrived"
             )
         self._pieces.append(bytes(data[start:end]))
         self.size += end - start
@@ -42,7 +42,7 @@ class LargeContent:
     def take(self) -> bytes:
         """Return the whole content, and drop it. Raises ValueError if bytes are missing."""
         if self.size != self.length:
-            raise ValueError(f"{self.size} bytes of {self.length} are there")
+            raise ValueError(f"{self.size} of {self.length} bytes have arrived")
         pieces, self._pieces = self._pieces, []
         self.length = self.size = 0
         return b"".join(pieces)

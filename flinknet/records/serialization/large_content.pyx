@@ -22,8 +22,8 @@ cdef class LargeContent:
         try:
             if not 0 <= start <= end <= memory.len or end - start > self.length - self.size:
                 raise ValueError(
-                    f"bytes {start} to {end} of {memory.len} are not the next of {self.length}, of "
-                    f"which {self.size} are there"
+                    f"bytes {start} to {end} of {memory.len} do not fit: {self.size} of {self.length} "
+                    "have arrived"
                 )
             memcpy(
                 PyBytes_AS_STRING(self._content) + self.size,

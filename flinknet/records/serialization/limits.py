@@ -74,6 +74,6 @@ class RecordLimits:
             size = columns_bytes(record)
             if size > self._bytes_max:
                 raise SerializationError(
-                    f"an Arrow record batch that is to be cut has {size} bytes; the limit is "
+                    f"an Arrow record batch to split has {size} bytes; the limit is "
                     f"{self._bytes_max} (record_bytes_max): emit fewer rows at a time"
                 )

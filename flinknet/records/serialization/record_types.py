@@ -97,7 +97,7 @@ def _check_number(number: Any, kind: Any) -> None:
             f"a class cannot be registered under {number!r}: choose 0 to {_NUMBER_MAX}"
         )
     if not isinstance(kind, type):
-        raise ConfigurationError(f"{kind!r} cannot be registered: it is no class")
+        raise ConfigurationError(f"{kind!r} cannot be registered: it is not a class")
 
 
 def kind_of_class(kind: type) -> str | None:
@@ -131,8 +131,8 @@ def _form_of(kind: type) -> tuple[tuple[str, ...], Fields, Make]:
         names = kind._fields  # type: ignore[attr-defined]
         return names, tuple, lambda values: tuple.__new__(kind, values)
     raise ConfigurationError(
-        f"{kind.__name__} cannot be registered: it is no dataclass, named tuple, enumeration or "
-        f"msgspec Struct"
+        f"{kind.__name__} cannot be registered: it is not a dataclass, named tuple, enumeration or "
+        "msgspec Struct"
     )
 
 
@@ -150,7 +150,7 @@ def _dataclass_maker(kind: type, names: tuple[str, ...]) -> Make:
         new(kind)
     except TypeError as error:
         raise ConfigurationError(
-            f"{kind.__name__} cannot be registered: it has more than its fields ({error})"
+            f"{kind.__name__} cannot be registered: it has state besides its fields ({error})"
         ) from error
 
     def make(values: tuple[Any, ...]) -> Any:
@@ -173,8 +173,8 @@ def _object_reader(kind: type, length: int, make: Make) -> Callable[[tuple[Any, 
     def read(content: tuple[Any, ...]) -> Any:
         if len(content) != length + 1:
             raise ValueError(
-                f"{len(content) - 1} fields arrived for {kind.__name__}, which has {length} here: "
-                f"both ends need the same class"
+                f"{len(content) - 1} fields arrived for {kind.__name__}, which has {length} fields "
+                "here: both ends need the same class"
             )
         return make(content[1:])
 
@@ -203,6 +203,8 @@ def _member_reader(kind: type[Enum]) -> Callable[[tuple[Any, ...]], Any]:
                 return kind.__members__[name]
             if type(name) is int and issubclass(kind, Flag):
                 return kind(name)
-        raise ValueError(f"what arrived is no member of {kind.__name__} here: {content[1:]!r:.99}")
+        raise ValueError(
+            f"the arrived value is not a member of {kind.__name__} here: {content[1:]!r:.99}"
+        )
 
     return read

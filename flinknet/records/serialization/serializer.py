@@ -55,7 +55,10 @@ values over the limits.
 """
 
 _ARRAY32_MARKER, _ARRAY32 = 0xDD, Struct(">BI")
-_CUT = "the peer cut a record where it announced a record's end, or it counted its records wrongly"
+_CUT = (
+    "the peer sent an incomplete record where it announced a record's end, or a wrong number of "
+    "records"
+)
 
 
 def _record_unpacker(
@@ -226,7 +229,7 @@ class RecordDeserializer:
             return records
         goes_on = not clear_end and not unfinished
         if not spanning.size and (continued or goes_on):
-            raise RemoteProtocolError("the peer continued a record that it had not begun")
+            raise RemoteProtocolError("the peer continued a record that it did not begin")
         if goes_on:
             spanning.append(data, ARRAY_HEADER_BYTES, ARRAY_HEADER_BYTES + continued)
         elif continued:
@@ -234,7 +237,7 @@ class RecordDeserializer:
                 records = (spanning.complete(content, continued, self._unpacker),)
         elif spanning.size:
             raise RemoteProtocolError(
-                "the peer cut a record: it began one, and did not continue it in the next buffer"
+                "the peer sent an incomplete record: it did not continue it in the next buffer"
             )
         if unfinished:
             spanning.append(data, len(data) - unfinished, len(data))

@@ -245,8 +245,8 @@ class SpanningRecord:
         """
         if self.size:
             raise LocalProtocolError(
-                f"a channel cannot be restored: it stands inside a record, {self.size} bytes "
-                f"behind its beginning"
+                f"a channel cannot be restored: it is inside a record, {self.size} bytes after the "
+                "record's beginning"
             )
         for piece in pieces:
             with memoryview(piece) as data:

@@ -94,8 +94,7 @@ class SpillFile:
     def _refuse(self, error: OSError) -> NoReturn:
         where = self._directory or tempfile.tempdir or "the system's temporary directory"
         raise SerializationError(
-            f"a long record cannot be put together on disk, in {where}: "
-            f"{error.strerror or error}; free space there, choose another directory "
-            f"(spill_directory), or keep records in memory (record_spill_bytes, "
-            f"reassembly_memory_bytes)"
+            f"a long record cannot be assembled on disk, in {where}: {error.strerror or error}; "
+            "free space there, choose another directory (spill_directory), or keep records in "
+            "memory (record_spill_bytes, reassembly_memory_bytes)"
         ) from error

@@ -122,7 +122,7 @@ def _without_nanoseconds(value: Any) -> Any:
         raise TypeError(_refusal(value))
     if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):
         raise ValueError(
-            f"{value!r} has nanoseconds, Python's datetime and timedelta have none: round it, "
+            f"{value!r} has nanoseconds, but Python's datetime and timedelta do not: round it, "
             f'as with .floor("us")'
         )
     return value.to_pydatetime() if hasattr(value, "to_pydatetime") else value.to_pytimedelta()
@@ -132,7 +132,7 @@ def _in_microseconds(value: Any) -> Any:
     kind = "M8[us]" if value.dtype.kind == "M" else "m8[us]"
     rounded = value.astype(kind)
     if rounded != value:
-        raise ValueError(f"{value!r} has more than microseconds: round it to {kind}")
+        raise ValueError(f"{value!r} is more precise than microseconds: round it to {kind}")
     return rounded.item()
 
 
@@ -141,9 +141,9 @@ def _refusal(value: Any) -> str:
     kind = type(value)
     name = kind.__name__
     if kind is int:
-        return "an int has at most 64 bits, -2**63 to 2**64 - 1: make it text or a Decimal"
+        return "an int has at most 64 bits, -2**63 to 2**64 - 1: convert it to text or a Decimal"
     if name == "NaTType" or (name in ("datetime64", "timedelta64") and str(value) == "NaT"):
-        return "NaT is no time: use None"
+        return "NaT is not a time: use None"
     found = kind_of_class(kind)
     if found is not None:
         return (
@@ -153,8 +153,11 @@ def _refusal(value: Any) -> str:
         )
     for known in _KNOWN_KINDS:
         if isinstance(value, known):
-            return f"{name} is derived from {known.__name__}, and would arrive as one: convert it"
+            return (
+                f"{name} is derived from {known.__name__}, and would arrive as {known.__name__}: "
+                "convert it"
+            )
     return (
-        f"{name} has no form on the wire: convert it, or put its values into a dataclass and "
-        f"register that"
+        f"{name} cannot be serialised: convert it, or put its values into a dataclass and register "
+        "that"
     )

@@ -71,7 +71,7 @@ class Database:
         """Return the StateError for an error of RocksDB."""
         return StateError(
             f"{state} of {self.owner} cannot be {what} in the RocksDB database in "
-            f"{self.directory}: {text_of(cause)}; look for room on that disk, or choose another "
+            f"{self.directory}: {text_of(cause)}; free space on that disk, or choose another one "
             "with state.rocksdb_directory"
         )
 

@@ -107,7 +107,7 @@ class RocksDBCapture(TableCapture):
 
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
         """Iterate over the captured rows of all tables of the database."""
-        assert self._snapshot is not None, "a capture is iterated before it is closed"
+        assert self._snapshot is not None, "a capture is iterated only before it is closed"
         return self._origin.rows.iterate(self._snapshot)
 
     def entries_in_memory(self) -> Iterator[tuple[Any, Any]]:
@@ -346,8 +346,10 @@ class RocksDBTable(StateTable):
 
     def check_invariants(self) -> None:
         assert self._captures >= 0, "a capture was closed twice"
-        assert self._superseded <= self._frozen_entries.keys(), "what is not frozen is superseded"
+        assert self._superseded <= self._frozen_entries.keys(), (
+            "a capture that is not frozen is superseded"
+        )
         in_memory = self._frozen_entries.keys() | self.live.keys()
-        assert self._read.keys() <= in_memory, "what was read is remembered for too long"
+        assert self._read.keys() <= in_memory, "cached entries are kept for too long"
         for holder in self._holders:
-            assert holder._entries is self.live, "a holder has what is not live"
+            assert holder._entries is self.live, "a holder refers to entries that are not live"

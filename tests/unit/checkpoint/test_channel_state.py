@@ -159,7 +159,7 @@ def test_what_comes_at_the_wrong_time_is_refused(
         with pytest.raises(LocalProtocolError, match="was not started"):
             finish(1)
     writer.start(1, Ends())
-    with pytest.raises(LocalProtocolError, match="is under way already"):
+    with pytest.raises(LocalProtocolError, match="has already been started"):
         writer.start(1, Ends())
     writer.finish_input(1)
     for refused in (lambda: writer.add_input(1, (0, 0), [b"1"]), lambda: writer.finish_input(1)):
@@ -273,7 +273,7 @@ def test_closing_ends_what_is_under_way(writer: ChannelStateWriter, memory: Memo
     writer.close()
     assert ends.error == "map[0] has ended"
     writer.abort(1, "too late")
-    with pytest.raises(ClosedResourceError, match=r"map\[0\] has ended: it collects no channel"):
+    with pytest.raises(ClosedResourceError, match=r"map\[0\] has ended: it cannot collect channel"):
         writer.add_input(1, (0, 0), [memory.buffer(b"2")])
     with pytest.raises(ClosedResourceError):
         writer.start(2, Ends())

@@ -100,8 +100,8 @@ def test_why_a_checkpoint_has_failed_is_said_for_people() -> None:
     expired = CheckpointFailureReason.EXPIRED.value
     assert history.why_failed(2) == f"{expired}: nobody answered"
     assert history.why_failed(3) == expired
-    assert history.why_failed(1) == "it is not remembered why", "it is complete"
-    assert history.why_failed(4) == "it is not remembered why"
+    assert history.why_failed(1) == "the reason is not remembered", "it is complete"
+    assert history.why_failed(4) == "the reason is not remembered"
     assert history.reason_of(3) is CheckpointFailureReason.EXPIRED
     assert history.reason_of(1) is None
     assert history.reason_of(4) is None

@@ -98,7 +98,7 @@ def test_no_checkpoint_before_all_subtasks_run() -> None:
     books = CheckpointCoordinator(JobCheckpointingConfig(1000.0), INPUTS, wall_ms=wall_ms)
     assert books.deadline is None
     assert books.tick(1e6) == []
-    with pytest.raises(LocalProtocolError, match="subtasks all run"):
+    with pytest.raises(LocalProtocolError, match="all subtasks of the job"):
         books.trigger_savepoint(SAVEPOINT, 0.0)
 
 
@@ -198,7 +198,7 @@ def test_a_full_disk_fails_checkpoints_and_never_the_job() -> None:
     triggered(books, 2.0)
     acknowledged(books, 2)
     assert books.completion_failed(2, full, 2.5) == aborts(2)
-    assert books.history.why_failed(2) == "there was no room for it: No space left on device"
+    assert books.history.why_failed(2) == "the storage has no space left: No space left on device"
     assert books.history.failed == 2
     triggered(books, 3.0)
     complete(books, 3, 3.5)
@@ -257,7 +257,7 @@ def test_while_some_subtasks_begin_again_there_are_no_checkpoints() -> None:
     books.subtask_finished(SOURCES[1])
     assert books.suspend(1.5) == aborts(1)
     assert (books.is_running, books.is_suspended, books.deadline) == (False, True, None)
-    with pytest.raises(LocalProtocolError, match="whose subtasks all run"):
+    with pytest.raises(LocalProtocolError, match="all subtasks of the job to run"):
         books.trigger_savepoint(CheckpointKind.SAVEPOINT, 1.6)
     books.subtask_finished(SOURCES[0])
     assert books.subtask_awaits(SINK, 0) == []
@@ -544,7 +544,7 @@ def test_no_checkpoint_beside_the_savepoint_that_ends_the_job() -> None:
     books.trigger_savepoint(CheckpointKind.SAVEPOINT_SUSPEND, 0.5)
     assert books.deadline == 5.5
     assert books.tick(1.0) == []
-    with pytest.raises(LocalProtocolError, match="already ends"):
+    with pytest.raises(LocalProtocolError, match="already being stopped"):
         books.trigger_savepoint(SAVEPOINT, 1.0)
     books.decline(1, CheckpointFailureReason.DECLINED, "", 1.5)
     assert triggered(books, 1.5).checkpoint_id == 2, "it goes on"
@@ -556,7 +556,7 @@ def test_nothing_is_triggered_after_the_savepoint_that_ends_the_job() -> None:
     complete(books, 1, 0.75)
     assert books.deadline is None
     assert books.tick(10.0) == []
-    with pytest.raises(LocalProtocolError, match="already ends"):
+    with pytest.raises(LocalProtocolError, match="already being stopped"):
         books.trigger_savepoint(SAVEPOINT, 10.0)
     books.attempt_ends(11.0)
     books.attempt_runs(SUBTASKS, (), 12.0)

@@ -43,7 +43,9 @@ async def test_one_that_was_moved_is_read_and_good(tmp_path: Path) -> None:
 
 async def test_a_directory_without_metadata_is_none(tmp_path: Path) -> None:
     place = await moved(tmp_path)
-    with pytest.raises(CheckpointNotFoundError, match=f"{tmp_path} is no checkpoint or savepoint"):
+    with pytest.raises(
+        CheckpointNotFoundError, match=f"{tmp_path} is not a checkpoint or savepoint"
+    ):
         await CheckpointReader.open(str(tmp_path), CONFIG)
     change(place / "metadata", "removed")
     with pytest.raises(CheckpointNotFoundError, match="has no file metadata"):

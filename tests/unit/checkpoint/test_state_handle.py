@@ -33,5 +33,5 @@ def test_a_handle_says_what_each_operator_has_written() -> None:
     ],
 )
 def test_other_bytes_are_refused(handle: bytes) -> None:
-    with pytest.raises(RemoteProtocolError, match="no handle of a subtask's state"):
+    with pytest.raises(RemoteProtocolError, match="not a handle of a subtask's state"):
         decode_handle(handle)

@@ -53,13 +53,15 @@ async def test_a_checkpoint_is_read_as_it_was_written(store: CheckpointStore) ->
 
 @pytest.mark.parametrize("job_id", ["", ".", "../other", "a/b", "x" * 201])
 def test_a_job_id_that_is_no_directory_is_refused(tmp_path: Path, job_id: str) -> None:
-    with pytest.raises(CheckpointError, match="has no checkpoints: no directory is called so"):
+    with pytest.raises(
+        CheckpointError, match="has no checkpoints: there is no directory of this name"
+    ):
         CheckpointStore(FileStorage(tmp_path, CONFIG), job_id, CONFIG)
 
 
 @pytest.mark.parametrize("name", ["", "metadata", "../x", ".x"])
 async def test_a_part_that_is_no_file_is_refused(store: CheckpointStore, name: str) -> None:
-    with pytest.raises(CheckpointError, match="is no name of a state part"):
+    with pytest.raises(CheckpointError, match="is not a valid name of a state part"):
         await store.write_part(CheckpointDirectory(False, 1, 1), name, [])
 
 
@@ -113,7 +115,7 @@ async def test_a_bad_file_is_named_and_the_checkpoint_before_is_used(
     assert isinstance(error, CheckpointCorruptedError)
     assert str(error).startswith(f"{file} ")
     (line,) = caplog.messages
-    assert f"{second.directory} cannot be restored, the one before is used: {file} " in line
+    assert f"{second.directory} cannot be restored, so an earlier one is used: {file} " in line
 
 
 @pytest.mark.parametrize("name", ["metadata", ""])
@@ -219,7 +221,7 @@ async def test_a_damaged_entry_is_passed_over_and_logged(
     await made(claimed, 2)
     change(tmp_path / "job-1" / "journal" / f"{2:020d}", "a bit")
     assert [one.directory.checkpoint_id for one in await store.completed()] == [1]
-    assert "passed over" in caplog.text
+    assert "ignored" in caplog.text
 
 
 async def test_an_entry_is_only_believed_if_it_names_a_checkpoint_that_is_there(

@@ -159,5 +159,5 @@ def test_a_port_is_one_of_tcps(port: int) -> None:
     require_port(0, "data_port")
     require_port(65535, "data_port")
     assert refused(require_port, port, "data_port") == (
-        f"data_port is {port}: a TCP port is 0 (any free one) to 65535"
+        f"data_port is {port}: choose 0 (any free port) to 65535"
     )

@@ -22,7 +22,7 @@ from flinknet.errors import ConfigurationError
         ({"aligned_timeout_ms": 1e10}, "time-out is 1e+10 ms: choose 4294967295 ms (49 days)"),
         (
             {"unaligned": True, "mode": "at_least_once"},
-            "unaligned checkpoints are exactly once: choose that mode, or disable them",
+            "unaligned checkpoints need the mode exactly-once: choose it, or disable them",
         ),
         ({"unaligned": True, "max_concurrent": 2}, "2 unaligned checkpoints at a time: choose one"),
         ({"mode": "twice"}, 'mode is \'twice\': choose "exactly_once" or "at_least_once"'),

@@ -237,7 +237,7 @@ def test_a_field_of_a_type_that_has_no_form_is_a_mistake_in_the_configuration() 
             "unknown key network.segments_bytes in {}: did you mean network.segment_bytes?",
         ),
         ("workers = 2", "unknown key workers in {}: did you mean cluster.workers?"),
-        ("zzz = 2", "unknown key zzz in {}: `flinknet config show` lists what there is"),
+        ("zzz = 2", "unknown key zzz in {}: `flinknet config show` lists all options"),
         ("cluster = 2", "cluster in {} is a section: put its keys under [cluster]"),
         (
             "[network]\nwire = 2",
@@ -335,7 +335,7 @@ def test_a_file_may_name_options_as_flink_does(cluster_toml: Path) -> None:
         "taskmanager.memory.process.size = '1gb'\n"
         "cluster.workers = 3\n"
     )
-    with pytest.warns(UserWarning, match="taskmanager.memory.process.size does nothing here"):
+    with pytest.warns(UserWarning, match="taskmanager.memory.process.size has no effect here"):
         settings = load_settings(cluster_toml, {}, {})
     network = settings.config.network
     assert (network.segment_bytes, network.debloat.enabled) == (65_536, True)

@@ -150,7 +150,7 @@ def test_events_that_nobody_takes_are_limited() -> None:
     refused = "the peer sent an event without event credit on channel 0: 2 have come"
     assert refused in refusal(lambda: consumer.begin(0, 2, event))
     assert consumer.channels[0].poll() is not None
-    assert refused in refusal(lambda: consumer.begin(0, 2, event)), "it has not been told"
+    assert refused in refusal(lambda: consumer.begin(0, 2, event)), "are not acknowledged"
     assert consumer.channels[0].take_event_credit() == 1
     consumer.deliver(0, 2, event)
     consumer.close()

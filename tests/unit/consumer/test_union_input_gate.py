@@ -79,7 +79,7 @@ def test_a_union_has_two_gates_or_more_each_of_them_once() -> None:
     other, _ = make_remote_gate(1)
     gates: list[InputGate]
     for gates in ([], [gate], [gate, other, gate]):
-        with pytest.raises(LocalProtocolError, match="two or more, each of them once"):
+        with pytest.raises(LocalProtocolError, match="two or more different gates"):
             UnionInputGate(gates)
 
 

@@ -80,7 +80,7 @@ async def test_a_request_is_made_again_and_a_type_holds() -> None:
         numbers = environment.from_collection([1])
         results = method(numbers, second_time, MINUTE, retries, 100, Types.INT())
         results.sink_to(CollectSink())
-        with pytest.raises(JobFailedError, match='"async wait operator".*declared to be'):
+        with pytest.raises(JobFailedError, match='"async wait operator".*to the declared type'):
             await collected(environment)
         environment = StreamExecutionEnvironment()
 
@@ -181,7 +181,7 @@ def test_retries_need_a_strategy_and_an_end() -> None:
     with pytest.raises(ConfigurationError, match="the retry strategy is None"):
         AsyncDataStream.ordered_wait_with_retry(numbers, Doubled(), MINUTE, None)  # type: ignore[arg-type]
     retries = AsyncRetryStrategy.fixed_delay(1, 1, None, None)
-    with pytest.raises(ConfigurationError, match="made again need a timeout"):
+    with pytest.raises(ConfigurationError, match="retried requests need a timeout"):
         AsyncDataStream.unordered_wait_with_retry(numbers, Doubled(), Time.seconds(0), retries)
 
 

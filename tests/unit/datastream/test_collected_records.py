@@ -128,7 +128,7 @@ def test_a_job_that_begins_again_gives_nothing_out_twice(job: Job) -> None:
     with job.subtask(0, None, checkpointed=False) as subtask:
         say(subtask)
     assert next(job.records) == 2
-    with pytest.raises(JobFailedError, match="has begun again"):
+    with pytest.raises(JobFailedError, match="has restarted"):
         next(job.records)
 
 

@@ -119,7 +119,7 @@ def test_restart_strategies_are_set(options: dict[str, str], strategy: object) -
     [
         ({"paralellism.default": "2"}, "did you mean parallelism.default"),
         ({"taskmanager.memory.segmnt-size": "2"}, "did you mean taskmanager.memory.segment-size"),
-        ({"my.own.option": "x"}, "my.own.option is none of flinknet's, nor of Flink's"),
+        ({"my.own.option": "x"}, "my.own.option is not an option of flinknet or Flink"),
         ({"taskmanager.memory.segment-size": "big"}, "is 'big': choose a size, as 32kb"),
         ({"web.backpressure.num-samples": "1 s"}, "choose a whole number"),
         ({"parallelism.default": "two"}, "parallelism.default is 'two'"),
@@ -134,7 +134,11 @@ def test_restart_strategies_are_set(options: dict[str, str], strategy: object) -
                 ("fixed-delay", "attempts", "fixed-delay.attempts is 'many': choose a whole numb"),
                 ("fixed-delay", "delay", "fixed-delay.delay is 'many': choose a time"),
                 ("failure-rate", "max-failures-per-interval", "is 'many': choose a whole number"),
-                ("exponential-delay", "backoff-multiplier", "is 'many': choose a number, as 1.5"),
+                (
+                    "exponential-delay",
+                    "backoff-multiplier",
+                    "is 'many': choose a number, such as 1.5",
+                ),
                 ("exponential-delay", "attempts-before-reset-backoff", "choose a whole number"),
             )
         ),
@@ -224,6 +228,6 @@ def test_what_does_nothing_here_is_taken_and_says_why(
     key: str, set_options: Callable[[Configuration], object]
 ) -> None:
     configuration = Configuration.from_dict({key: "x"})
-    with pytest.warns(UserWarning, match=f"the option {key} does nothing here: ") as said:
+    with pytest.warns(UserWarning, match=f"the option {key} has no effect here: ") as said:
         set_options(configuration)
     assert said[0].filename == __file__

@@ -138,10 +138,10 @@ async def test_a_program_that_is_gone_fails_the_sink(tmp_path: Path) -> None:
         await sink.open(context(checkpointed=True))
         sink.snapshot_state(FunctionSnapshotContext(1, 0))
         await program.hang_up()
-        with pytest.raises(JobFailedError, match="the program has hung up"):
+        with pytest.raises(JobFailedError, match="the program has closed"):
             await sink.confirm()
         await sink.close()
-        with pytest.raises(JobFailedError, match="the program has hung up"):
+        with pytest.raises(JobFailedError, match="the program has closed"):
             await sink.notify_checkpoint_complete(1)
 
 

@@ -39,5 +39,5 @@ def test_anything_else_is_refused(backend: Any) -> None:
 
 def test_what_is_not_there_is_said() -> None:
     EmbeddedRocksDBStateBackend(False)
-    with pytest.raises(ConfigurationError, match="incremental checkpoints are not there"):
+    with pytest.raises(ConfigurationError, match="incremental checkpoints are not supported"):
         EmbeddedRocksDBStateBackend(enable_incremental_checkpointing=True)

@@ -103,7 +103,7 @@ def test_methods_return_the_streams_that_pyflink_returns(stream: DataStream) -> 
         (lambda s: s.key_by(Parity()).process_batch(1), "process_batch needs a callable"),
         pytest.param(
             lambda s: s.key_by_columns(),
-            "columns needs the name of at least one",
+            "columns needs at least one column name",
             marks=needs_columns,
         ),
         (

@@ -14,7 +14,7 @@ def test_an_archive_has_a_directory_or_the_error_says_which_there_are(tmp_path: 
     token = ARCHIVES.set({"data": tmp_path})
     try:
         assert job_archive("data") == tmp_path
-        with pytest.raises(ConfigurationError, match="no archive model, but data"):
+        with pytest.raises(ConfigurationError, match="no archive model, only data"):
             job_archive("model")
     finally:
         ARCHIVES.reset(token)

@@ -239,8 +239,8 @@ def test_many_records_come_in_batches(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (pack("a text")[:-1], "ends inside a record"),
-        (b"\xc1", "is no row of records: FormatError"),
-        (b"\xd4\x63\x00", "is no row of records"),
+        (b"\xc1", "is not a sequence of records: FormatError"),
+        (b"\xd4\x63\x00", "is not a sequence of records"),
     ],
 )
 def test_what_is_no_row_of_records_is_damaged(tmp_path: Path, content: bytes, message: str) -> None:

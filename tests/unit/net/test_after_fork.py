@@ -38,7 +38,7 @@ def in_child(*calls: Callable[[], object]) -> list[str]:
 def assert_left_behind(said: list[str], *whats: str) -> None:
     for text, what in zip(said, whats, strict=True):
         assert text.startswith(f"LocalProtocolError: {what} was opened before this process"), text
-        assert "open it anew in this one" in text
+        assert "open it again in this process" in text
 
 
 async def test_an_environment_writer_and_reader_of_the_parent_raise_in_the_child() -> None:

@@ -188,7 +188,7 @@ async def test_both_sides_say_that_a_partition_is_waited_for(
         await until(lambda: len(caplog.messages) == 2)
         levels = {record.levelname: record.getMessage() for record in caplog.records}
         assert "not registered in this worker: channel 0 of consumer" in levels["WARNING"]
-        assert f"gate p: requested from {there.address}, but nothing has come" in levels["INFO"]
+        assert f"gate p: requested from {there.address}, but nothing has arrived" in levels["INFO"]
         await produce(there, 1)
         assert await reading == [0]
 

@@ -74,7 +74,7 @@ async def test_an_answer_may_have_any_form_of_http(answer: bytes) -> None:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (b"", "hung up; .* it may want TLS"),
+        (b"", "hung up; .* it may require TLS"),
         (WHOLE[:-1], "hung up"),
         (OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nbo", "hung up"),
         (OK + b"Transfer-Encoding: chunked\r\n\r\nz\r\nbo", "is not HTTP"),
@@ -156,7 +156,7 @@ async def test_tls_that_one_side_alone_has_is_refused_or_hinted_at(authority: Au
         with pytest.raises(ConfigurationError, match="was refused: it does not speak TLS"):
             await coordinator.calls(tls).call("GET", "/")
     async with coordinator.served(authority.tls("coordinator")):
-        with pytest.raises(CallError, match="it may want TLS") as raised:
+        with pytest.raises(CallError, match="it may require TLS") as raised:
             await coordinator.calls().call("GET", "/")
     assert raised.value.is_heard
     assert "may not accept this side's certificate" in hint_of_hang_up(tls)

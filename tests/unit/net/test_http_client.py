@@ -63,7 +63,7 @@ async def test_what_may_be_wrong_is_hinted_at(authority: Authority) -> None:
     async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as serving:
         port = serving.sockets[0].getsockname()[1]
         for tls, hint in (
-            (None, "it may want TLS"),
+            (None, "it may require TLS"),
             (authority.tls("client"), "may not accept this side's certificate"),
         ):
             client = HttpClient(f"127.0.0.1:{port}", "secret", tls)

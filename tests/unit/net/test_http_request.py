@@ -51,18 +51,18 @@ async def test_an_answer_is_read_to_its_end() -> None:
 @pytest.mark.parametrize(
     ("answer", "kind", "why"),
     [
-        (b"", RemoteTransportError, "has hung up: .*http_connections_max"),
-        (b"HTTP/1.1 200 OK\r\n", RemoteTransportError, "has hung up"),
-        (b"SSH-2.0 hello\r\n\r\n", ConfigurationError, "no coordinator of flinknet"),
-        (OK + b"<html>", ConfigurationError, "no coordinator of flinknet"),
-        (b"x" * (2 << 20), ConfigurationError, "no coordinator of flinknet"),
+        (b"", RemoteTransportError, "has closed the connection: .*http_connections_max"),
+        (b"HTTP/1.1 200 OK\r\n", RemoteTransportError, "has closed the connection"),
+        (b"SSH-2.0 hello\r\n\r\n", ConfigurationError, "not a coordinator of flinknet"),
+        (OK + b"<html>", ConfigurationError, "not a coordinator of flinknet"),
+        (b"x" * (2 << 20), ConfigurationError, "not a coordinator of flinknet"),
         (
             b'HTTP/1.1 401 No\r\n\r\n{"error": {"type": "X", "message": "wrong token"}}',
             ConfigurationError,
             "refuses: wrong token",
         ),
-        (b"HTTP/1.1 404 No\r\n\r\n<html>", ConfigurationError, "is it of another version"),
-        (b"HTTP/1.1 404 No\r\n\r\n[]", ConfigurationError, "is it of another version"),
+        (b"HTTP/1.1 404 No\r\n\r\n<html>", ConfigurationError, "is it another version"),
+        (b"HTTP/1.1 404 No\r\n\r\n[]", ConfigurationError, "is it another version"),
     ],
     ids=["nothing", "half", "ssh", "html", "endless", "refusal", "unknown", "list"],
 )

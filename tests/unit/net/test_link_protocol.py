@@ -719,7 +719,7 @@ async def test_an_end_without_goodbye_is_a_loss() -> None:
         await stranger.read_messages(2)
         stranger.writer.write_eof()
         for gate in gates:
-            with pytest.raises(RemoteTransportError, match="the worker might be lost"):
+            with pytest.raises(RemoteTransportError, match="the worker may be lost"):
                 await environment.create_record_reader(gate).next_batch()
             gate.release()
         await assert_nothing_is_held(environment)

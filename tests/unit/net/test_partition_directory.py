@@ -59,7 +59,7 @@ def test_a_worker_that_comes_again_is_not_removed_with_what_it_had_left(tmp_path
 def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     directory = PartitionDirectory(tmp_path / "file", "job")
-    with pytest.raises(ConfigurationError, match=r"file cannot be used .*choose one where"):
+    with pytest.raises(ConfigurationError, match=r"file cannot be used .*choose a directory where"):
         directory.publish("readings", "a", "127.0.0.1:1")
     with pytest.raises(ConfigurationError, match="file cannot be used"):
         directory.addresses("readings")

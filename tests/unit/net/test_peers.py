@@ -340,7 +340,7 @@ async def test_leaving_stops_a_dial_that_waits_for_its_next_try() -> None:
         ({"job": "other"}, "serves job 'embedded', not 'other'"),
         ({"attempt": 1}, "is at attempt 0, not 1"),
         ({"config": quick(segment_bytes=2048)}, "segment_bytes is 1024 here, 2048 at the peer"),
-        ({"worker_id": "producer"}, "both sides are called 'producer'"),
+        ({"worker_id": "producer"}, "both sides have the worker id 'producer'"),
     ],
 )
 async def test_a_worker_of_something_else_is_refused_with_the_reason(
@@ -360,7 +360,7 @@ async def test_a_worker_of_something_else_is_refused_with_the_reason(
 async def test_dialling_oneself_by_another_name_is_refused() -> None:
     async with NetworkEnvironment(config=quick()) as environment:
         alias = environment.address.replace("127.0.0.1", "localhost")
-        assert "both sides are called" in str(await refusal_of(environment, alias))
+        assert "both sides have the worker id" in str(await refusal_of(environment, alias))
 
 
 @pytest.mark.parametrize("length", [0, 20, 64, 65_535])

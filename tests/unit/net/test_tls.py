@@ -99,14 +99,14 @@ async def test_a_dialler_without_a_right_certificate_is_refused(
     with caplog.at_level(logging.WARNING, "flinknet.net"):
         async with environment(tls) as accepting, environment(other, "worker-1") as dialling:
             error = await error_of(dialling, accepting)
-            assert "does not accept the certificate of this side" in str(error)
+            assert "does not accept this side's certificate" in str(error)
             assert peers(accepting).refused_total > 0
             assert [one.reason for one in peers(accepting).refused] == ["tls"]
             assert peers(accepting).established == peers(dialling).established == 0
     told = {
         "authority": "its certificate is not accepted: ",
         "expired": "its certificate is not accepted: certificate has expired",
-        "none": "it shows no certificate",
+        "none": "it has no certificate",
     }
     lines = [line for line in caplog.messages if line.startswith("refused (tls)")]
     assert len(lines) == 1
@@ -149,7 +149,7 @@ async def test_only_pinned_certificates_are_accepted(authority: Authority) -> No
         async with environment(authority.tls("worker-2"), "worker-2") as third:
             await error_of(third, one)
             assert [refused.reason for refused in peers(one).refused] == ["tls"]
-            assert "is not a pinned one" in str(await error_of(one, third))
+            assert "is not pinned" in str(await error_of(one, third))
 
 
 async def test_tls_and_a_secret_are_both_wanted_where_both_are_set(authority: Authority) -> None:
@@ -174,11 +174,14 @@ async def test_tls_on_one_side_alone_is_explained(authority: Authority, secure: 
         error = await error_of(dialling, accepting)
         reasons = [one.reason for one in peers(accepting).refused]
         if secure == "dialling":
-            assert "hung up during the TLS handshake: does its worker use TLS?" in str(error)
+            assert (
+                "closed the connection during the TLS handshake: does its worker use TLS?"
+                in str(error)
+            )
             assert reasons == ["malformed"]
         else:
             assert "closed the connection during the handshake" in str(error)
-            assert "it may want TLS" in str(error)
+            assert "it may require TLS" in str(error)
             assert reasons == ["tls"]
 
 
@@ -336,7 +339,7 @@ async def test_a_renewed_certificate_is_used_without_a_restart(
     whole = certificate.read_bytes()
     certificate.write_bytes(whole[:100])
     assert await serial() == second
-    assert "the certificate in use is the one from before" in caplog.text
+    assert "the new certificate cannot be loaded, and the old one stays in use" in caplog.text
     certificate.write_bytes(whole)
     assert await serial() == second
 

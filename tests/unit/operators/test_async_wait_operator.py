@@ -415,7 +415,7 @@ def test_a_function_must_not_block_all_others_by_mistake() -> None:
 
     with pytest.raises(ConfigurationError, match="async_invoke of blocking is no coroutine"):
         operator_of(blocking)
-    with pytest.raises(ConfigurationError, match="runs in no thread: leave in_thread out"):
+    with pytest.raises(ConfigurationError, match="cannot run in a thread: omit in_thread"):
         operator_of(waiting, in_thread=True)
     with pytest.raises(ConfigurationError, match="async_invoke needs a callable"):
         operator_of(3)

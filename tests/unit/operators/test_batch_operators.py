@@ -388,5 +388,5 @@ async def test_batches_without_a_key_have_no_state() -> None:
             runtime_context.get_state(ValueStateDescriptor("sum"))
 
     operator = MapBatchOperator(Stateful())
-    with pytest.raises(ConfigurationError, match="process_batch have on a keyed stream"):
+    with pytest.raises(ConfigurationError, match="process_batch on a keyed stream"):
         await operator.open(Harness(operator).context)

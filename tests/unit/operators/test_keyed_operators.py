@@ -357,7 +357,7 @@ async def test_folds_have_no_other_state() -> None:
             runtime_context.get_state(ValueStateDescriptor("sum"))
 
     operator = AggregateOperator(Stateful(), KEY)
-    with pytest.raises(ConfigurationError, match="have on a keyed stream"):
+    with pytest.raises(ConfigurationError, match="on a keyed stream"):
         await operator.open(Harness(operator).context)
 
 

@@ -755,7 +755,7 @@ def test_a_writer_of_an_open_partition_may_write() -> None:
         (
             lambda partition: partition.give_up_readers(2.5),
             ConsumerNotFoundError,
-            "nobody asked for subpartition 0 of partition p, which has 1, in the 2.5 s that its",
+            "no consumer requested subpartition 0 of partition p, which has 1, in the 2.5 s that ",
         ),
         (
             read_to_the_end,
@@ -786,12 +786,12 @@ def test_readers_that_never_came_are_given_up_and_those_that_came_are_told() -> 
     error = partition.lost
     assert isinstance(error, ConsumerNotFoundError)
     assert str(error).startswith(
-        "nobody asked for subpartition 0, 1, 2, 4, 5, 6, 7, 8 and others of partition p, which "
-        "has 12, in the 60 s"
+        "no consumer requested subpartition 0, 1, 2, 4, 5, 6, 7, 8 and others of partition p, "
+        "which has 12, in the 60 s"
     )
     assert reader.notices == 1
-    assert "nobody asked for" in str(view.failure_cause())
-    with pytest.raises(ProducerFailedError, match="nobody asked for"):
+    assert "no consumer requested" in str(view.failure_cause())
+    with pytest.raises(ProducerFailedError, match="no consumer requested"):
         view_of(partition, 0)
     partition.give_up_readers(60.0)
     assert partition.lost is error
@@ -929,7 +929,7 @@ def test_a_partition_that_was_read_cannot_be_read_again() -> None:
     finish(partition)
     take_all(view)
     view.release()
-    with pytest.raises(PartitionNotFoundError, match="it can be read once"):
+    with pytest.raises(PartitionNotFoundError, match="it can be read only once"):
         view_of(partition)
 
 

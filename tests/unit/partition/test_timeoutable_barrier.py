@@ -109,7 +109,7 @@ def test_a_barrier_times_out_once_in_a_subpartition() -> None:
     kinds = [part.next_data_type() for part in arranged.partition.subpartitions]  # type: ignore[attr-defined]
     priority = DataType.PRIORITIZED_EVENT_BUFFER
     assert kinds == [DataType.DATA_BUFFER_WITH_CLEAR_END, priority, priority]
-    with pytest.raises(AssertionError, match="did not wait"):
+    with pytest.raises(AssertionError, match="was not queued"):
         arranged.barrier.settle(1, [])
 
 

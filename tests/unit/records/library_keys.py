@@ -43,7 +43,7 @@ GOLDEN: list[tuple[Any, int]] = [
 NO_TIMES: list[Any] = [pd.NaT, np.datetime64("NaT", "us"), np.timedelta64("NaT", "us")]
 
 REFUSED: list[tuple[Any, str]] = [
-    (np.longdouble(1), "such a numpy scalar has no value that Python has"),
+    (np.longdouble(1), "Python has no equal value for such a numpy scalar"),
     (np.void(b"a"), "such a numpy scalar has no stable hash"),
     (np.array([1]), "such a type has no stable hash"),
     (Changing("a"), "a Struct is a key only if it is frozen"),

@@ -346,7 +346,7 @@ def test_an_empty_buffer_says_where_it_stands(inside: bool, data_type: DataType)
         assert run(arranged.reader.begin_batch()) == 0
     arranged.arrive(b"", data_type=data_type, unfinished=0)
     if inside == (data_type is CLEAR_END):
-        what = "cut a record" if inside else "continued a record"
+        what = "sent an incomplete record" if inside else "continued a record"
         with pytest.raises(RemoteProtocolError, match=what):
             run(arranged.reader.begin_batch())
     else:
@@ -743,7 +743,7 @@ def test_a_record_that_goes_on_where_none_was_begun_ends_an_iteration() -> None:
     arranged = Arranged()
     arranged.arrive(packed(1, 2, 3), continued=1)
     for _ in range(2):
-        with pytest.raises(RemoteProtocolError, match="continued a record that it had not begun"):
+        with pytest.raises(RemoteProtocolError, match="continued a record that it did not begin"):
             run(anext(arranged.reader))
     arranged.close()
 
@@ -786,7 +786,7 @@ def test_a_record_cut_where_its_end_was_announced_is_an_error(cut_off: bytes) ->
     arranged.arrive(packed(1) + cut_off)
     arranged.arrive(packed("behind"))
     for _ in range(2):
-        with pytest.raises(RemoteProtocolError, match="cut a record"):
+        with pytest.raises(RemoteProtocolError, match="sent an incomplete record"):
             run(arranged.reader.next_batch())
     arranged.close()
 
@@ -816,7 +816,7 @@ def test_a_blocking_event_that_nobody_resumes_is_an_error() -> None:
 def test_buffers_that_contradict_each_other_are_an_error() -> None:
     """Each passes the codec; their sequence is refused."""
     for buffer, reason in (
-        (Cut(b"abc\x01", 3), "continued a record that it had not begun"),
+        (Cut(b"abc\x01", 3), "continued a record that it did not begin"),
         (Cut(b"\xa5abc", 0, 4, clear_end=False), "did not continue it"),
     ):
         arranged = Arranged()

@@ -274,9 +274,9 @@ def test_an_announcement_is_refused_before_the_peer_ends_the_connection_for_it()
     arranged = Arranged()
     barrier = CheckpointBarrier(1, 2, CheckpointOptions(aligned_timeout_ms=100))
     announcement = EventAnnouncement(barrier).event()
-    with pytest.raises(LocalProtocolError, match="an announcement never travels: write the barr"):
+    with pytest.raises(LocalProtocolError, match="an announcement is never sent: write the barr"):
         run(arranged.writer.broadcast_event(announcement))
-    with pytest.raises(LocalProtocolError, match="an announcement never travels: write the barr"):
+    with pytest.raises(LocalProtocolError, match="an announcement is never sent: write the barr"):
         run(arranged.writer.emit_event(announcement, 0))
     assert arranged.take() == []
 
@@ -288,9 +288,9 @@ def test_an_announcement_is_refused_before_the_peer_ends_the_connection_for_it()
 )
 def test_what_is_no_event_of_a_task_is_refused(data_type: DataType) -> None:
     arranged = Arranged()
-    with pytest.raises(LocalProtocolError, match=f"{data_type.name} is no event to write"):
+    with pytest.raises(LocalProtocolError, match=f"{data_type.name} cannot be written as an event"):
         run(arranged.writer.broadcast_event(Event(data_type, b"\x90")))
-    with pytest.raises(LocalProtocolError, match=f"{data_type.name} is no event to write"):
+    with pytest.raises(LocalProtocolError, match=f"{data_type.name} cannot be written as an event"):
         run(arranged.writer.emit_event(Event(data_type, b"\x90"), 0))
     assert arranged.take() == []
 

@@ -104,7 +104,7 @@ async def test_a_partition_that_goes_gives_it_up(outputs: Outputs) -> None:
     in_flight = outputs.capture.begin(CheckpointBarrier(1, wall_clock_ms(), LATER))
     assert in_flight is not None
     outputs.arranged[0].partition.release()
-    with pytest.raises(CheckpointError, match="its barrier was given up in an output"):
+    with pytest.raises(CheckpointError, match="its barrier was aborted in an output"):
         in_flight.result()
     outputs.arranged[1].partition.release()
 

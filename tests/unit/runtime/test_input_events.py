@@ -44,5 +44,5 @@ def test_other_events_are_nothing_to_event_time() -> None:
 
 def test_an_event_that_blocks_is_refused() -> None:
     events = InputEvents(StatusWatermarkValve(1))
-    with pytest.raises(RemoteProtocolError, match="nobody here would resume"):
+    with pytest.raises(RemoteProtocolError, match="this reader would never resume"):
         events.on_event(0, CheckpointBarrier(1, 0).event())

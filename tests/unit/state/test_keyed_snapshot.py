@@ -335,7 +335,7 @@ def test_parts_that_do_not_belong_together(backends: Backends) -> None:
         written(state_with(backends, "count", {"a": 1})),
         written(state_with(backends, "count", {"a": [1]}, StateKind.LIST)),
     ]
-    with pytest.raises(StateError, match="written in two ways"):
+    with pytest.raises(StateError, match="written in different ways"):
         read(backends, parts)
 
 

@@ -89,7 +89,7 @@ def test_a_name_is_of_one_kind(backends: Backends) -> None:
 def test_a_name_is_kept_in_one_way(backends: Backends) -> None:
     state = backends.state()
     state.state(ValueStateDescriptor("count"), KEY)
-    with pytest.raises(ConfigurationError, match="use one descriptor"):
+    with pytest.raises(ConfigurationError, match="use the same descriptor"):
         state.state(expiring(ValueStateDescriptor("count")), KEY)
 
 

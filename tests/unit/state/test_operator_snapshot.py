@@ -142,7 +142,7 @@ def test_what_cannot_be_written_is_named(name: str) -> None:
 def test_parts_that_do_not_belong_together() -> None:
     other = OperatorStateStore()
     other.get_union_list_state(POSITIONS)
-    with pytest.raises(StateError, match="written in two ways"):
+    with pytest.raises(StateError, match="written in different ways"):
         read([subtask(1), written(other)], 0, 2)
 
 
@@ -164,7 +164,7 @@ def with_body(body: Any, version: int = 1) -> bytes:
 def test_what_is_not_of_this_operator_or_version() -> None:
     with pytest.raises(CheckpointCorruptedError, match="in form 2 cannot be read here"):
         read([with_body({}, version=2)], 0, 1)
-    with pytest.raises(CheckpointCorruptedError, match="its content is none"):
+    with pytest.raises(CheckpointCorruptedError, match="its content is invalid"):
         read([with_body({"uid": "flights", "states": [["a", "no mode", None, []]]})], 0, 1)
     with pytest.raises(StateError, match="of uid other cannot be that of uid flights"):
         read([with_body({"uid": "other", "states": []})], 0, 1)

@@ -63,7 +63,7 @@ def test_a_name_is_of_one_mode() -> None:
 def test_a_name_has_one_serializer() -> None:
     store = OperatorStateStore()
     store.get_list_state(ListStateDescriptor("positions"))
-    with pytest.raises(ConfigurationError, match="use one descriptor"):
+    with pytest.raises(ConfigurationError, match="use the same descriptor"):
         store.get_list_state(ListStateDescriptor("positions", serializer=Hexadecimal()))
 
 

@@ -93,7 +93,7 @@ def test_a_newer_form_is_named() -> None:
 )
 def test_a_header_that_says_what_cannot_be(change: dict[str, object]) -> None:
     fields = msgpack.unpackb(HEADER.to_bytes()[HEAD.size :])
-    with pytest.raises(CheckpointCorruptedError, match="its header is none"):
+    with pytest.raises(CheckpointCorruptedError, match="its header is invalid"):
         parse_header(memoryview(with_body({**fields, **change})))
 
 

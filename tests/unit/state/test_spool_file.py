@@ -48,7 +48,7 @@ def test_it_can_be_looked_at_as_one() -> None:
 
 
 def test_a_disk_without_room_is_said_with_its_place(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match=rf"put down in {tmp_path}/none .*rocksdb_directory"):
+    with pytest.raises(StateError, match=rf"stored in {tmp_path}/none .*rocksdb_directory"):
         SpoolFile(str(tmp_path / "none"))
     file = SpoolFile(str(tmp_path))
     with limited(1000), pytest.raises(StateError, match=rf"in {tmp_path} .*File too large"):

@@ -99,5 +99,5 @@ def test_lists_and_what_folds_can_be_merged() -> None:
 
 @pytest.mark.parametrize("descriptor", [VALUE, MAP])
 def test_values_and_maps_cannot(descriptor: Any) -> None:
-    with pytest.raises(ConfigurationError, match="which can be merged"):
+    with pytest.raises(ConfigurationError, match="which cannot be merged"):
         merged_state([{descriptor.name: 1}], descriptor)

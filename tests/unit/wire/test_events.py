@@ -164,16 +164,16 @@ def refused() -> Iterator[tuple[str, Event]]:
     yield "options that do not exist", Event(aligned, barrier[:20] + b"\x00\x04" + timeout)
     yield "SAVEPOINT cannot be unaligned", Event(aligned, barrier[:20] + b"\x01\x01" + timeout)
     yield "does not belong in data type ALIGNED", Event(aligned, barrier[:-1] + b"\x01")
-    yield "not the elements", Event(aligned, barrier[:-5] + b"\xd2\x00\x00\x00\x01")
+    yield "not have the elements", Event(aligned, barrier[:-5] + b"\xd2\x00\x00\x00\x01")
     yield "does not belong in", Event(DataType.PRIORITIZED_EVENT_BUFFER, barrier)
     yield "which is below 0", Event(event_buffer, b"\x92\x02" + below)
-    yield "not the elements", Event(event_buffer, b"\x93\x02" + below)
-    yield "neither 0, active, nor 1", Event(event_buffer, b"\x92\x04\x02")
+    yield "not have the elements", Event(event_buffer, b"\x93\x02" + below)
+    yield "neither 0 (active) nor 1", Event(event_buffer, b"\x92\x04\x02")
     marker = LatencyMarker(0, "u", 0).event().body
     yield "not in UTF-8", Event(event_buffer, marker.replace(b"u", b"\xff"))
-    yield "not the elements", Event(DataType.PRIORITIZED_EVENT_BUFFER, b"\x93\x00" + barrier)
+    yield "not have the elements", Event(DataType.PRIORITIZED_EVENT_BUFFER, b"\x93\x00" + barrier)
     for body in (b"", b"\x90", b"\x91", b"\x92\x80\x00", b"\x01\x01", b"\xdc\x00\x01\x01"):
-        yield "no array that begins with its kind", Event(event_buffer, body)
+        yield "not an array that begins with its kind", Event(event_buffer, body)
     yield "is not 90", Event(DataType.RECOVERY_COMPLETION, b"\x91\x00")
 
 

@@ -124,7 +124,7 @@ def test_checkpoints_that_no_other_process_can_read_are_refused_before_the_start
     graph = replace(
         keyed_graph(), checkpointing=JobCheckpointingConfig(100.0, directory="memory:///jobs")
     )
-    with pytest.raises(ConfigurationError, match="memory of each process for itself"):
+    with pytest.raises(ConfigurationError, match="each process's own memory"):
         check_job(graph, FlinknetConfig())
 
 

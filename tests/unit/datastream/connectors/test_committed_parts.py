@@ -22,7 +22,7 @@ FOUND = [
     [
         ("before", None, None),
         ("before", RestoredCheckpoint("before", 10), None),
-        ("job", None, "holds .*, which this job has not written"),
+        ("job", None, "holds .*, which is not from this jobten"),
         ("job", RestoredCheckpoint("before", 100), None),
         ("job", RestoredCheckpoint("before", 10), "holds 2 files, .*-20.csv for one"),
         ("job", RestoredCheckpoint("another", 10), None),

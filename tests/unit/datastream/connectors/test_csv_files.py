@@ -113,7 +113,7 @@ def test_a_long_field(tmp_path: Path) -> None:
         (int, "", "is no int"),
         (float, "1e400", "is no float: ValueError: no float holds the number 1e400"),
         (Decimal, "1_0", "is no Decimal"),
-        (bool, "no", "is no bool: ValueError: it is none of true, false, 1 and 0"),
+        (bool, "no", "is no bool: ValueError: it is not true, false, 1 or 0"),
         ({"a": 1}.__getitem__, "b", "is no __getitem__: KeyError: 'b'"),
     ],
 )

@@ -138,7 +138,7 @@ async def test_a_field_that_is_too_long_to_be_read(
 def test_csv_options_that_cannot_work(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="two columns with the name 'a'"):
         CsvSink(tmp_path, ["a", "b", "a"])
-    with pytest.raises(ConfigurationError, match="choose one character that is no quote"):
+    with pytest.raises(ConfigurationError, match="choose one character other than a quote"):
         CsvSink(tmp_path, ["a"], delimiter='"')
     with pytest.raises(ConfigurationError, match="unknown encoding: utf-9: choose"):
         CsvSink(tmp_path, ["a"], encoding="utf-9")

@@ -165,7 +165,7 @@ def test_a_directory_that_is_gone_is_not_committed(tmp_path: Path) -> None:
     path.parent.mkdir()
     output, files = staged(path, "job")
     shutil.rmtree(path.parent)
-    with pytest.raises(JobFailedError, match="is gone before its commit"):
+    with pytest.raises(JobFailedError, match="was removed before its commit"):
         output.commit(files)
 
 
@@ -192,7 +192,7 @@ def test_of_two_jobs_at_the_same_time_one_is_seen_and_the_other_fails(tmp_path: 
     first, first_names = staged(path, "first")
     second, second_names = staged(path, "second")
     second.commit(second_names)
-    with pytest.raises(JobFailedError, match="gone before its commit: only one job at a time"):
+    with pytest.raises(JobFailedError, match="removed before its commit: only one job at a time"):
         first.commit(first_names)
     assert visible(path) == dict.fromkeys(second_names, "second")
 
@@ -203,9 +203,9 @@ def test_what_no_job_has_written_is_not_replaced(tmp_path: Path, name: str) -> N
     output, names = staged(path, "first")
     path.mkdir()
     (path / name).mkdir() if name.endswith("/") else (path / name).write_text("mine")
-    with pytest.raises(ConfigurationError, match=f"holds {name.strip('/')}, which no job"):
+    with pytest.raises(ConfigurationError, match=f"holds {name.strip('/')}, which was not written"):
         OutputDirectory(path, "second").open()
-    with pytest.raises(ConfigurationError, match="which no job has written"):
+    with pytest.raises(ConfigurationError, match="which was not written by a job"):
         output.commit(names)
     assert (path / name).exists()
 

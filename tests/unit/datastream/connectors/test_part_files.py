@@ -48,7 +48,7 @@ def test_a_file_is_visible_when_it_is_committed_and_from_then_on(tmp_path: Path)
 
 
 def test_what_is_gone_is_not_taken_for_committed(tmp_path: Path) -> None:
-    with pytest.raises(JobFailedError, match="is gone, which a checkpoint has as prepared"):
+    with pytest.raises(JobFailedError, match="is missing, although a checkpoint refers to it"):
         parts(tmp_path).publish(1, ["part-00000-of-00001-job1-0-0.parquet"])
 
 
@@ -101,14 +101,14 @@ def test_what_was_committed_with_later_checkpoints_is_withdrawn(tmp_path: Path) 
         "part-00000-of-00002-job2-1-0-10.parquet",
         "part-00001-of-00002-job1-0-0-10.parquet",
     ]
-    with pytest.raises(JobFailedError, match="went back to an older checkpoint"):
+    with pytest.raises(JobFailedError, match="returned to an older checkpoint"):
         files.publish(11, [late])
 
 
 def test_a_new_job_does_not_add_to_the_result_of_another(tmp_path: Path) -> None:
     files = parts(tmp_path)
     files.publish(1, [write(files, 0, 0)])
-    with pytest.raises(ConfigurationError, match="which this job has not written and cannot"):
+    with pytest.raises(ConfigurationError, match="which is not from this job and which it cannot"):
         parts(tmp_path, 0, "job2")
     parts(tmp_path)
     parts(tmp_path, 1, "job2")

@@ -73,7 +73,7 @@ def test_an_object_is_there_when_it_is_sent_and_seen_when_it_is_committed(
 
 
 def test_what_is_gone_is_not_taken_for_committed(place: RemoteLocation) -> None:
-    with pytest.raises(JobFailedError, match="is gone before its commit"):
+    with pytest.raises(JobFailedError, match="was removed before its commit"):
         parts(place).publish(1, ["part-00000-of-00001-job1-0-0.txt"])
 
 
@@ -105,7 +105,7 @@ def test_a_new_job_wants_an_empty_place(place: RemoteLocation) -> None:
     files.close()
     parts(place)
     parts(place, 1, "job2")
-    with pytest.raises(ConfigurationError, match=r"out holds part-.*, which this job has not writ"):
+    with pytest.raises(ConfigurationError, match=r"out holds part-.*, which is not from this job"):
         parts(place, 0, "job2")
     with pytest.raises(ConfigurationError, match=r"txt is a file: choose a directory"):
         parts(place / NAMES.with_checkpoint(name, 1))
@@ -225,7 +225,9 @@ def test_what_no_job_has_written_is_not_replaced(place: RemoteLocation) -> None:
     other.commit([])
     assert names_in(place) == [MANIFEST], "the manifest says whose files were there"
     place.filesystem().pipe_file((place / "notes.txt").path, b"mine")
-    with pytest.raises(ConfigurationError, match="out holds notes.txt, which no job has written"):
+    with pytest.raises(
+        ConfigurationError, match="out holds notes.txt, which was not written by a job"
+    ):
         other.open()
     place.filesystem().pipe_file((place / MANIFEST).path, b"[]")
     other.abort()

@@ -22,5 +22,5 @@ def test_with_checkpoints_only() -> None:
 
 @pytest.mark.parametrize("wrong", [(0, 1, 1), (1, 0, 1), (1, 1, -1)])
 def test_a_file_has_room_and_time(wrong: tuple[int, int, int]) -> None:
-    with pytest.raises(ConfigurationError, match="a file would have no time or no room"):
+    with pytest.raises(ConfigurationError, match="a file would have no time or no space"):
         RollingPolicy.default_rolling_policy(*wrong)

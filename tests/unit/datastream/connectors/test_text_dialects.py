@@ -10,7 +10,7 @@ from flinknet.errors import ConfigurationError
 
 @pytest.mark.parametrize("delimiter", ["", '"', "\n", "\r", BYTE_ORDER_MARK, "::"])
 def test_a_delimiter_that_is_something_else_in_a_row(delimiter: str) -> None:
-    with pytest.raises(ConfigurationError, match="choose one character that is no quote"):
+    with pytest.raises(ConfigurationError, match="choose one character other than a quote"):
         require_delimiter(delimiter)
 
 

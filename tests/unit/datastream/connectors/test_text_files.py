@@ -88,7 +88,7 @@ def test_json_that_would_be_read_as_something_else(tmp_path: Path, line: str, me
         (
             JsonLinesSource,
             b"1\n{",
-            "line 2: no JSON value that can be read: Expecting property",
+            "line 2: not a JSON value that can be read: Expecting property",
         ),
         (CsvSource, b"a,b\n1,2\n3\n", "line 3: a row has 1 values for 2 columns: ['3']"),
         (CsvSource, b'a,b\n"1', "behind line 1: Error: unexpected end of data"),

@@ -319,7 +319,7 @@ def test_nothing_follows_a_batch(name: str) -> None:
     batch = batch_of(name)
     content, more = content_of_batch(batch), batch.serialize().to_pybytes()
     for behind in (more, b"x", bytes(8), more + b"\xff\xff\xff\xff" + bytes(4)):
-        with pytest.raises(ValueError, match="something follows the batch"):
+        with pytest.raises(ValueError, match="bytes follow the batch"):
             read_batch(content.removesuffix(b"\xff\xff\xff\xff" + bytes(4)) + behind)
 
 

@@ -329,7 +329,9 @@ def test_the_writer_refuses_as_many_extensions_in_one_another_as_the_reader(
         with pytest.raises(Exception, match=expected):
             pack(record)
     packed = msgpack.packb(msgpack.ExtType(7, b"\x91" + pack(deep)))
-    with pytest.raises(ValueError, match=f"it is in more than {EXTENSIONS_NESTED_MAX} others"):
+    with pytest.raises(
+        ValueError, match=f"it is nested in more than {EXTENSIONS_NESTED_MAX} other extensions"
+    ):
         unpacker.record(packed)
 
 

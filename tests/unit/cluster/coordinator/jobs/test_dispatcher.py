@@ -1348,7 +1348,7 @@ def test_a_part_that_is_restarted_waits_for_slots_and_then_fails_the_job(
     cluster.pass_time(21.0)
     assert record.state is JobState.FAILED
     assert record.execution.cause is not None
-    assert "for the part of it that is restarted" in record.execution.cause.message
+    assert "for the restarted part" in record.execution.cause.message
     assert not other.execution.state.is_terminal
 
 
